@@ -1,0 +1,131 @@
+//! Everything that a run changed and has not delivered: path by path, the state before and the state after.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::path::RelPath;
+
+/// What stands at a path, contents included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing (or only a folder).
+    Absent,
+    /// A regular file.
+    File {
+        /// Its bytes.
+        content: Arc<[u8]>,
+        /// Whether its owner may execute it (git's mode 100755).
+        executable: bool,
+    },
+    /// A symbolic link and the bytes of its target.
+    Link {
+        /// The target's text.
+        target: Vec<u8>,
+    },
+}
+
+impl Entry {
+    /// A file that is not executable.
+    pub fn file(content: impl Into<Vec<u8>>) -> Entry {
+        Entry::File { content: content.into().into(), executable: false }
+    }
+
+    /// Returns a file's bytes.
+    pub fn content(&self) -> Option<&[u8]> {
+        match self {
+            Entry::File { content, .. } => Some(content),
+            Entry::Absent | Entry::Link { .. } => None,
+        }
+    }
+}
+
+/// What became of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It was not there before.
+    Added,
+    /// Its contents, mode or type are others.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// One path's change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The state when the run first touched it.
+    pub before: Entry,
+    /// The state now.
+    pub after: Entry,
+}
+
+impl Change {
+    /// Returns what became of the path; `None` if it is again as it was.
+    pub fn kind(&self) -> Option<Kind> {
+        match (&self.before, &self.after) {
+            (before, after) if before == after => None,
+            (Entry::Absent, _) => Some(Kind::Added),
+            (_, Entry::Absent) => Some(Kind::Deleted),
+            _ => Some(Kind::Modified),
+        }
+    }
+}
+
+/// The staged changes of a run, ordered by path. A path that is back in its first state drops out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangeSet {
+    changes: BTreeMap<RelPath, Change>,
+}
+
+impl ChangeSet {
+    /// Stages `after` at `path`; `before` is asked only when the path is touched for the first time.
+    pub fn stage(&mut self, path: RelPath, before: impl FnOnce() -> Entry, after: Entry) {
+        let change =
+            self.changes.entry(path.clone()).or_insert_with(|| Change { before: before(), after: Entry::Absent });
+        change.after = after;
+        if change.kind().is_none() {
+            self.changes.remove(&path);
+        }
+    }
+
+    /// Returns the staged state of a path; `None` if the run has not changed it.
+    pub fn staged(&self, path: &RelPath) -> Option<&Entry> {
+        self.changes.get(path).map(|change| &change.after)
+    }
+
+    /// Returns one path's change.
+    pub fn get(&self, path: &RelPath) -> Option<&Change> {
+        self.changes.get(path)
+    }
+
+    /// Returns every change, by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &Change)> {
+        self.changes.iter()
+    }
+
+    /// Tells whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Returns the number of changed paths.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_back_in_its_first_state_is_no_change() {
+        let mut set = ChangeSet::default();
+        let path = RelPath::new("a").unwrap();
+        set.stage(path.clone(), || Entry::file("1"), Entry::file("2"));
+        assert_eq!(set.get(&path).unwrap().kind(), Some(Kind::Modified));
+        set.stage(path.clone(), || unreachable!("the first state is known"), Entry::file("1"));
+        assert!(set.is_empty());
+    }
+}

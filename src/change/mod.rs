@@ -1,0 +1,5 @@
+//! Changes as values: what is staged, how an edit finds its place, how a change is shown.
+
+pub mod change_set;
+
+pub use change_set::{Change, ChangeSet, Entry, Kind};

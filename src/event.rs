@@ -1,0 +1,424 @@
+//! What happens in a run, one value a thing: every output format is a rendering of this one stream.
+//!
+//! The result object is a fold over the events, so the formats cannot disagree. A run emits exactly one
+//! [`Event::RunStarted`] where it got as far as a session, and always exactly one [`Event::RunFinished`], last.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::exit::Exit;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The session stands: settings, policy and tools are known. Nothing was sent yet.
+    RunStarted(Box<RunStarted>),
+    /// A request goes out.
+    TurnStarted {
+        /// From 1.
+        turn: u32,
+    },
+    /// A piece of the answer arrived.
+    Delta {
+        /// The turn, from 1.
+        turn: u32,
+        /// Visible text, or reasoning.
+        kind: DeltaKind,
+        /// The piece.
+        text: String,
+    },
+    /// The model's turn is complete.
+    Assistant(Box<AssistantTurn>),
+    /// A call has its answer, whatever it is.
+    ToolResult(Box<ToolResult>),
+    /// The policy denied a call; its [`Event::ToolResult`] follows.
+    Denied(Box<PermissionDenial>),
+    /// A request is tried again.
+    Retry(Retry),
+    /// Another model took over.
+    ModelFallback {
+        /// From this.
+        from: String,
+        /// To this.
+        to: String,
+    },
+    /// A path was staged by a call.
+    FileChange {
+        /// Relative to the workspace.
+        path: String,
+        /// `added`, `modified` or `deleted`.
+        kind: String,
+        /// Lines added; 0 for a binary file.
+        added: u64,
+        /// Lines removed; 0 for a binary file.
+        removed: u64,
+    },
+    /// A command ran.
+    Command {
+        /// What was started.
+        argv: Vec<String>,
+        /// Its exit code; `None` when a signal ended it.
+        exit_code: Option<i32>,
+        /// How long it ran.
+        duration_ms: u64,
+        /// Whether the kernel contained it.
+        sandboxed: bool,
+    },
+    /// A check ran.
+    Verify(VerifyOutcome),
+    /// A budget was used up.
+    Budget(BudgetExceeded),
+    /// The conversation was compacted.
+    Compaction {
+        /// Estimated tokens before.
+        before: u64,
+        /// Estimated tokens after.
+        after: u64,
+    },
+    /// Secrets were masked.
+    Redaction {
+        /// How many places.
+        count: u64,
+    },
+    /// Something that the owner should know and that does not end the run.
+    Warning {
+        /// One sentence.
+        message: String,
+    },
+    /// Nothing happened for a while.
+    Status {
+        /// What is being waited for.
+        message: String,
+        /// For how long.
+        waited: Duration,
+    },
+    /// The to-do list is now this.
+    Todos {
+        /// The items.
+        todos: Vec<Value>,
+    },
+    /// The run is over.
+    RunFinished(Box<RunFinished>),
+}
+
+/// Which text a [`Event::Delta`] belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeltaKind {
+    /// The answer.
+    Text,
+    /// Reasoning.
+    Reasoning,
+}
+
+/// The session as it starts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// Unique, ordered by time.
+    pub run_id: String,
+    /// The conversation's id.
+    pub session_id: String,
+    /// The workspace.
+    pub cwd: String,
+    /// The model asked for.
+    pub model: String,
+    /// The tools that the model sees.
+    pub tools: Vec<String>,
+    /// Each MCP server with its state.
+    pub mcp_servers: Vec<Value>,
+    /// `plan`, `default`, `auto-edit` or `yolo`.
+    pub permission_mode: String,
+    /// Name, digest and layers of the policy.
+    pub policy: PolicyFacts,
+    /// `dry-run`, `apply`, `commit` or `branch`.
+    pub changes_mode: String,
+    /// The isolation of commands, for example `T3`, or `not isolated`.
+    pub sandbox: String,
+    /// The limits in force.
+    pub limits: Limits,
+    /// The commit that the run starts from.
+    pub git_head: Option<String>,
+    /// Whether tracked files differ from it.
+    pub git_dirty: bool,
+    /// The recipe, if there is one.
+    pub recipe: Option<RecipeFacts>,
+    /// The file of `--replay`, if there is one.
+    pub replay: Option<String>,
+}
+
+/// Which policy decides.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PolicyFacts {
+    /// The name of the first layer.
+    pub name: String,
+    /// Digest of all layers.
+    pub sha256: String,
+    /// Each layer's source, the granting one first.
+    pub layers: Vec<String>,
+}
+
+/// Which recipe runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RecipeFacts {
+    /// Its name.
+    pub name: String,
+    /// Its version, if it has one.
+    pub version: Option<String>,
+    /// Digest of the merged recipe.
+    pub sha256: String,
+}
+
+/// Limits in force; `None` is no limit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Limits {
+    /// Turns.
+    pub turns: Option<u64>,
+    /// Tool calls.
+    pub tool_calls: Option<u64>,
+    /// Shell calls.
+    pub shell_calls: Option<u64>,
+    /// Denied calls.
+    pub denials: Option<u64>,
+    /// Equal denials in a row.
+    pub same_denial: Option<u64>,
+    /// Wall time in milliseconds.
+    pub wall_time_ms: Option<u64>,
+    /// Tokens in all.
+    pub total_tokens: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// A complete turn of the model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AssistantTurn {
+    /// From 1.
+    pub turn: u32,
+    /// The server's id of the answer, else one of ours.
+    pub id: String,
+    /// The model that answered.
+    pub model: String,
+    /// The visible text.
+    pub text: String,
+    /// The reasoning.
+    pub reasoning: String,
+    /// The calls.
+    pub calls: Vec<CallFacts>,
+    /// `end_turn`, `tool_use` or `max_tokens`.
+    pub stop_reason: String,
+    /// Tokens of this turn.
+    pub usage: TokenUsage,
+    /// Its estimated cost in US dollars; `None` if the price is unknown.
+    pub cost_usd: Option<f64>,
+    /// Requests sent for it.
+    pub requests: u32,
+    /// Time spent waiting for the server.
+    pub api_ms: u64,
+}
+
+/// A call as the model made it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallFacts {
+    /// Unique in the run.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments; `{"raw": …}` where they did not parse.
+    pub input: Value,
+    /// The text shape that it was recovered from.
+    pub recovered: Option<String>,
+}
+
+/// Tokens; `None` where the server did not report them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TokenUsage {
+    /// Prompt tokens.
+    pub input_tokens: Option<u64>,
+    /// Of these, read from a cache.
+    pub cache_read_input_tokens: Option<u64>,
+    /// Answer tokens.
+    pub output_tokens: Option<u64>,
+    /// Of these, reasoning.
+    pub reasoning_tokens: Option<u64>,
+    /// Our estimate of input and output together, where the server reported nothing.
+    pub estimated: Option<u64>,
+}
+
+/// The answer to one call.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The turn, from 1.
+    pub turn: u32,
+    /// The call.
+    pub call_id: String,
+    /// The tool's real name.
+    pub tool: String,
+    /// What this call was about, in one line.
+    pub description: String,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// What the model saw.
+    pub content: String,
+    /// What a person sees; a unified diff where `diff` is set.
+    pub display: String,
+    /// Whether `display` is a diff.
+    pub diff: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// A denial, as it stands in the result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PermissionDenial {
+    /// The tool's real name.
+    pub tool_name: String,
+    /// The call.
+    pub tool_use_id: String,
+    /// The arguments.
+    pub tool_input: Value,
+    /// The rule that decided.
+    pub rule: Option<String>,
+    /// Where it stands.
+    pub source: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// What would help.
+    pub hint: Option<String>,
+    /// The turn, from 1.
+    pub turn: u32,
+}
+
+/// A request that is tried again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Retry {
+    /// The turn, from 1.
+    pub turn: u32,
+    /// Which try comes now, from 2.
+    pub attempt: u32,
+    /// Milliseconds waited first.
+    pub wait_ms: u64,
+    /// The class of the error, for example `rate_limit`.
+    pub class: String,
+    /// The server's words.
+    pub message: String,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct VerifyOutcome {
+    /// The command.
+    pub command: String,
+    /// Its exit code; `None` when a signal or the time ended it.
+    pub exit_code: Option<i32>,
+    /// Which attempt of the model it judged, from 1.
+    pub attempt: u32,
+    /// How long it ran.
+    pub duration_ms: u64,
+    /// The end of its output.
+    pub output_tail: String,
+    /// Whether it counts as passed.
+    pub passed: bool,
+}
+
+/// A budget that was used up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BudgetExceeded {
+    /// `wall_time`, `tool_calls`, `shell_calls`, `total_tokens` or `cost_usd`.
+    pub kind: String,
+    /// The limit.
+    pub limit: f64,
+    /// What was spent.
+    pub spent: f64,
+}
+
+/// How the run ended and what it leaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFinished {
+    /// The ending.
+    pub exit: Exit,
+    /// What went wrong, unless nothing did.
+    pub error: Option<RunError>,
+    /// The final text.
+    pub result: String,
+    /// The structured answer, if one was asked for.
+    pub structured: Option<Value>,
+    /// Whether changes were asked for (then none is `nothing_to_do`).
+    pub changes_expected: bool,
+    /// What changed.
+    pub changes: ChangesReport,
+    /// The branch that a commit went to.
+    pub branch: Option<String>,
+    /// The commit.
+    pub commit: Option<String>,
+    /// Findings, as the findings schema has them.
+    pub findings: Vec<Value>,
+    /// Findings that were dropped, by reason.
+    pub dropped: std::collections::BTreeMap<String, u64>,
+    /// Wall time in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RunError {
+    /// The exit's name, or for exit 1 what exactly: `context_overflow`, `content_filter`, `loop`, `no_answer`, `internal` …
+    pub code: String,
+    /// What happened, naming file and value.
+    pub message: String,
+    /// Whether the same run may work later.
+    pub retryable: bool,
+    /// What to do.
+    pub hint: Option<String>,
+    /// Which budget, for exit 55.
+    pub budget: Option<BudgetExceeded>,
+}
+
+/// The changes of a run, as they stand in the result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ChangesReport {
+    /// `dry-run`, `apply`, `commit` or `branch`.
+    pub mode: String,
+    /// The commit that the patch is against; `None` when unborn or without a repository.
+    pub base: Option<String>,
+    /// Each changed file.
+    pub files: Vec<FileReport>,
+    /// What `git apply` takes; absent where it is not UTF-8.
+    pub patch: Option<String>,
+    /// The same in base64 where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub patch_base64: Option<String>,
+    /// Digest of the patch's bytes; `None` without changes.
+    pub patch_sha256: Option<String>,
+    /// The file of `--patch-file`.
+    pub patch_file: Option<String>,
+    /// Whether the changes are in the tree or in a commit now.
+    pub applied: bool,
+    /// Whether a delivery was begun and taken back.
+    pub rolled_back: bool,
+    /// Whether the change touches the policy.
+    pub policy_changed: bool,
+}
+
+/// A changed file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FileReport {
+    /// Relative to the repository root (without a repository: to the workspace).
+    pub path: String,
+    /// `added`, `modified` or `deleted`.
+    pub kind: String,
+    /// Lines added.
+    pub added: u64,
+    /// Lines removed.
+    pub removed: u64,
+    /// Digest of the contents before.
+    pub sha256_before: Option<String>,
+    /// Digest of the contents after.
+    pub sha256_after: Option<String>,
+    /// Whether it is binary.
+    pub binary: bool,
+    /// Whether something runs it later without being asked (package scripts, Makefile, build.rs …).
+    pub executes_later: bool,
+}

@@ -1,0 +1,10 @@
+//! Qwen Code for machines.
+
+pub mod change;
+pub mod event;
+pub mod exit;
+pub mod model;
+pub mod path;
+pub mod policy;
+pub mod tools;
+pub mod workspace;

@@ -1,0 +1,411 @@
+//! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One message of a conversation, as the agent keeps it. What the wire makes of it is the client's business.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// The system prompt: exactly one, first.
+    System(String),
+    /// What the user (or we, in the user's name) said.
+    User(Vec<Part>),
+    /// What the model said.
+    Assistant(AssistantMessage),
+    /// The answer to one call; all answers of a turn follow it at once, in the order of the calls.
+    Tool(ToolMessage),
+}
+
+/// A model's turn as it stands in the history.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AssistantMessage {
+    /// The visible text.
+    pub text: String,
+    /// The reasoning, sent back only where the provider wants it (wire.md 2.4).
+    pub reasoning: Option<Reasoning>,
+    /// The calls; each has exactly one [`Message::Tool`] after this message.
+    pub calls: Vec<ToolCall>,
+}
+
+/// The answer to one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolMessage {
+    /// The id of the call.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// What the model sees.
+    pub content: Vec<Part>,
+    /// Whether it is an error.
+    pub is_error: bool,
+}
+
+/// A piece of content.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An image, sound or document.
+    Media {
+        /// For example `image/png`.
+        mime_type: String,
+        /// The raw bytes, base64.
+        data: String,
+        /// The name to show where the model cannot take it.
+        name: String,
+    },
+}
+
+impl Part {
+    /// Returns the text of the parts, joined.
+    pub fn text_of(parts: &[Part]) -> String {
+        parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Media { .. } => None,
+            })
+            .collect()
+    }
+}
+
+/// Reasoning kept apart from the answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reasoning {
+    /// The text.
+    pub text: String,
+    /// OpenRouter's opaque `reasoning_details`, passed back unmodified.
+    pub details: Option<Value>,
+}
+
+/// A call that the model made, complete and parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// Unique in the run, `[A-Za-z0-9_-]{1,40}`.
+    pub id: String,
+    /// The name as the model wrote it, prefixes stripped.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Arguments,
+    /// The text shape that it was recovered from, if it did not come natively: `hermes`, `qwen_xml` or `json`.
+    pub recovered: Option<&'static str>,
+}
+
+/// The arguments of a call. Only [`Arguments::Object`] ever runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arguments {
+    /// A JSON object.
+    Object(serde_json::Map<String, Value>),
+    /// Cut off: never executed, whatever the finish reason says.
+    Incomplete {
+        /// What arrived.
+        raw: String,
+    },
+    /// Not a JSON object and not repairable.
+    Invalid {
+        /// What arrived.
+        raw: String,
+        /// What is wrong and where, for the model.
+        problem: String,
+    },
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// The name to call.
+    pub name: String,
+    /// What it does, short: every character is paid on every request.
+    pub description: String,
+    /// JSON Schema of the parameters, an object schema.
+    pub parameters: Value,
+}
+
+/// One request: everything that the model sees.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The conversation, system message first.
+    pub messages: Vec<Message>,
+    /// The tools, sorted by name, the same for the whole run.
+    pub tools: std::sync::Arc<[ToolSpec]>,
+    /// The most tokens that the answer may have; `None` leaves it to the server.
+    pub max_output_tokens: Option<u64>,
+    /// The turn's number, from 0: part of generated call ids.
+    pub turn: u32,
+    /// No wait of the call may end later than this from now.
+    pub time_left: Option<Duration>,
+    /// A tool whose call is forced, where the server can.
+    pub force_tool: Option<String>,
+}
+
+/// A piece of an answer as it arrives, for whoever shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// Visible text. Never a partial tag, never repeated after a retry.
+    Text(String),
+    /// Reasoning.
+    Reasoning(String),
+    /// Something worth telling on the way.
+    Notice(Notice),
+}
+
+/// What happened between request and answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// A request is tried again.
+    Retry {
+        /// Which try comes now, from 2.
+        attempt: u32,
+        /// How long it waits first.
+        wait: Duration,
+        /// The class of the error, for example `rate_limit`.
+        class: String,
+        /// The server's words.
+        message: String,
+    },
+    /// A feature was switched off for the run because the server refused it.
+    Downgrade {
+        /// For example `stream_options`.
+        feature: String,
+        /// The server's words.
+        message: String,
+    },
+    /// Another model took over.
+    Fallback {
+        /// From this.
+        from: String,
+        /// To this.
+        to: String,
+    },
+    /// Something to warn of, for example that the server seems to cut the conversation.
+    Warning(String),
+}
+
+/// Tokens as the server reported them; `None` where it did not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Usage {
+    /// Prompt tokens, cached ones included.
+    pub input_tokens: Option<u64>,
+    /// Of these, read from the server's cache.
+    pub cache_read_input_tokens: Option<u64>,
+    /// Of these, written to the server's cache.
+    pub cache_creation_input_tokens: Option<u64>,
+    /// Tokens of the answer, reasoning included.
+    pub output_tokens: Option<u64>,
+    /// Of these, reasoning.
+    pub reasoning_tokens: Option<u64>,
+}
+
+/// Why a turn ended, derived from what arrived and not from the label alone (wire.md R19, R64).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The model is done.
+    End,
+    /// It waits for the answers to its calls.
+    Calls,
+    /// The output limit cut it.
+    Length,
+}
+
+/// The model's answer to one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// Text, reasoning and calls, as they go into the history.
+    pub message: AssistantMessage,
+    /// Why it ended.
+    pub stop: Stop,
+    /// What it cost in tokens.
+    pub usage: Usage,
+    /// The model that the server says answered.
+    pub model: Option<String>,
+    /// Requests sent for it, retries included.
+    pub requests: u32,
+    /// Time spent waiting for the server, in all.
+    pub api_time: Duration,
+    /// The server's id of the answer.
+    pub response_id: Option<String>,
+}
+
+/// What went wrong with a request, after every retry that made sense.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelError {
+    /// The class.
+    pub class: ErrorClass,
+    /// What happened, in a sentence for the user that names server and status.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// The server's id of the request.
+    pub request_id: Option<String>,
+    /// Requests sent.
+    pub requests: u32,
+}
+
+/// The classes of wire.md 4.1.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ErrorClass {
+    /// No or wrong credentials.
+    Auth,
+    /// The credentials do not reach this.
+    Permission,
+    /// Out of credit: terminal.
+    Billing,
+    /// The endpoint does not know the model.
+    ModelNotFound,
+    /// The request is wrong; the parameter, where the server names it.
+    BadRequest {
+        /// The parameter.
+        param: Option<String>,
+    },
+    /// The conversation is longer than the window.
+    ContextOverflow {
+        /// Tokens that fit, where the server says so.
+        limit: Option<u64>,
+        /// Tokens that were sent, where the server says so.
+        actual: Option<u64>,
+    },
+    /// `max_tokens` is more than the model gives.
+    OutputTooLong {
+        /// The most it gives.
+        limit: Option<u64>,
+    },
+    /// The body is too large.
+    PayloadTooLarge,
+    /// A filter of the provider refused.
+    ContentFilter,
+    /// Too many requests or tokens.
+    RateLimit {
+        /// The wait that the server asks for.
+        retry_after: Option<Duration>,
+    },
+    /// The server is overloaded.
+    Overloaded {
+        /// The wait that the server asks for.
+        retry_after: Option<Duration>,
+    },
+    /// The server failed.
+    Server,
+    /// A timer ran out.
+    Timeout(TimeoutKind),
+    /// The connection failed.
+    Network,
+    /// The stream broke its protocol.
+    Stream(StreamFault),
+    /// The server does not know a feature that we used.
+    Unsupported(Feature),
+    /// llama.cpp could not parse what its model wrote; the raw text, to read calls from (wire.md R31).
+    RawGeneration(String),
+    /// The run was cancelled.
+    Cancelled,
+    /// In a replay: the request is not the recorded one; the first difference.
+    ReplayMismatch(String),
+}
+
+/// Which timer ran out (wire.md 1.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutKind {
+    /// Connecting.
+    Connect,
+    /// Waiting for the first byte.
+    FirstByte,
+    /// Silence between data events.
+    Idle,
+    /// The answer as a whole.
+    Lifetime,
+    /// The run's own deadline.
+    Deadline,
+}
+
+/// How a stream broke its protocol (wire.md R4, R5, R9, R10, R19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamFault {
+    /// It ended without saying why and without a complete call.
+    NoFinish,
+    /// It said nothing at all.
+    Empty,
+    /// It announced calls and sent none, or one without a name.
+    MalformedCall,
+    /// Not a stream of events.
+    NotSse,
+    /// A protocol tag of the model stands in the text.
+    TagLeak,
+    /// It broke a cap on size or number.
+    TooLarge,
+}
+
+/// Features that a server may refuse, each given up once (wire.md R41).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// `stream_options`.
+    StreamOptions,
+    /// `parallel_tool_calls`.
+    ParallelToolCalls,
+    /// `tools`: prompted-tools mode takes over.
+    Tools,
+    /// `tool_choice`.
+    ToolChoice,
+    /// `max_tokens` (`max_completion_tokens` takes over).
+    MaxTokens,
+    /// `enable_thinking` and its kin.
+    Thinking,
+    /// Images and other media.
+    Media,
+    /// Streaming.
+    Stream,
+    /// Sampling parameters beyond the standard ones.
+    Sampling,
+    /// `cache_control`.
+    CacheControl,
+    /// `response_format`.
+    ResponseFormat,
+}
+
+/// Something that answers requests: a server, a cassette, or a test's script.
+pub trait Model: Send + Sync {
+    /// Sends one request and returns the turn, after whatever retries make sense.
+    ///
+    /// Dropping the future cancels the request.
+    fn respond<'a>(
+        &'a self,
+        request: &'a Request,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> BoxFuture<'a, Result<Turn, ModelError>>;
+
+    /// Returns what is known of the model that answers now.
+    fn facts(&self) -> ModelFacts;
+}
+
+/// What is known of a model: window, output limit, price (wire.md 5.3).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelFacts {
+    /// Its name.
+    pub name: String,
+    /// Tokens of the window; learned limits included.
+    pub context_window: u64,
+    /// The most tokens of one answer.
+    pub max_output: u64,
+    /// US dollars per million tokens; `None` if unknown.
+    pub price: Option<Price>,
+    /// Whether it takes images.
+    pub images: bool,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Price {
+    /// Uncached input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from the cache.
+    pub cache_read: f64,
+    /// Input written to the cache.
+    pub cache_write: f64,
+}

@@ -1,0 +1,33 @@
+//! What a command would do to files, as derived from its parsed words.
+
+/// One effect of a command on a path. The text is the decoded operand, relative to the command's folder or absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// The contents of one file are read.
+    Read(String),
+    /// Contents below a folder are read (or of the one file, if it is one).
+    ReadTree {
+        /// The folder or file.
+        path: String,
+        /// Whether links below it are followed (`grep -R`, `cp -L`).
+        follow_links: bool,
+        /// Name or path globs that the program's own options leave out (`--exclude=…`, `-g '!…'`).
+        left_out: Vec<String>,
+        /// Name globs to which the program's own options keep (`--include=…`); empty: all.
+        only: Vec<String>,
+        /// The program leaves out hidden and ignored files by itself (`rg` without `--hidden`, `git grep`).
+        skips_hidden: bool,
+    },
+    /// Only names and metadata are looked at (`ls`, `find`, `stat`).
+    List(String),
+    /// A file is created or changed.
+    Write(String),
+    /// Everything below a folder may be created or changed (`tar -x -C DIR`).
+    WriteTree(String),
+    /// A file or empty folder is removed.
+    Delete(String),
+    /// A folder and everything below it is removed.
+    DeleteTree(String),
+    /// The command's folder becomes this one (`cd`, `git -C`).
+    Enter(String),
+}

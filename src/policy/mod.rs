@@ -1,0 +1,16 @@
+//! What replaces the question "may I?": a file decides, before and independently of the model.
+//!
+//! Pure: text, rules and a [`Tree`](crate::path::Tree) of facts in, a [`Decision`] out. Unknown is denied, and a
+//! check that fails is a denial. `policy check`, `policy explain`, the run and the sandbox use this one evaluation.
+
+pub mod access;
+pub mod decision;
+pub mod effect;
+pub mod grant;
+pub mod programs;
+pub mod shell;
+
+pub use access::{Access, Pin};
+pub use decision::{Decision, Denial, RuleRef, Verdict};
+pub use effect::Effect;
+pub use grant::{CommandPlan, Grant};

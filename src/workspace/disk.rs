@@ -1,0 +1,58 @@
+//! The disk as it is, read only.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::change::Entry;
+use crate::path::{Node, Tree};
+
+/// The real file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Disk {
+    /// Returns what stands at a path, links not followed, contents included; a folder or device is [`Entry::Absent`].
+    pub fn entry(&self, path: &Path) -> io::Result<Entry> {
+        match self.look(path)? {
+            None | Some(Node::Dir | Node::Other) => Ok(Entry::Absent),
+            Some(Node::File { executable, .. }) => Ok(Entry::File { content: std::fs::read(path)?.into(), executable }),
+            Some(Node::Link(target)) => Ok(Entry::Link { target: OsString::from(target).into_vec() }),
+        }
+    }
+}
+
+impl Tree for Disk {
+    fn look(&self, path: &Path) -> io::Result<Option<Node>> {
+        let metadata = match std::fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let kind = metadata.file_type();
+        Ok(Some(if kind.is_symlink() {
+            Node::Link(std::fs::read_link(path)?)
+        } else if kind.is_dir() {
+            Node::Dir
+        } else if kind.is_file() {
+            Node::File {
+                links: metadata.nlink(),
+                id: (metadata.dev(), metadata.ino()),
+                executable: metadata.permissions().mode() & 0o100 != 0,
+                size: metadata.len(),
+            }
+        } else {
+            Node::Other
+        }))
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = std::fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+}

@@ -1,0 +1,179 @@
+//! The folder that the run works in: the disk beneath, the staged changes above it, the tree lent to commands.
+//!
+//! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
+
+pub mod disk;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use crate::change::{Change, ChangeSet, Entry};
+use crate::path::{Node, RelPath, Tree};
+use crate::policy::Grant;
+
+/// The workspace of a run. Shared by the calls of a turn: every method takes `&self`.
+pub struct Workspace {
+    root: PathBuf,
+    disk: disk::Disk,
+    changes: RwLock<ChangeSet>,
+}
+
+/// Why the workspace refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The call did not declare this path, or the policy did not grant it.
+    #[error("{0} was not granted to this call")]
+    NotGranted(PathBuf),
+    /// Nothing is there.
+    #[error("file not found: {0}")]
+    NotFound(PathBuf),
+    /// A folder stands where a file was expected.
+    #[error("{0} is a directory, not a file")]
+    IsFolder(PathBuf),
+    /// A socket, pipe or device.
+    #[error("{0} is not a regular file")]
+    NotAFile(PathBuf),
+    /// The disk failed.
+    #[error("{path}: {cause}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// A file as the staged view has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileView {
+    /// Its resolved path.
+    pub path: RelPath,
+    /// Its bytes.
+    pub content: Arc<[u8]>,
+    /// Whether its owner may execute it.
+    pub executable: bool,
+}
+
+impl Workspace {
+    /// Opens the workspace at an existing folder.
+    pub fn open(root: &Path) -> Result<Workspace, WorkspaceError> {
+        let failed = |cause| WorkspaceError::Io { path: root.to_path_buf(), cause };
+        let root = root.canonicalize().map_err(failed)?;
+        if !root.is_dir() {
+            return Err(WorkspaceError::NotAFile(root));
+        }
+        Ok(Workspace { disk: disk::Disk, root, changes: RwLock::default() })
+    }
+
+    /// Returns the canonical absolute path of the root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns what stands at a path in the staged view, links not followed, contents included.
+    pub fn entry(&self, path: &RelPath) -> Result<Entry, WorkspaceError> {
+        if let Some(staged) = self.staged(path) {
+            return Ok(staged);
+        }
+        self.disk
+            .entry(&path.under(&self.root))
+            .map_err(|cause| WorkspaceError::Io { path: path.as_path().into(), cause })
+    }
+
+    /// Reads a file that the call declared to read.
+    pub fn read(&self, grant: &Grant, given: &Path) -> Result<FileView, WorkspaceError> {
+        let path = grant.readable(given).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?;
+        match self.entry(path)? {
+            Entry::File { content, executable } => Ok(FileView { path: path.clone(), content, executable }),
+            Entry::Link { .. } => Err(WorkspaceError::NotAFile(given.into())),
+            Entry::Absent => match self.look(&path.under(&self.root)) {
+                Ok(Some(Node::Dir)) => Err(WorkspaceError::IsFolder(given.into())),
+                Ok(Some(_)) => Err(WorkspaceError::NotAFile(given.into())),
+                Ok(None) => Err(WorkspaceError::NotFound(given.into())),
+                Err(cause) => Err(WorkspaceError::Io { path: given.into(), cause }),
+            },
+        }
+    }
+
+    /// Stages a state at a path that the call declared to write, and returns the path's whole change so far.
+    pub fn write(&self, grant: &Grant, given: &Path, after: Entry) -> Result<Change, WorkspaceError> {
+        let path = grant.writable(given).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?.clone();
+        if matches!(self.look(&path.under(&self.root)), Ok(Some(Node::Dir))) {
+            return Err(WorkspaceError::IsFolder(given.into()));
+        }
+        let before = self.entry(&path)?;
+        let mut changes = self.changes.write().expect("no writer panics while it holds the lock");
+        let first = before.clone();
+        changes.stage(path.clone(), || first, after.clone());
+        Ok(changes.get(&path).cloned().unwrap_or(Change { before, after }))
+    }
+
+    /// Returns a copy of everything staged so far.
+    pub fn changes(&self) -> ChangeSet {
+        self.changes.read().expect("no writer panics while it holds the lock").clone()
+    }
+
+    fn staged(&self, path: &RelPath) -> Option<Entry> {
+        self.changes.read().expect("no writer panics while it holds the lock").staged(path).cloned()
+    }
+}
+
+/// The staged view, by absolute path: what decisions rest on.
+impl Tree for Workspace {
+    fn look(&self, path: &Path) -> io::Result<Option<Node>> {
+        let Some(relative) = RelPath::below(&self.root, path) else { return self.disk.look(path) };
+        match self.staged(&relative) {
+            Some(Entry::File { content, executable }) => {
+                Ok(Some(Node::File { links: 1, id: (0, 0), executable, size: content.len() as u64 }))
+            }
+            Some(Entry::Link { target }) => {
+                use std::os::unix::ffi::OsStringExt;
+                Ok(Some(Node::Link(OsString::from_vec(target).into())))
+            }
+            Some(Entry::Absent) => Ok(None),
+            None => match self.disk.look(path)? {
+                Some(node) => Ok(Some(node)),
+                // A folder that only staged files make.
+                None => {
+                    let changes = self.changes.read().expect("no writer panics while it holds the lock");
+                    let makes = |(staged, change): (&RelPath, &Change)| {
+                        staged.is_under(&relative) && change.after != Entry::Absent
+                    };
+                    Ok(changes.iter().any(makes).then_some(Node::Dir))
+                }
+            },
+        }
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let Some(folder) = RelPath::below(&self.root, path) else { return self.disk.names(path) };
+        let mut names = match self.disk.names(path) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && matches!(self.look(path), Ok(Some(Node::Dir))) => {
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
+        let changes = self.changes.read().expect("no writer panics while it holds the lock");
+        for (staged, change) in changes.iter().filter(|(staged, _)| staged.is_under(&folder) && **staged != folder) {
+            let depth = folder.components().count();
+            let Some(name) = staged.components().nth(depth) else { continue };
+            let name = {
+                use std::os::unix::ffi::OsStringExt;
+                OsString::from_vec(name.to_vec())
+            };
+            let direct = staged.components().count() == depth + 1;
+            match &change.after {
+                Entry::Absent if direct => names.retain(|known| *known != name),
+                Entry::Absent => {}
+                Entry::File { .. } | Entry::Link { .. } => names.push(name),
+            }
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+}
