@@ -2,6 +2,7 @@
 
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
+use crate::path::{RelPath, Tree};
 
 /// A word of a simple command after quote removal and expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +45,43 @@ pub struct Judged {
     pub writes_nothing: bool,
     /// It is a git subcommand that writes `.git`.
     pub writes_git: bool,
-    /// Words that our printing adds before the operands (`--sandbox` for sed, exclusions for git).
-    pub added_options: Vec<String>,
+    /// The words to run in place of the given ones, where our printing adds some (`--sandbox` for sed, exclusions for
+    /// git); `None`: run them as they are.
+    pub printed: Option<Vec<Word>>,
 }
 
 /// The outcome of asking about one simple command.
 pub type Judgement = Result<Judged, Denial>;
+
+/// What the shell's judge asks about one simple command; the policy answers, or the stand-in of a test.
+pub trait CommandRules: Sync {
+    /// Judges one simple command: `words[0]` is the program as written (a bare name or a path), wrappers and builtins of
+    /// the shell already dealt with. `folders` are the folders it may run in (more than one after a `cd` that may have
+    /// failed): what is allowed must be allowed from each.
+    fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement;
+
+    /// Judges one effect on a path from each of the folders.
+    fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial>;
+
+    /// Returns the denial of a deny rule that names this program, for words that are looked through (`timeout`, `env`):
+    /// allow rules are not asked.
+    fn denied(&self, words: &[Word]) -> Option<Denial>;
+
+    /// Tells whether `NAME=value command` may set this variable (policy.md G5 with `shell.env.pass`).
+    fn may_set(&self, variable: &str) -> bool;
+
+    /// Tells whether `shell.default` is `allow`.
+    fn default_allows(&self) -> bool;
+
+    /// Resolves a folder for `cd` from one folder: below the root, existing or not.
+    fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial>;
+
+    /// Returns the value of `$HOME`.
+    fn home(&self) -> &str;
+
+    /// Returns the absolute path of the workspace root.
+    fn root(&self) -> &std::path::Path;
+
+    /// Returns the files that glob expansion sees.
+    fn tree(&self) -> &dyn Tree;
+}
