@@ -1,10 +1,62 @@
-//! Qwen Code for machines.
+//! Qwen Code for machines: one prompt or recipe in, one judged patch, commit or answer out.
+//!
+//! # The flow
+//!
+//! ```text
+//! argv ─► Cli ─► Settings ─► Prompt ─► agent loop ─► ChangeSet ─► verify ─► gate ─► deliver ─► exit code
+//!                                        │
+//!              Model.respond → Turn      │   every arrow also emits an Event;
+//!              Tool.parse    → Call      │   the output formats and the result object
+//!              Policy        → Grant     │   are renderings of that one stream
+//!              Call.run(grant) → staged  │
+//! ```
+//!
+//! Nothing flows back. Cancelling means dropping the agent's future and ending its process group.
+//!
+//! - **Tools never ask.** A call says what it would touch ([`tools::Call::accesses`]), the [`policy`] decides, and the
+//!   decision is a [`policy::Grant`] that the edges demand.
+//! - **All writes are staged** in one [`change::ChangeSet`]. Dry run, apply, commit and branch differ in the last
+//!   function alone ([`deliver`]), and no tool can find out which it is.
+//! - **Commands see what was staged**: the [`workspace`] lends them a tree, looks at what changed there, and takes it
+//!   into the same change set. The project's own directory is never lent.
+//! - **Unknown is denied, and a check that fails to run is a denial.**
+//!
+//! # The floors: an arrow may only point down
+//!
+//! | floor | modules | what they are |
+//! |---|---|---|
+//! | 6 | `main`, [`cli`], [`run`] | wire everything, decide nothing |
+//! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
+//! | 3 | [`tools`] | one file a tool |
+//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`] | the edges: the only I/O |
+//! | 1 | [`policy`], [`change`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
+//! | 0 | [`path`], [`event`], [`exit`], [`yaml`] | words |
+//!
+//! `tests/layers.rs` holds the imports to this.
+//!
+//! # Where a change belongs
+//!
+//! - a new tool: a file in [`tools`] and a line in its registry
+//! - what a program's options mean to the policy: its table in [`policy::programs`]
+//! - a server's quirk: the table in [`model::quirks`]
+//! - a new output format: a renderer in [`emit`]
+//! - a new way to end: [`exit::Exit`], with its row in the README
 
+pub mod agent;
 pub mod change;
+pub mod cli;
+pub mod deliver;
+pub mod emit;
 pub mod event;
 pub mod exit;
 pub mod model;
 pub mod path;
 pub mod policy;
+pub mod prompt;
+pub mod run;
+pub mod sandbox;
+pub mod settings;
 pub mod tools;
+pub mod verify;
 pub mod workspace;
+pub mod yaml;

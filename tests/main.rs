@@ -1,1 +1,4 @@
+//! What the program does as a whole, one file a behaviour.
 
+mod layers;
+mod support;

@@ -1,0 +1,189 @@
+//! Keeping the conversation inside the window (wire.md 5.1): rarely, visibly, and never at the cost of the task.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Emit;
+use super::limits::Account;
+use super::transcript::Transcript;
+use crate::event::Event;
+use crate::model::{AssistantMessage, Delta, Message, Model, Part, Request, ToolSpec, Usage};
+
+/// The share of the window (less the output limit) at which a conversation is compacted.
+const FULL: f64 = 0.8;
+
+/// Failures after which no further compaction is tried.
+const BREAKER: u32 = 3;
+
+/// Rounds of making room after a server said that the conversation is too long.
+const OVERFLOW_ROUNDS: u32 = 4;
+
+/// Tool results that are kept when old ones are cleared.
+const KEPT_RESULTS: usize = 5;
+
+const ASK: &str = "The conversation is about to be shortened. Write a summary from which the work can go on without it: \
+     what was asked, what was found (files, names, line numbers), what was changed so far, what failed, and what is \
+     still to be done. Only the summary, no call.";
+
+/// What is remembered between compactions.
+#[derive(Debug, Default)]
+pub struct Compaction {
+    failures: u32,
+    overflows: u32,
+    /// What the server counted for the last request, and our own estimate of the same messages.
+    counted: Option<(u64, u64)>,
+}
+
+impl Compaction {
+    /// Remembers what the server counted for the request that was just answered.
+    pub fn learn(&mut self, transcript: &Transcript, usage: &Usage) {
+        if let Some(counted) = usage.input_tokens {
+            self.counted = Some((counted, estimate_tokens(transcript.messages())));
+        }
+    }
+
+    /// Estimates the tokens of the next request: the server's last count, and our estimate of what came since.
+    pub fn next_request(&self, transcript: &Transcript) -> u64 {
+        let estimate = estimate_tokens(transcript.messages());
+        match self.counted {
+            Some((counted, then)) => counted + estimate.saturating_sub(then),
+            None => estimate,
+        }
+    }
+
+    /// Compacts if the next request would fill the window.
+    pub async fn before_request(
+        &mut self,
+        model: &dyn Model,
+        transcript: &mut Transcript,
+        account: &mut Account,
+        offered: &Arc<[ToolSpec]>,
+        emit: Emit<'_>,
+    ) {
+        let facts = model.facts();
+        // An output limit that takes most of a small window leaves half of it for the conversation.
+        let room = facts.context_window.saturating_sub(facts.max_output).max(facts.context_window / 2);
+        if facts.context_window == 0 || (self.next_request(transcript) as f64) < room as f64 * FULL {
+            return;
+        }
+        self.summarise(model, transcript, account, offered, emit).await;
+    }
+
+    /// Makes room after the server refused the conversation as too long; `false` when nothing more can be done.
+    pub async fn after_overflow(
+        &mut self,
+        model: &dyn Model,
+        transcript: &mut Transcript,
+        account: &mut Account,
+        offered: &Arc<[ToolSpec]>,
+        emit: Emit<'_>,
+    ) -> bool {
+        self.overflows += 1;
+        if self.overflows > OVERFLOW_ROUNDS {
+            return false;
+        }
+        let before = estimate_tokens(transcript.messages());
+        let shrunk = transcript.clear_old_results(KEPT_RESULTS) > 0
+            || self.summarise(model, transcript, account, offered, emit).await
+            || transcript.cut_largest_result(2_000);
+        if shrunk {
+            self.counted = None;
+            emit(Event::Compaction { before, after: estimate_tokens(transcript.messages()) });
+        }
+        shrunk
+    }
+
+    async fn summarise(
+        &mut self,
+        model: &dyn Model,
+        transcript: &mut Transcript,
+        account: &mut Account,
+        offered: &Arc<[ToolSpec]>,
+        emit: Emit<'_>,
+    ) -> bool {
+        let old = estimate_tokens(transcript.compactable());
+        if self.failures >= BREAKER || old == 0 {
+            return false;
+        }
+        let before = estimate_tokens(transcript.messages());
+        let mut messages = transcript.messages()[..2 + transcript.compactable().len()].to_vec();
+        messages.push(Message::User(vec![Part::Text(ASK.into())]));
+        let request = Request {
+            messages,
+            // The same tools as ever: the server's cache of the prefix still holds.
+            tools: Arc::clone(offered),
+            time_left: account.time_left(Instant::now()),
+            ..Request::default()
+        };
+        let mut ignored = |_: Delta| {};
+        let summary = match model.respond(&request, &mut ignored).await {
+            Ok(turn) => {
+                account.spend(&turn.usage, estimate_tokens(&request.messages), model.facts().price.as_ref());
+                turn.message.text
+            }
+            Err(error) => {
+                self.failures += 1;
+                emit(Event::Warning { message: format!("the conversation could not be compacted: {}", error.message) });
+                return false;
+            }
+        };
+        if summary.trim().is_empty() || estimate_text(&summary) >= old {
+            self.failures += 1;
+            return false;
+        }
+        transcript.compact(format!("Summary of the work so far (the conversation was shortened):\n\n{}", summary.trim()));
+        self.counted = None;
+        emit(Event::Compaction { before, after: estimate_tokens(transcript.messages()) });
+        true
+    }
+}
+
+/// Estimates the tokens of messages; a server's own count is better wherever there is one.
+pub fn estimate_tokens(messages: &[Message]) -> u64 {
+    messages
+        .iter()
+        .map(|message| match message {
+            Message::System(text) => estimate_text(text),
+            Message::User(parts) => estimate_parts(parts),
+            Message::Tool(answer) => estimate_parts(&answer.content) + 8,
+            Message::Assistant(AssistantMessage { text, calls, .. }) => {
+                let calls: u64 = calls.iter().map(|call| estimate_text(&call.name) + estimate_arguments(call)).sum();
+                estimate_text(text) + calls
+            }
+        })
+        .map(|tokens| tokens + 4)
+        .sum()
+}
+
+fn estimate_arguments(call: &crate::model::ToolCall) -> u64 {
+    use crate::model::Arguments;
+    match &call.arguments {
+        Arguments::Object(map) => map
+            .iter()
+            .map(|(key, value)| {
+                let text = value.as_str().map_or_else(|| estimate_text(&value.to_string()), estimate_text);
+                estimate_text(key) + text + 2
+            })
+            .sum(),
+        Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => estimate_text(raw),
+    }
+}
+
+fn estimate_parts(parts: &[Part]) -> u64 {
+    parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => estimate_text(text),
+            // An image costs about this much whatever its size in bytes.
+            Part::Media { .. } => 1_300,
+        })
+        .sum()
+}
+
+/// Estimates the tokens of a text: a quarter token per ASCII character, 1.1 per other one (wire.md 5.1).
+pub fn estimate_text(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    // Continuation bytes are 0b10xx_xxxx; every other non-ASCII byte begins a character.
+    let other = text.bytes().filter(|byte| !byte.is_ascii() && byte & 0xC0 != 0x80).count();
+    (ascii as f64 / 4.0 + other as f64 * 1.1).ceil() as u64
+}

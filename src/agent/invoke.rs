@@ -1,0 +1,384 @@
+//! One turn's calls: looked up, validated, judged, run, and each answered exactly once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use super::limits::{Account, Exceeded};
+use super::loop_guard::LoopGuard;
+use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
+use crate::change::ChangeSet;
+use crate::change::diff;
+use crate::event::{Event, PermissionDenial, ToolResult};
+use crate::exit::Exit;
+use crate::model::{Arguments, Part, ToolCall, ToolSpec, coerce};
+use crate::policy::{Access, Decision, Grant};
+use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
+
+/// What judges a call: the policy with the facts of this run, and whatever narrows it further.
+pub trait Judge: Send + Sync {
+    /// Decides; a grant comes with every permission.
+    fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>);
+}
+
+/// Runs the calls of a turn.
+pub struct Invoker<'a> {
+    registry: &'a Registry,
+    judge: &'a dyn Judge,
+    context: ToolContext<'a>,
+    offered: Arc<[ToolSpec]>,
+    guard: LoopGuard,
+    redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+}
+
+/// The answer to one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What the model sees.
+    pub content: Vec<Part>,
+    /// Whether it is an error.
+    pub is_error: bool,
+    /// The tool's real name.
+    pub name: String,
+    /// What this call makes of the run, if it ends it.
+    pub ends: Option<Stopped>,
+}
+
+/// A call on its way.
+enum Step {
+    /// Not executed: the model reads why.
+    Refused(ToolError),
+    /// Allowed.
+    Ready { call: Box<dyn Call>, grant: Grant, only_reads: bool },
+}
+
+impl<'a> Invoker<'a> {
+    /// Makes an invoker that offers these tools.
+    pub fn new(
+        registry: &'a Registry,
+        offered: Arc<[ToolSpec]>,
+        judge: &'a dyn Judge,
+        context: ToolContext<'a>,
+        redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    ) -> Invoker<'a> {
+        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact }
+    }
+
+    /// Returns the tools that the model sees.
+    pub fn offered(&self) -> Arc<[ToolSpec]> {
+        Arc::clone(&self.offered)
+    }
+
+    /// Answers every call, in the order of the calls; calls that only read and follow each other run side by side.
+    pub async fn answer(
+        &mut self,
+        turn: u32,
+        calls: &[ToolCall],
+        account: &mut Account,
+        on_deny: OnDeny,
+        emit: Emit<'_>,
+    ) -> Vec<Answer> {
+        let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
+        let mut reads: Vec<(&ToolCall, Prepared)> = Vec::new();
+        let mut ended = false;
+        for call in calls {
+            if ended {
+                answers.push(self.finish(turn, call, &call.name, "", not_executed(), Instant::now(), emit));
+                continue;
+            }
+            // Each call is judged when its turn comes, so that it sees what the calls before it staged.
+            let prepared = self.prepare(turn, call, account, on_deny, emit);
+            if matches!(&prepared.step, Step::Ready { only_reads: true, .. }) {
+                reads.push((call, prepared));
+                continue;
+            }
+            answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
+            let Prepared { name, about, step, ends } = prepared;
+            let started = Instant::now();
+            let outcome = match step {
+                Step::Refused(error) => Err(error),
+                Step::Ready { call: ready, grant, .. } => {
+                    let before = self.context.workspace.changes();
+                    let outcome = ready.run(&grant, &self.context).await;
+                    emit_changes(&before, &self.context.workspace.changes(), emit);
+                    outcome
+                }
+            };
+            let mut answer = self.complete(turn, call, &name, &about, outcome, started, emit);
+            ended = ends.is_some();
+            answer.ends = ends;
+            answers.push(answer);
+        }
+        answers.extend(self.run_reads(turn, reads, emit).await);
+        answers
+    }
+
+    async fn run_reads(&mut self, turn: u32, batch: Vec<(&ToolCall, Prepared)>, emit: Emit<'_>) -> Vec<Answer> {
+        let context = &self.context;
+        let runs = batch.into_iter().map(|(call, prepared)| async move {
+            let started = Instant::now();
+            let outcome = match prepared.step {
+                Step::Ready { call: ready, grant, .. } => ready.run(&grant, context).await,
+                Step::Refused(error) => Err(error),
+            };
+            (call, prepared.name, prepared.about, outcome, started)
+        });
+        let outcomes = join_all(runs).await;
+        outcomes
+            .into_iter()
+            .map(|(call, name, about, outcome, started)| self.complete(turn, call, &name, &about, outcome, started, emit))
+            .collect()
+    }
+
+    /// Everything before the call runs: limits, loop guard, look-up, validation, policy.
+    fn prepare(&mut self, turn: u32, call: &ToolCall, account: &mut Account, on_deny: OnDeny, emit: Emit<'_>) -> Prepared {
+        let tool = self.registry.find(&call.name);
+        let name = tool.map_or_else(|| call.name.clone(), |tool| tool.spec().name);
+        let mut prepared =
+            Prepared { name: name.clone(), about: String::new(), step: Step::Refused(not_executed()), ends: None };
+        let is_command = name == "run_shell_command";
+        if let Err(limit) = account.take_call(is_command, Instant::now()) {
+            prepared.step = Step::Refused(limit_reached(&limit));
+            prepared.ends = Some(exceeded(limit));
+            return prepared;
+        }
+        let arguments = match &call.arguments {
+            Arguments::Object(map) => map.clone(),
+            Arguments::Incomplete { raw } => {
+                prepared.step = Step::Refused(ToolError::arguments(format!(
+                    "The call was cut off after {} characters (output limit or broken stream) and was not executed. \
+                     Send it again with complete arguments; if the content is large, write_file a skeleton first and \
+                     add to it with edit.",
+                    raw.chars().count()
+                )));
+                return prepared;
+            }
+            Arguments::Invalid { problem, .. } => {
+                prepared.step = Step::Refused(ToolError::arguments(problem.clone()));
+                return prepared;
+            }
+        };
+        if self.guard.repeats(&name, &Value::Object(arguments.clone()).to_string()) {
+            prepared.step = Step::Refused(ToolError::failed("The same call was made again and again; the run ends here."));
+            prepared.ends = Some(stopped(
+                Exit::Failed,
+                "loop",
+                format!("the model made the same call of {name} five times in a row"),
+                Some("try a larger model, or a prompt that names files and the steps"),
+            ));
+            return prepared;
+        }
+        let Some(tool) = tool else {
+            let names: Vec<&str> = self.offered.iter().map(|spec| spec.name.as_str()).collect();
+            prepared.step = Step::Refused(ToolError::arguments(coerce::unknown_tool(&call.name, &names)));
+            return prepared;
+        };
+        let spec = tool.spec();
+        let parsed = coerce::prepare(&spec, arguments)
+            .map_err(ToolError::arguments)
+            .and_then(|arguments| tool.parse(arguments));
+        let ready = match parsed {
+            Ok(ready) => ready,
+            Err(error) => {
+                prepared.step = Step::Refused(error);
+                return prepared;
+            }
+        };
+        prepared.about = ready.describe();
+        let (decision, grant) = self.judge.authorize(&name, &ready.accesses());
+        match grant {
+            Some(grant) if decision.is_allowed() => {
+                prepared.step = Step::Ready { call: ready, grant, only_reads: tool.only_reads() };
+            }
+            Some(_) | None => {
+                let input = match &call.arguments {
+                    Arguments::Object(map) => Value::Object(map.clone()),
+                    Arguments::Incomplete { .. } | Arguments::Invalid { .. } => Value::Null,
+                };
+                prepared.ends = deny(account, on_deny, &name, &decision);
+                emit(Event::Denied(Box::new(PermissionDenial {
+                    tool_name: name,
+                    tool_use_id: call.id.clone(),
+                    tool_input: input,
+                    rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
+                    source: decision.rule.as_ref().map(|rule| rule.source.clone()),
+                    reason: decision.reason.clone(),
+                    hint: decision.hint.clone(),
+                    turn,
+                })));
+                prepared.step = Step::Refused(denied(&decision));
+            }
+        }
+        prepared
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
+    fn complete(
+        &mut self,
+        turn: u32,
+        call: &ToolCall,
+        name: &str,
+        about: &str,
+        outcome: Result<ToolOutput, ToolError>,
+        started: Instant,
+        emit: Emit<'_>,
+    ) -> Answer {
+        let output = match outcome {
+            Err(mut error) => {
+                if let Some(directive) = self.guard.failed(name, &error.message) {
+                    error.message = format!("{}\n{directive}", error.message);
+                }
+                return self.finish(turn, call, name, about, error, started, emit);
+            }
+            Ok(output) => output,
+        };
+        if let Some(command) = &output.command {
+            emit(Event::Command {
+                argv: command.argv.clone(),
+                exit_code: command.exit_code,
+                duration_ms: millis(command.duration),
+                sandboxed: command.sandboxed,
+            });
+        }
+        if name == "todo_write" {
+            let todos = self.context.memory.todos.lock().expect("no holder panics");
+            let todos = todos.iter().map(|todo| serde_json::to_value(todo).expect("plain strings")).collect();
+            emit(Event::Todos { todos });
+        }
+        let content = self.redacted(output.llm_content, emit);
+        let (display, diff) = match output.display {
+            Display::Markdown(text) => (text, false),
+            Display::Diff(text) => (text, true),
+        };
+        emit(Event::ToolResult(Box::new(ToolResult {
+            turn,
+            call_id: call.id.clone(),
+            tool: name.to_owned(),
+            description: about.to_owned(),
+            is_error: false,
+            content: shown(&content),
+            display,
+            diff,
+            duration_ms: millis(started.elapsed()),
+        })));
+        Answer { content, is_error: false, name: name.to_owned(), ends: None }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
+    fn finish(
+        &self,
+        turn: u32,
+        call: &ToolCall,
+        name: &str,
+        about: &str,
+        error: ToolError,
+        started: Instant,
+        emit: Emit<'_>,
+    ) -> Answer {
+        let content = self.redacted(vec![Part::Text(error.message)], emit);
+        emit(Event::ToolResult(Box::new(ToolResult {
+            turn,
+            call_id: call.id.clone(),
+            tool: name.to_owned(),
+            description: about.to_owned(),
+            is_error: true,
+            content: shown(&content),
+            display: shown(&content),
+            diff: false,
+            duration_ms: millis(started.elapsed()),
+        })));
+        Answer { content, is_error: true, name: name.to_owned(), ends: None }
+    }
+
+    fn redacted(&self, parts: Vec<Part>, emit: Emit<'_>) -> Vec<Part> {
+        let mut masked = 0;
+        let parts = parts
+            .into_iter()
+            .map(|part| match part {
+                Part::Text(text) => {
+                    let (text, count) = (self.redact)(text);
+                    masked += count;
+                    Part::Text(text)
+                }
+                Part::Media { .. } => part,
+            })
+            .collect();
+        if masked > 0 {
+            emit(Event::Redaction { count: masked });
+        }
+        parts
+    }
+}
+
+struct Prepared {
+    name: String,
+    about: String,
+    step: Step,
+    ends: Option<Stopped>,
+}
+
+fn not_executed() -> ToolError {
+    ToolError::failed("This call was not executed: the run is ending.")
+}
+
+fn limit_reached(limit: &Exceeded) -> ToolError {
+    let what = match limit {
+        Exceeded::Turns { .. } => "turn",
+        Exceeded::Denials { .. } => "denial",
+        Exceeded::Budget(budget) => &budget.kind.replace('_', " "),
+    };
+    ToolError::failed(format!("The {what} limit of this run is reached; the call was not executed."))
+}
+
+fn denied(decision: &Decision) -> ToolError {
+    let mut message = format!("Denied by policy: {}.", decision.reason);
+    if let Some(rule) = &decision.rule {
+        message.push_str(&format!(" Rule: {} ({}).", rule.rule, rule.source));
+    }
+    if let Some(hint) = &decision.hint {
+        message.push_str(&format!(" Hint: {hint}."));
+    }
+    ToolError { message, kind: ToolErrorKind::Denied }
+}
+
+fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision) -> Option<Stopped> {
+    let rule = decision.rule.as_ref().map(|rule| rule.rule.as_str()).unwrap_or_default();
+    let limit = account.deny(&format!("{tool} {rule} {}", decision.reason));
+    match (limit, on_deny) {
+        (Err(limit), _) => Some(exceeded(limit)),
+        (Ok(()), OnDeny::Stop) => Some(stopped(
+            Exit::Denied,
+            "denied",
+            format!("the policy denied a call of {tool}: {}", decision.reason),
+            decision.hint.as_deref(),
+        )),
+        (Ok(()), OnDeny::Fail | OnDeny::Continue) => None,
+    }
+}
+
+fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) {
+    let empty = crate::change::Entry::Absent;
+    for (path, change) in after.iter() {
+        if before.get(path).map(|earlier| &earlier.after) == Some(&change.after) {
+            continue;
+        }
+        let from = before.staged(path).unwrap_or(&change.before);
+        let (added, removed) = diff::count_lines(from, &change.after);
+        let kind = match (from == &empty, change.after == empty) {
+            (true, _) => "added",
+            (false, true) => "deleted",
+            (false, false) => "modified",
+        };
+        emit(Event::FileChange { path: path.to_string_lossy(), kind: kind.into(), added, removed });
+    }
+    for (path, change) in before.iter().filter(|(path, _)| after.get(path).is_none()) {
+        let (added, removed) = diff::count_lines(&change.after, &change.before);
+        emit(Event::FileChange { path: path.to_string_lossy(), kind: "modified".into(), added, removed });
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,228 @@
+//! What a run may spend, and what it has spent.
+
+use std::time::{Duration, Instant};
+
+use crate::event::{BudgetExceeded, Limits};
+use crate::model::{Price, Usage};
+
+/// The account of a run: every limit in force and everything spent so far.
+#[derive(Debug)]
+pub struct Account {
+    limits: Limits,
+    started: Instant,
+    turns: u64,
+    tool_calls: u64,
+    shell_calls: u64,
+    denials: u64,
+    same_denials: (String, u64),
+    tokens: u64,
+    cost_usd: Option<f64>,
+}
+
+/// A limit that is reached: the run ends, delivering nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Exceeded {
+    /// The turn limit (exit 53).
+    Turns {
+        /// The limit.
+        limit: u64,
+    },
+    /// Too many denied calls (exit 60).
+    Denials {
+        /// The limit.
+        limit: u64,
+        /// Whether they were all the same one.
+        same: bool,
+    },
+    /// Wall time, calls, tokens or cost (exit 55).
+    Budget(BudgetExceeded),
+}
+
+impl Account {
+    /// Opens an account at `started`.
+    pub fn open(limits: Limits, started: Instant) -> Account {
+        Account {
+            limits,
+            started,
+            turns: 0,
+            tool_calls: 0,
+            shell_calls: 0,
+            denials: 0,
+            same_denials: (String::new(), 0),
+            tokens: 0,
+            cost_usd: Some(0.0),
+        }
+    }
+
+    /// Returns the time that is left at `now`; `None` without a limit.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        let limit = Duration::from_millis(self.limits.wall_time_ms?);
+        Some(limit.saturating_sub(now.saturating_duration_since(self.started)))
+    }
+
+    /// Takes one turn, or says which limit forbids it.
+    pub fn take_turn(&mut self, now: Instant) -> Result<u32, Exceeded> {
+        self.check_budgets(now)?;
+        if let Some(limit) = self.limits.turns
+            && self.turns >= limit
+        {
+            return Err(Exceeded::Turns { limit });
+        }
+        self.turns += 1;
+        Ok(u32::try_from(self.turns).unwrap_or(u32::MAX))
+    }
+
+    /// Takes one tool call, or says which limit forbids it.
+    pub fn take_call(&mut self, is_command: bool, now: Instant) -> Result<(), Exceeded> {
+        self.check_wall_time(now)?;
+        over("tool_calls", self.limits.tool_calls, self.tool_calls + 1)?;
+        if is_command {
+            over("shell_calls", self.limits.shell_calls, self.shell_calls + 1)?;
+            self.shell_calls += 1;
+        }
+        self.tool_calls += 1;
+        Ok(())
+    }
+
+    /// Counts a denial; `what` tells equal ones.
+    pub fn deny(&mut self, what: &str) -> Result<(), Exceeded> {
+        self.denials += 1;
+        if self.same_denials.0 == what {
+            self.same_denials.1 += 1;
+        } else {
+            self.same_denials = (what.to_owned(), 1);
+        }
+        if let Some(limit) = self.limits.denials
+            && self.denials >= limit
+        {
+            return Err(Exceeded::Denials { limit, same: false });
+        }
+        match self.limits.same_denial {
+            Some(limit) if self.same_denials.1 >= limit => Err(Exceeded::Denials { limit, same: true }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Adds what a turn cost; returns its cost in US dollars, `None` where the price or the counts are unknown.
+    pub fn spend(&mut self, usage: &Usage, estimate: u64, price: Option<&Price>) -> Option<f64> {
+        let reported = match (usage.input_tokens, usage.output_tokens) {
+            (None, None) => None,
+            (input, output) => Some(input.unwrap_or(0) + output.unwrap_or(0)),
+        };
+        self.tokens += reported.unwrap_or(estimate);
+        let cost = price.and_then(|price| cost_usd(usage, price));
+        self.cost_usd = self.cost_usd.zip(cost).map(|(so_far, now)| so_far + now);
+        cost
+    }
+
+    /// Says whether wall time, tokens or cost are used up.
+    pub fn check_budgets(&self, now: Instant) -> Result<(), Exceeded> {
+        self.check_wall_time(now)?;
+        reached("total_tokens", self.limits.total_tokens.map(|limit| limit as f64), self.tokens as f64)?;
+        reached("cost_usd", self.limits.cost_usd, self.cost_usd.unwrap_or(0.0))
+    }
+
+    fn check_wall_time(&self, now: Instant) -> Result<(), Exceeded> {
+        let spent = now.saturating_duration_since(self.started).as_millis() as f64;
+        reached("wall_time", self.limits.wall_time_ms.map(|limit| limit as f64), spent)
+    }
+
+    /// Returns the number of tool calls so far.
+    pub fn tool_calls(&self) -> u64 {
+        self.tool_calls
+    }
+
+    /// Returns the number of denied calls so far.
+    pub fn denials(&self) -> u64 {
+        self.denials
+    }
+}
+
+fn over(kind: &str, limit: Option<u64>, spent: u64) -> Result<(), Exceeded> {
+    match limit {
+        Some(limit) if spent > limit => {
+            Err(Exceeded::Budget(BudgetExceeded { kind: kind.into(), limit: limit as f64, spent: (spent - 1) as f64 }))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn reached(kind: &str, limit: Option<f64>, spent: f64) -> Result<(), Exceeded> {
+    match limit {
+        Some(limit) if spent >= limit => Err(Exceeded::Budget(BudgetExceeded { kind: kind.into(), limit, spent })),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Returns the cost of one answer in US dollars; cached tokens are part of the input and priced apart (wire.md R49).
+pub fn cost_usd(usage: &Usage, price: &Price) -> Option<f64> {
+    let input = usage.input_tokens?;
+    let output = usage.output_tokens?;
+    let read = usage.cache_read_input_tokens.unwrap_or(0).min(input);
+    let created = usage.cache_creation_input_tokens.unwrap_or(0).min(input - read);
+    let plain = input - read - created;
+    let dollars = plain as f64 * price.input
+        + read as f64 * price.cache_read
+        + created as f64 * price.cache_write
+        + output as f64 * price.output;
+    Some(dollars / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_beyond_the_limit_is_refused() {
+        let now = Instant::now();
+        let mut account = Account::open(Limits { turns: Some(1), ..Limits::default() }, now);
+        assert_eq!(account.take_turn(now), Ok(1));
+        assert_eq!(account.take_turn(now), Err(Exceeded::Turns { limit: 1 }));
+    }
+
+    #[test]
+    fn wall_time_is_counted_from_the_start() {
+        let start = Instant::now();
+        let account = Account::open(Limits { wall_time_ms: Some(1000), ..Limits::default() }, start);
+        assert_eq!(account.time_left(start + Duration::from_millis(400)), Some(Duration::from_millis(600)));
+        assert!(account.check_budgets(start + Duration::from_millis(999)).is_ok());
+        let Err(Exceeded::Budget(budget)) = account.check_budgets(start + Duration::from_secs(1)) else {
+            panic!("the time is up");
+        };
+        assert_eq!(budget.kind, "wall_time");
+    }
+
+    #[test]
+    fn the_same_denial_again_and_again_ends_the_run() {
+        let limits = Limits { denials: Some(20), same_denial: Some(3), ..Limits::default() };
+        let mut account = Account::open(limits, Instant::now());
+        assert!(account.deny("a").is_ok());
+        assert!(account.deny("a").is_ok());
+        assert!(account.deny("b").is_ok());
+        assert!(account.deny("b").is_ok());
+        assert_eq!(account.deny("b"), Err(Exceeded::Denials { limit: 3, same: true }));
+    }
+
+    #[test]
+    fn an_unknown_price_makes_the_cost_unknown_and_not_zero() {
+        let usage = Usage { input_tokens: Some(1_000_000), output_tokens: Some(0), ..Usage::default() };
+        let mut account = Account::open(Limits { cost_usd: Some(0.5), ..Limits::default() }, Instant::now());
+        assert_eq!(account.spend(&usage, 0, None), None);
+        let price = Price { input: 1.0, output: 1.0, cache_read: 0.1, cache_write: 1.25 };
+        assert_eq!(account.spend(&usage, 0, Some(&price)), Some(1.0));
+        assert!(account.check_budgets(Instant::now()).is_ok(), "an unknown sum is not compared");
+    }
+
+    #[test]
+    fn cached_tokens_are_priced_apart() {
+        let usage = Usage {
+            input_tokens: Some(1_000_000),
+            cache_read_input_tokens: Some(800_000),
+            output_tokens: Some(100_000),
+            ..Usage::default()
+        };
+        let price = Price { input: 1.0, output: 5.0, cache_read: 0.1, cache_write: 0.0 };
+        let dollars = cost_usd(&usage, &price).expect("all counts are known");
+        assert!((dollars - (0.2 + 0.08 + 0.5)).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,397 @@
+//! The loop: ask the model, answer its calls, until it is done or something ends the run.
+//!
+//! It knows neither output formats nor delivery: it emits events and leaves staged changes behind.
+
+pub mod compaction;
+pub mod invoke;
+pub mod limits;
+pub mod loop_guard;
+pub mod transcript;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, TokenUsage};
+use crate::exit::Exit;
+use crate::model::{
+    Arguments, AssistantMessage, Delta, ErrorClass, Model, ModelError, Notice, Part, Request, Stop, ToolMessage, ToolSpec,
+    Turn, leaked_calls,
+};
+use invoke::{Answer, Invoker};
+use limits::{Account, Exceeded};
+use transcript::Transcript;
+
+/// Where events go.
+pub type Emit<'a> = &'a (dyn Fn(Event) + Send + Sync);
+
+/// What to do when a call is denied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDeny {
+    /// Go on, and end with 60.
+    Fail,
+    /// Go on, and end as if nothing had been denied.
+    Continue,
+    /// End at the first one.
+    Stop,
+}
+
+/// How a conversation came to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending {
+    /// The model gave its answer.
+    Answer(String),
+    /// Something ended the run.
+    Stopped(Stopped),
+}
+
+/// Why the run ended without an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stopped {
+    /// The way to end.
+    pub exit: Exit,
+    /// What happened.
+    pub error: RunError,
+}
+
+/// What the loop needs to know beside its parts.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// What a denial does.
+    pub on_deny: OnDeny,
+    /// The most tokens of one answer, from a flag or a recipe.
+    pub max_output_tokens: Option<u64>,
+    /// The user asked for changes: an answer without a single call is nudged once.
+    pub changes_expected: bool,
+}
+
+/// One conversation with a model, its tools and its account.
+pub struct Agent<'a> {
+    model: &'a dyn Model,
+    invoker: Invoker<'a>,
+    offered: Arc<[ToolSpec]>,
+    options: AgentOptions,
+    emit: Emit<'a>,
+    account: Account,
+    transcript: Transcript,
+    compaction: compaction::Compaction,
+    nudged: bool,
+    reprompted: bool,
+}
+
+impl<'a> Agent<'a> {
+    /// Begins a conversation. Nothing is sent yet.
+    pub fn new(
+        model: &'a dyn Model,
+        invoker: Invoker<'a>,
+        account: Account,
+        transcript: Transcript,
+        options: AgentOptions,
+        emit: Emit<'a>,
+    ) -> Agent<'a> {
+        Agent {
+            offered: invoker.offered(),
+            model,
+            invoker,
+            options,
+            emit,
+            account,
+            transcript,
+            compaction: compaction::Compaction::default(),
+            nudged: false,
+            reprompted: false,
+        }
+    }
+
+    /// Returns the conversation so far.
+    pub fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// Returns the account so far.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Adds a message of the user: the next [`Agent::converse`] goes on from there.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.transcript.say(text);
+    }
+
+    /// Goes on until the model answers without a call, or something ends the run.
+    ///
+    /// Dropping the future cancels the request or command under way; nothing but staged changes is left behind.
+    pub async fn converse(&mut self) -> Ending {
+        loop {
+            match self.turn().await {
+                Ok(None) => {}
+                Ok(Some(answer)) => return Ending::Answer(answer),
+                Err(stopped) => return Ending::Stopped(stopped),
+            }
+        }
+    }
+
+    /// One turn: `Some` with the final text when the model is done.
+    async fn turn(&mut self) -> Result<Option<String>, Stopped> {
+        let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
+        self.compaction.before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit).await;
+        (self.emit)(Event::TurnStarted { turn: number });
+        let turn = self.respond(number).await?;
+        let turn = match turn.message.calls.is_empty() {
+            true => self.model.reread(&turn, &self.offered).unwrap_or(turn),
+            false => turn,
+        };
+        let facts = self.model.facts();
+        self.compaction.learn(&self.transcript, &turn.usage);
+        let estimate = compaction::estimate_tokens(self.transcript.messages()) + compaction::estimate_text(&turn.message.text);
+        let cost_usd = self.account.spend(&turn.usage, estimate, facts.price.as_ref());
+        (self.emit)(Event::Assistant(Box::new(assistant_event(number, &turn, &facts.name, estimate, cost_usd))));
+
+        if turn.message.calls.is_empty() {
+            return self.without_calls(turn);
+        }
+        self.answer_calls(number, turn.message).await?;
+        self.account.check_budgets(Instant::now()).map_err(exceeded)?;
+        Ok(None)
+    }
+
+    async fn respond(&mut self, number: u32) -> Result<Turn, Stopped> {
+        loop {
+            let request = Request {
+                messages: self.transcript.messages().to_vec(),
+                tools: Arc::clone(&self.offered),
+                max_output_tokens: self.options.max_output_tokens,
+                turn: number - 1,
+                time_left: self.account.time_left(Instant::now()),
+                force_tool: None,
+            };
+            let emit = self.emit;
+            let mut on_delta = |delta: Delta| emit(delta_event(number, delta));
+            match self.model.respond(&request, &mut on_delta).await {
+                Ok(turn) => return Ok(turn),
+                Err(error) => match error.class {
+                    ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => {
+                        let (model, offered) = (self.model, &self.offered);
+                        let shrunk = self
+                            .compaction
+                            .after_overflow(model, &mut self.transcript, &mut self.account, offered, self.emit)
+                            .await;
+                        if !shrunk {
+                            return Err(model_error(error, &self.account));
+                        }
+                    }
+                    _ => return Err(model_error(error, &self.account)),
+                },
+            }
+        }
+    }
+
+    /// What a turn without calls means: the answer, or a reason to ask once more.
+    fn without_calls(&mut self, turn: Turn) -> Result<Option<String>, Stopped> {
+        let text = turn.message.text.trim().to_owned();
+        if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.offered) {
+            self.transcript.turn(turn.message, Vec::new());
+            self.transcript.say(problem);
+            return Ok(None);
+        }
+        if text.is_empty() {
+            if self.reprompted {
+                return Err(stopped(
+                    Exit::Failed,
+                    "no_answer",
+                    "the model gave neither an answer nor a call, twice",
+                    Some("try another model, or a prompt that asks for one thing"),
+                ));
+            }
+            self.reprompted = true;
+            self.transcript.turn(turn.message, Vec::new());
+            self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
+            return Ok(None);
+        }
+        if self.options.changes_expected && self.account.tool_calls() == 0 && !self.nudged && !self.offered.is_empty() {
+            self.nudged = true;
+            self.transcript.turn(turn.message, Vec::new());
+            self.transcript.say(
+                "Nothing has been done yet: no tool was called, so no file has changed. \
+                 If the task needs a change, make it now with the tools. If it needs none, say why.",
+            );
+            return Ok(None);
+        }
+        if turn.stop == Stop::Length {
+            (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
+        }
+        self.transcript.turn(turn.message, Vec::new());
+        Ok(Some(text))
+    }
+
+    async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<(), Stopped> {
+        let mut answers: Vec<ToolMessage> = Vec::new();
+        let mut end: Option<Stopped> = None;
+        let outcomes = self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
+        for (call, outcome) in message.calls.iter().zip(outcomes) {
+            let Answer { content, is_error, name, ends } = outcome;
+            answers.push(ToolMessage { call_id: call.id.clone(), name, content, is_error });
+            end = end.or(ends);
+        }
+        self.transcript.turn(message, answers);
+        match end {
+            Some(stopped) => Err(stopped),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes an ending without a budget.
+pub(crate) fn stopped(exit: Exit, code: &str, message: impl Into<String>, hint: Option<&str>) -> Stopped {
+    Stopped {
+        exit,
+        error: RunError {
+            code: code.into(),
+            message: message.into(),
+            retryable: exit == Exit::Unavailable,
+            hint: hint.map(str::to_owned),
+            budget: None,
+        },
+    }
+}
+
+/// Turns a used-up limit into the ending that it means.
+pub(crate) fn exceeded(exceeded: Exceeded) -> Stopped {
+    match exceeded {
+        Exceeded::Turns { limit } => stopped(
+            Exit::Turns,
+            "turns",
+            format!("the turn limit of {limit} was reached before the model was done"),
+            Some("raise --max-session-turns, or give a smaller task"),
+        ),
+        Exceeded::Denials { limit, same } => stopped(
+            Exit::Denied,
+            if same { "same_denial" } else { "denials" },
+            if same {
+                format!("the model asked {limit} times in a row for the same denied thing")
+            } else {
+                format!("the policy denied {limit} calls")
+            },
+            Some("look at permission_denials in the result: allow what is needed, or say in the prompt what not to do"),
+        ),
+        Exceeded::Budget(budget) => {
+            let flag = match budget.kind.as_str() {
+                "wall_time" => "--max-wall-time",
+                "tool_calls" => "--max-tool-calls",
+                "total_tokens" => "--max-total-tokens",
+                "cost_usd" => "--max-cost-usd",
+                _ => "the policy's limits",
+            };
+            let (limit, spent) = match budget.kind.as_str() {
+                "wall_time" => (format!("{} s", budget.limit / 1000.0), format!("{:.1} s", budget.spent / 1000.0)),
+                "cost_usd" => (format!("${}", budget.limit), format!("${:.4}", budget.spent)),
+                _ => (budget.limit.to_string(), budget.spent.to_string()),
+            };
+            let mut ending = stopped(
+                Exit::Budget,
+                "budget",
+                format!("the {} budget of {limit} is used up ({spent} spent)", budget.kind),
+                Some(&format!("raise {flag}, or give a smaller task")),
+            );
+            ending.error.budget = Some(budget);
+            ending
+        }
+    }
+}
+
+fn model_error(error: ModelError, account: &Account) -> Stopped {
+    let (exit, code) = match &error.class {
+        ErrorClass::Auth | ErrorClass::Permission | ErrorClass::Billing => (Exit::Auth, "auth"),
+        ErrorClass::ModelNotFound => (Exit::Config, "config"),
+        ErrorClass::BadRequest { .. } | ErrorClass::OutputTooLong { .. } | ErrorClass::Unsupported(_) => {
+            (Exit::Failed, "bad_request")
+        }
+        ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => (Exit::Failed, "context_overflow"),
+        ErrorClass::ContentFilter => (Exit::Failed, "content_filter"),
+        ErrorClass::Timeout(crate::model::TimeoutKind::Deadline) => match account.check_budgets(Instant::now()) {
+            Err(reached) => return exceeded(reached),
+            Ok(()) => (Exit::Unavailable, "unavailable"),
+        },
+        ErrorClass::RateLimit { .. }
+        | ErrorClass::Overloaded { .. }
+        | ErrorClass::Server
+        | ErrorClass::Timeout(_)
+        | ErrorClass::Network
+        | ErrorClass::Stream(_)
+        | ErrorClass::RawGeneration(_) => (Exit::Unavailable, "unavailable"),
+        ErrorClass::Cancelled => (Exit::Interrupted, "interrupted"),
+        ErrorClass::ReplayMismatch(_) => (Exit::Replay, "replay"),
+    };
+    let message = match &error.request_id {
+        Some(id) => format!("{} (request {id})", error.message),
+        None => error.message.clone(),
+    };
+    stopped(exit, code, message, error.hint.as_deref())
+}
+
+fn delta_event(turn: u32, delta: Delta) -> Event {
+    match delta {
+        Delta::Text(text) => Event::Delta { turn, kind: DeltaKind::Text, text },
+        Delta::Reasoning(text) => Event::Delta { turn, kind: DeltaKind::Reasoning, text },
+        Delta::Notice(Notice::Retry { attempt, wait, class, message }) => {
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            Event::Retry(Retry { turn, attempt, wait_ms, class, message })
+        }
+        Delta::Notice(Notice::Downgrade { feature, message }) => {
+            Event::Warning { message: format!("the server refuses {feature}; going on without it ({message})") }
+        }
+        Delta::Notice(Notice::Fallback { from, to }) => Event::ModelFallback { from, to },
+        Delta::Notice(Notice::Warning(message)) => Event::Warning { message },
+    }
+}
+
+fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_usd: Option<f64>) -> AssistantTurn {
+    let reported = turn.usage.input_tokens.is_some() || turn.usage.output_tokens.is_some();
+    AssistantTurn {
+        turn: number,
+        id: turn.response_id.clone().unwrap_or_else(|| format!("turn_{number}")),
+        model: turn.model.clone().unwrap_or_else(|| model.to_owned()),
+        text: turn.message.text.clone(),
+        reasoning: turn.message.reasoning.as_ref().map(|reasoning| reasoning.text.clone()).unwrap_or_default(),
+        calls: turn
+            .message
+            .calls
+            .iter()
+            .map(|call| CallFacts {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                input: match &call.arguments {
+                    Arguments::Object(map) => serde_json::Value::Object(map.clone()),
+                    Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => serde_json::json!({ "raw": raw }),
+                },
+                recovered: call.recovered.map(str::to_owned),
+            })
+            .collect(),
+        stop_reason: match turn.stop {
+            Stop::End => "end_turn",
+            Stop::Calls => "tool_use",
+            Stop::Length => "max_tokens",
+        }
+        .into(),
+        usage: TokenUsage {
+            input_tokens: turn.usage.input_tokens,
+            cache_read_input_tokens: turn.usage.cache_read_input_tokens,
+            output_tokens: turn.usage.output_tokens,
+            reasoning_tokens: turn.usage.reasoning_tokens,
+            estimated: (!reported).then_some(estimate),
+        },
+        cost_usd,
+        requests: turn.requests,
+        api_ms: u64::try_from(turn.api_time.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// Returns the parts of a message as the text that stands in events.
+pub(crate) fn shown(parts: &[Part]) -> String {
+    parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Media { mime_type, name, data } => format!("[{mime_type} {name}, {} bytes of base64]", data.len()),
+        })
+        .collect()
+}

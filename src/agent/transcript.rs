@@ -1,0 +1,178 @@
+//! The conversation: append-only but for compaction, every call answered exactly once.
+
+use crate::model::{AssistantMessage, Message, Part, ToolMessage};
+
+/// The messages of a run, system message first.
+#[derive(Debug, Clone)]
+pub struct Transcript {
+    messages: Vec<Message>,
+    /// How many messages at the front are the task itself and survive a compaction verbatim.
+    task: usize,
+}
+
+impl Transcript {
+    /// Begins a conversation: the system prompt and the user's task.
+    pub fn begin(system: String, task: Vec<Part>) -> Transcript {
+        Transcript { messages: vec![Message::System(system), Message::User(task)], task: 2 }
+    }
+
+    /// Returns the messages.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Adds a user message.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.messages.push(Message::User(vec![Part::Text(text.into())]));
+    }
+
+    /// Adds the model's turn and the answers to its calls, in the order of the calls.
+    ///
+    /// A call without an answer gets one that says so, and an answer without a call is dropped: a server refuses a
+    /// history in which they do not match (wire.md R23).
+    pub fn turn(&mut self, message: AssistantMessage, mut answers: Vec<ToolMessage>) {
+        let ordered: Vec<Message> = message
+            .calls
+            .iter()
+            .map(|call| {
+                let found = answers.iter().position(|answer| answer.call_id == call.id);
+                Message::Tool(match found {
+                    Some(at) => answers.swap_remove(at),
+                    None => ToolMessage {
+                        call_id: call.id.clone(),
+                        name: call.name.clone(),
+                        content: vec![Part::Text("This call was not executed.".into())],
+                        is_error: true,
+                    },
+                })
+            })
+            .collect();
+        self.messages.push(Message::Assistant(message));
+        self.messages.extend(ordered);
+    }
+
+    /// Returns the messages that a compaction may replace: all after the task, up to the last boundary at which every
+    /// call is answered and which leaves at least the last turn in place.
+    pub fn compactable(&self) -> &[Message] {
+        &self.messages[self.task..self.boundary()]
+    }
+
+    /// Replaces what [`Transcript::compactable`] returned by a summary in a user message.
+    pub fn compact(&mut self, summary: String) {
+        let boundary = self.boundary();
+        self.messages.splice(self.task..boundary, [Message::User(vec![Part::Text(summary)])]);
+    }
+
+    /// Replaces the contents of old successful tool results, the last `keep` aside, by a short note; returns how many
+    /// characters that saves.
+    pub fn clear_old_results(&mut self, keep: usize) -> usize {
+        const CLEARED: &str = "[Old tool result content cleared]";
+        let mut saved = 0;
+        let mut results = self.messages[self.task..].iter_mut().rev().filter_map(|message| match message {
+            Message::Tool(answer) if !answer.is_error => Some(answer),
+            Message::Tool(_) | Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
+        });
+        for _ in 0..keep {
+            results.next();
+        }
+        for answer in results {
+            let size = Part::text_of(&answer.content).len();
+            if size > CLEARED.len() {
+                saved += size - CLEARED.len();
+                answer.content = vec![Part::Text(CLEARED.into())];
+            }
+        }
+        saved
+    }
+
+    /// Cuts the largest tool result to `chars` characters, head and tail; `false` if none is larger.
+    pub fn cut_largest_result(&mut self, chars: usize) -> bool {
+        let largest = self.messages[self.task..]
+            .iter_mut()
+            .filter_map(|message| match message {
+                Message::Tool(answer) => Some(answer),
+                Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
+            })
+            .max_by_key(|answer| Part::text_of(&answer.content).len());
+        let Some(answer) = largest else { return false };
+        let text = Part::text_of(&answer.content);
+        if text.chars().count() <= chars {
+            return false;
+        }
+        let head: String = text.chars().take(chars / 5).collect();
+        let tail: Vec<char> = text.chars().rev().take(chars - chars / 5).collect();
+        let tail: String = tail.into_iter().rev().collect();
+        answer.content = vec![Part::Text(format!("{head}\n... [cut to fit the context window] ...\n{tail}"))];
+        true
+    }
+
+    fn boundary(&self) -> usize {
+        let last_turn = self.messages.iter().rposition(|message| matches!(message, Message::Assistant(_)));
+        last_turn.unwrap_or(self.task).max(self.task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Arguments, ToolCall};
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall { id: id.into(), name: "glob".into(), arguments: Arguments::Object(Default::default()), recovered: None }
+    }
+
+    fn answer(id: &str, text: &str) -> ToolMessage {
+        ToolMessage { call_id: id.into(), name: "glob".into(), content: vec![Part::Text(text.into())], is_error: false }
+    }
+
+    fn assistant(ids: &[&str]) -> AssistantMessage {
+        AssistantMessage { calls: ids.iter().map(|id| call(id)).collect(), ..AssistantMessage::default() }
+    }
+
+    #[test]
+    fn r23_every_call_has_one_answer_in_the_order_of_the_calls() {
+        let mut transcript = Transcript::begin("s".into(), vec![Part::Text("task".into())]);
+        transcript.turn(assistant(&["a", "b", "c"]), vec![answer("c", "3"), answer("zzz", "orphan"), answer("a", "1")]);
+        let ids: Vec<(&str, bool)> = transcript.messages()[3..]
+            .iter()
+            .map(|message| match message {
+                Message::Tool(answer) => (answer.call_id.as_str(), answer.is_error),
+                _ => panic!("only answers follow the calls"),
+            })
+            .collect();
+        assert_eq!(ids, [("a", false), ("b", true), ("c", false)]);
+    }
+
+    #[test]
+    fn r46_compaction_keeps_the_system_prompt_the_task_and_the_last_turn() {
+        let mut transcript = Transcript::begin("s".into(), vec![Part::Text("task".into())]);
+        for id in ["a", "b", "c"] {
+            transcript.turn(assistant(&[id]), vec![answer(id, "x")]);
+        }
+        assert_eq!(transcript.compactable().len(), 4);
+        transcript.compact("what happened".into());
+        assert_eq!(transcript.messages().len(), 5);
+        assert!(matches!(&transcript.messages()[1], Message::User(parts) if Part::text_of(parts) == "task"));
+        assert!(matches!(&transcript.messages()[3], Message::Assistant(message) if message.calls[0].id == "c"));
+    }
+
+    #[test]
+    fn old_results_are_cleared_but_not_errors_and_not_the_last_ones() {
+        let mut transcript = Transcript::begin("s".into(), vec![Part::Text("task".into())]);
+        let long = "x".repeat(100);
+        for id in ["a", "b", "c"] {
+            let failed = id == "b";
+            transcript.turn(assistant(&[id]), vec![ToolMessage { is_error: failed, ..answer(id, &long) }]);
+        }
+        assert!(transcript.clear_old_results(1) > 0);
+        let texts: Vec<usize> = transcript
+            .messages()
+            .iter()
+            .filter_map(|message| match message {
+                Message::Tool(answer) => Some(Part::text_of(&answer.content).len()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(texts, [33, 100, 100]);
+    }
+}

@@ -1,0 +1,73 @@
+//! The first message of a conversation: the task, and what of the project the task names.
+
+/// Characters of the listing of the project.
+pub const LISTING_CHARS: usize = 1_200;
+
+/// Bytes up to which a file that the task names is shown with it.
+pub const SHOWN_FILE_BYTES: usize = 6_000;
+
+/// Files that are shown with the task.
+pub const SHOWN_FILES: usize = 4;
+
+/// Finds the words of a prompt that may name files, in order of appearance, each once.
+///
+/// Only what looks like a file counts: a dot or a slash inside, no blank, no scheme.
+pub fn named_paths(prompt: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    let separators = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;".contains(c);
+    for word in prompt.split(separators) {
+        let word = word.trim_start_matches('@').trim_end_matches(['.', ':', '?', '!']).trim_start_matches("./");
+        let looks_like_a_file = word.len() > 2
+            && !word.contains("://")
+            && !word.starts_with(['-', '/', '~'])
+            && word.trim_matches('.').contains(['.', '/']);
+        if looks_like_a_file && !found.contains(&word) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+/// Puts the first message together: standard input, the listing, the named files, then the task itself, last.
+pub fn first_message(listing: &str, files: &[(String, String)], included: &str, task: &str) -> String {
+    let mut message = String::new();
+    if !listing.is_empty() {
+        message.push_str(&format!("Files of the project:\n{}\n\n", listing.trim_end()));
+    }
+    for (path, text) in files {
+        let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+        message.push_str(&format!("--- {path} ---\n{text}{end}--- End of {path} ---\n\n"));
+    }
+    if !included.is_empty() {
+        message.push_str(included.trim_end());
+        message.push_str("\n\n");
+    }
+    message.push_str(task);
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_that_look_like_files_are_named() {
+        let prompt = "Fix `src/a.rs` and ./b.py, see https://x.io/a.b (not etc. nor e.g.) in Cargo.toml. Use -x.y and /etc/passwd";
+        assert_eq!(named_paths(prompt), ["src/a.rs", "b.py", "e.g", "Cargo.toml"]);
+    }
+
+    #[test]
+    fn the_task_comes_last() {
+        let files = [("a.txt".to_owned(), "one".to_owned())];
+        insta::assert_snapshot!(first_message("a.txt\n", &files, "", "do it"), @r"
+        Files of the project:
+        a.txt
+
+        --- a.txt ---
+        one
+        --- End of a.txt ---
+
+        do it
+        ");
+    }
+}

@@ -1,0 +1,164 @@
+//! Checks after the model's work: their feedback goes back into the same conversation, a bounded number of times.
+//!
+//! Pure: what runs the checks is `run`, what judges their commands is `policy`.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use sha2::{Digest, Sha256};
+
+use crate::change::ChangeSet;
+
+/// Bytes of a failed check's output that the model reads.
+pub const FEEDBACK_BYTES: usize = 8_000;
+
+/// Bytes of a check's output that stand in the result.
+pub const TAIL_BYTES: usize = 4_000;
+
+/// Attempts of the model, the first one included, if no flag says otherwise.
+pub const ATTEMPTS: u32 = 3;
+
+/// How one check ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckResult {
+    /// The command as typed.
+    pub command: String,
+    /// Its exit code; `None` when a signal or the time ended it.
+    pub exit_code: Option<i32>,
+    /// Standard output and error, as captured.
+    pub output: String,
+    /// Whether the time ran out.
+    pub timed_out: bool,
+}
+
+impl CheckResult {
+    /// Tells whether it counts as passed.
+    pub fn passed(&self) -> bool {
+        self.exit_code == Some(0) && !self.timed_out
+    }
+}
+
+/// Writes the message that sends a failure back to the model.
+///
+/// `root` is the absolute path of the tree in which the check ran: it means nothing to the model and is removed.
+pub fn feedback(check: &CheckResult, root: &str, attempts_left: u32) -> String {
+    let how = match (check.timed_out, check.exit_code) {
+        (true, _) => "ran out of time".to_owned(),
+        (false, Some(code)) => format!("failed with exit code {code}"),
+        (false, None) => "was ended by a signal".to_owned(),
+    };
+    let output = middle_cut(&readable(&check.output, root), FEEDBACK_BYTES);
+    let left = match attempts_left {
+        1 => "This is the last attempt.".to_owned(),
+        n => format!("{n} attempts are left."),
+    };
+    format!(
+        "The check `{}` {how}. Its output:\n\n{}\n\nFix the cause; do not weaken the check. {left}",
+        check.command,
+        output.trim_end()
+    )
+}
+
+/// Returns the end of a check's output for the result.
+pub fn tail(output: &str, root: &str) -> String {
+    let text = readable(output, root);
+    let mut start = text.len().saturating_sub(TAIL_BYTES);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text[start..].to_owned()
+}
+
+/// Makes a value that is equal for the same failure on the same tree: numbers, times and addresses do not count.
+pub fn fingerprint(check: &CheckResult, changes: &ChangeSet) -> [u8; 32] {
+    static VARYING: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"0x[0-9A-Fa-f]+|\d+([.:]\d+)*").expect("the pattern is fixed"));
+    let mut hasher = Sha256::new();
+    hasher.update(check.command.as_bytes());
+    hasher.update(VARYING.replace_all(&check.output, "#").as_bytes());
+    for (path, change) in changes.iter() {
+        hasher.update(path.as_bytes());
+        hasher.update([0]);
+        hasher.update(format!("{:?}", change.kind()).as_bytes());
+        hasher.update(change.after.content().unwrap_or_default());
+        hasher.update([0]);
+    }
+    hasher.finalize().into()
+}
+
+/// Removes escape sequences and the absolute path of the tree.
+fn readable(text: &str, root: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' => match characters.next() {
+                // A control sequence ends with a byte from `@` to `~`, an operating-system command with BEL.
+                Some('[') => drop(characters.find(|c| ('@'..='~').contains(c))),
+                Some(']') => drop(characters.find(|c| *c == '\u{7}')),
+                Some(_) | None => {}
+            },
+            '\r' => {}
+            other => plain.push(other),
+        }
+    }
+    if root.is_empty() { plain } else { plain.replace(&format!("{root}/"), "").replace(root, ".") }
+}
+
+fn middle_cut(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let mut head = limit / 4;
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    let mut tail = text.len() - (limit - limit / 4);
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n... [{} bytes left out] ...\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(output: &str) -> CheckResult {
+        CheckResult { command: "make test".into(), exit_code: Some(2), output: output.into(), timed_out: false }
+    }
+
+    #[test]
+    fn the_model_reads_what_failed_without_colours_and_private_paths() {
+        let check = failure("\u{1b}[31merror\u{1b}[0m in /tmp/x/lent/src/a.rs:3\r\n");
+        insta::assert_snapshot!(feedback(&check, "/tmp/x/lent", 2), @r"
+        The check `make test` failed with exit code 2. Its output:
+
+        error in src/a.rs:3
+
+        Fix the cause; do not weaken the check. 2 attempts are left.
+        ");
+    }
+
+    #[test]
+    fn a_long_output_keeps_its_head_and_its_end() {
+        let text = feedback(&failure(&format!("first\n{}\nlast", "é".repeat(20_000))), "", 1);
+        assert!(text.contains("first\n") && text.contains("bytes left out") && text.contains("\nlast"));
+        assert!(text.len() < FEEDBACK_BYTES + 500);
+    }
+
+    #[test]
+    fn the_same_failure_is_recognised_whatever_its_numbers() {
+        let empty = ChangeSet::default();
+        let first = fingerprint(&failure("test took 1.25s at 0x7ffe12"), &empty);
+        assert_eq!(first, fingerprint(&failure("test took 9.50s at 0x1100aa"), &empty));
+        assert_ne!(first, fingerprint(&failure("another thing"), &empty));
+        let mut changed = ChangeSet::default();
+        changed.stage(
+            crate::path::RelPath::new("a").unwrap(),
+            || crate::change::Entry::Absent,
+            crate::change::Entry::file("x"),
+        );
+        assert_ne!(first, fingerprint(&failure("test took 1.25s at 0x7ffe12"), &changed));
+    }
+}

@@ -1,0 +1,95 @@
+//! The floors of the house: an import may only point down (see the crate documentation).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Module → floor; the longest matching prefix counts.
+const FLOORS: &[(&str, u32)] = &[
+    ("main", 6),
+    ("cli", 6),
+    ("run", 6),
+    ("agent", 4),
+    ("verify", 4),
+    ("deliver", 4),
+    ("emit", 4),
+    ("tools", 3),
+    ("workspace", 2),
+    ("model", 2),
+    ("sandbox", 2),
+    ("settings::load", 2),
+    ("policy", 1),
+    ("change", 1),
+    ("prompt", 1),
+    ("settings", 1),
+    ("path", 0),
+    ("event", 0),
+    ("exit", 0),
+    ("yaml", 0),
+];
+
+/// Floors whose modules may know each other: the edges below tools share types.
+const ONE_FLOOR: &[u32] = &[0, 1, 2, 6];
+
+fn floor(module: &str) -> Option<(&'static str, u32)> {
+    FLOORS
+        .iter()
+        .filter(|(prefix, _)| module == *prefix || module.starts_with(&format!("{prefix}::")))
+        .max_by_key(|(prefix, _)| prefix.len())
+        .copied()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the source folder is there").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Reads `use crate::a::b` and `crate::a::b` outside tests and comments.
+fn imports(text: &str) -> Vec<String> {
+    let code: Vec<&str> = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    code.match_indices("crate::")
+        .filter(|(at, _)| !code[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':' || c == '$'))
+        .map(|(at, name)| {
+            let rest = &code[at + name.len()..];
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
+            rest[..end].trim_end_matches(':').to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn an_import_points_down() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files {
+        let relative = file.strip_prefix(&root).unwrap().with_extension("");
+        let module = relative.to_string_lossy().replace('/', "::");
+        let module = module.trim_end_matches("::mod");
+        if module == "lib" {
+            continue;
+        }
+        let (home, from) = floor(module).unwrap_or_else(|| panic!("{module} has no floor: add it to FLOORS"));
+        for import in imports(&std::fs::read_to_string(&file).unwrap()) {
+            let Some((target, to)) = floor(&import) else { continue };
+            let same_wing = target.split("::").next() == home.split("::").next();
+            if !same_wing && (to > from || (to == from && !ONE_FLOOR.contains(&from))) {
+                wrong.entry(module.to_owned()).or_default().push(import);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "imports that point up or sideways: {wrong:#?}");
+}

@@ -1,0 +1,7 @@
+//! What the tests build on: a hermetic project, and a model that plays a script.
+
+pub(crate) mod project;
+pub(crate) mod server;
+
+pub(crate) use project::{Outcome, Project};
+pub(crate) use server::{Reply, Server, call, calls, say};

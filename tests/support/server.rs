@@ -1,0 +1,206 @@
+//! A scripted chat-completions server on loopback: it plays its replies in order and keeps the requests.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What the server does with one request.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// Streams a turn: text and calls.
+    Turn { text: String, calls: Vec<(String, Value)> },
+    /// Answers with a status, extra headers and a body.
+    Status(u16, Vec<(&'static str, String)>, String),
+    /// Streams exactly these bytes, then closes.
+    Bytes(Vec<u8>),
+    /// Sends the response's head and then nothing until the client goes away.
+    Stall,
+    /// Closes the connection without a word.
+    Hangup,
+}
+
+/// The model says something and is done.
+pub(crate) fn say(text: &str) -> Reply {
+    Reply::Turn { text: text.into(), calls: Vec::new() }
+}
+
+/// The model makes one call.
+pub(crate) fn call(name: &str, arguments: Value) -> Reply {
+    calls([(name, arguments)])
+}
+
+/// The model makes several calls in one turn.
+pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Reply {
+    Reply::Turn { text: String::new(), calls: calls.into_iter().map(|(name, args)| (name.into(), args)).collect() }
+}
+
+/// A server that lives as long as this value.
+pub(crate) struct Server {
+    port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    replies: Mutex<std::collections::VecDeque<Reply>>,
+    requests: Mutex<Vec<Value>>,
+    bodies: Mutex<Vec<Vec<u8>>>,
+    heads: Mutex<Vec<String>>,
+    connections: Mutex<usize>,
+    arrived: Condvar,
+}
+
+impl Server {
+    /// Starts a server that plays the replies in order; a request beyond the last one gets status 418.
+    pub(crate) fn start(replies: impl IntoIterator<Item = Reply>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let port = listener.local_addr().expect("a bound socket has an address").port();
+        let state = Arc::new(State { replies: Mutex::new(replies.into_iter().collect()), ..State::default() });
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&shared);
+                *state.connections.lock().unwrap() += 1;
+                std::thread::spawn(move || {
+                    let _gone = serve(&stream, &state);
+                });
+            }
+        });
+        Server { port, state }
+    }
+
+    /// Returns the base URL for `QWEN_BASE_URL`.
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+
+    /// Returns the bodies of the requests so far.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.state.requests.lock().unwrap().clone()
+    }
+
+    /// Returns the raw bodies of the requests so far.
+    pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
+        self.state.bodies.lock().unwrap().clone()
+    }
+
+    /// Returns the heads (request line and headers) of the requests so far.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.state.heads.lock().unwrap().clone()
+    }
+
+    /// Returns how many connections were opened.
+    pub(crate) fn connections(&self) -> usize {
+        *self.state.connections.lock().unwrap()
+    }
+
+    /// Waits until `count` requests have arrived.
+    pub(crate) fn wait_for(&self, count: usize) {
+        let requests = self.state.requests.lock().unwrap();
+        let (_guard, timeout) = self
+            .state
+            .arrived
+            .wait_timeout_while(requests, Duration::from_secs(60), |requests| requests.len() < count)
+            .unwrap();
+        assert!(!timeout.timed_out(), "request {count} never came");
+    }
+}
+
+fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut writer = stream.try_clone()?;
+    loop {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let length = head
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|v| v.trim().parse().unwrap()))
+            .unwrap_or(0usize);
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        if head.starts_with("GET ") {
+            let models = json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]}).to_string();
+            whole(&mut writer, 200, &[], &models)?;
+            continue;
+        }
+        let reply = state.replies.lock().unwrap().pop_front();
+        let number = {
+            let mut requests = state.requests.lock().unwrap();
+            state.heads.lock().unwrap().push(head);
+            state.bodies.lock().unwrap().push(body.clone());
+            requests.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+            state.arrived.notify_all();
+            requests.len()
+        };
+        match reply.unwrap_or_else(|| Reply::Status(418, vec![], r#"{"error":{"message":"the script is over"}}"#.into())) {
+            Reply::Turn { text, calls } => stream_turn(&mut writer, number, &text, &calls)?,
+            Reply::Status(status, headers, body) => whole(&mut writer, status, &headers, &body)?,
+            Reply::Bytes(bytes) => {
+                writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+                writer.write_all(&bytes)?;
+                return Ok(());
+            }
+            Reply::Stall => {
+                writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")?;
+                let mut nothing = [0; 1];
+                while reader.read(&mut nothing)? > 0 {}
+                return Ok(());
+            }
+            Reply::Hangup => return Ok(()),
+        }
+    }
+}
+
+fn whole(writer: &mut TcpStream, status: u16, headers: &[(&str, String)], body: &str) -> std::io::Result<()> {
+    let mut head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    writer.write_all(format!("{head}\r\n{body}").as_bytes())
+}
+
+fn stream_turn(writer: &mut TcpStream, number: usize, text: &str, calls: &[(String, Value)]) -> std::io::Result<()> {
+    writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")?;
+    let mut send = |data: String| -> std::io::Result<()> {
+        let event = format!("data: {data}\n\n");
+        write!(writer, "{:x}\r\n{event}\r\n", event.len())
+    };
+    let chunk = |delta: Value, finish: Option<&str>| {
+        json!({"id": format!("r{number}"), "object": "chat.completion.chunk", "created": 1, "model": "scripted",
+               "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        .to_string()
+    };
+    send(chunk(json!({"role": "assistant", "content": ""}), None))?;
+    if !text.is_empty() {
+        send(chunk(json!({"content": text}), None))?;
+    }
+    for (index, (name, arguments)) in calls.iter().enumerate() {
+        let id = format!("call_{number}_{index}");
+        send(chunk(
+            json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]}),
+            None,
+        ))?;
+        send(chunk(json!({"tool_calls": [{"index": index, "function": {"arguments": arguments.to_string()}}]}), None))?;
+    }
+    send(chunk(json!({}), Some(if calls.is_empty() { "stop" } else { "tool_calls" })))?;
+    send(
+        json!({"id": "u", "choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
+               "prompt_tokens_details": {"cached_tokens": 800}}})
+        .to_string(),
+    )?;
+    send("[DONE]".into())?;
+    writer.write_all(b"0\r\n\r\n")
+}
