@@ -1,5 +1,18 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod cassette;
+pub mod catalogue;
+pub mod client;
+pub mod endpoint;
+pub mod errors;
+pub mod http;
+pub mod prompted;
+pub mod quirks;
+pub mod request;
+pub mod retry;
+pub mod secret;
+pub mod transport;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
