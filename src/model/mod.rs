@@ -1,5 +1,13 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod assemble;
+pub mod chunk;
+pub mod coerce;
+pub mod leaked_calls;
+pub mod repair;
+pub mod sse;
+pub mod thinking;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
