@@ -3,6 +3,7 @@
 pub mod cassette;
 pub mod catalogue;
 pub mod client;
+pub mod config;
 pub mod endpoint;
 pub mod errors;
 pub mod http;
@@ -12,6 +13,13 @@ pub mod request;
 pub mod retry;
 pub mod secret;
 pub mod transport;
+pub mod assemble;
+pub mod chunk;
+pub mod coerce;
+pub mod leaked_calls;
+pub mod repair;
+pub mod sse;
+pub mod thinking;
 
 use std::future::Future;
 use std::pin::Pin;
