@@ -1,5 +1,26 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod cassette;
+pub mod catalogue;
+pub mod client;
+pub mod config;
+pub mod endpoint;
+pub mod errors;
+pub mod http;
+pub mod prompted;
+pub mod quirks;
+pub mod request;
+pub mod retry;
+pub mod secret;
+pub mod transport;
+pub mod assemble;
+pub mod chunk;
+pub mod coerce;
+pub mod leaked_calls;
+pub mod repair;
+pub mod sse;
+pub mod thinking;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;

@@ -1,0 +1,1 @@
+//! A cassette: exchanges with a server, recorded and played.

@@ -1,0 +1,1 @@
+//! One chunk of a stream, read from whatever JSON came.

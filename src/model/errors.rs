@@ -1,0 +1,1 @@
+//! Errors of servers, put into classes.

@@ -1,0 +1,203 @@
+//! HTTP: the one place that opens connections to a model's server.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use super::BoxFuture;
+use super::config::{ClientConfig, Proxies};
+use super::endpoint::Endpoint;
+use super::secret::Secret;
+use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
+
+/// Sends requests over HTTP. Nothing is set up, no certificate read, before the first one.
+pub struct Http {
+    endpoint: Endpoint,
+    key: Option<Secret>,
+    headers: Vec<(String, String)>,
+    ca_files: Vec<std::path::PathBuf>,
+    proxy: Proxies,
+    connect: std::time::Duration,
+    client: OnceLock<Result<reqwest::Client, TransportError>>,
+}
+
+impl Http {
+    /// Prepares connections to `endpoint`.
+    pub fn new(endpoint: Endpoint, config: &ClientConfig) -> Http {
+        Http {
+            endpoint,
+            key: config.key.clone(),
+            headers: config.headers.clone(),
+            ca_files: config.ca_files.clone(),
+            proxy: config.proxy.clone(),
+            connect: config.timers.connect,
+            client: OnceLock::new(),
+        }
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, TransportError> {
+        self.client.get_or_init(|| self.build()).as_ref().map_err(Clone::clone)
+    }
+
+    fn build(&self) -> Result<reqwest::Client, TransportError> {
+        install_crypto();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("qwen-run/", env!("CARGO_PKG_VERSION")))
+            // A redirect would carry the prompt, and on the same host the key, to a place that nobody named.
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_max_idle_per_host(1)
+            .tcp_nodelay(true)
+            .tcp_keepalive(std::time::Duration::from_secs(30));
+        if !self.connect.is_zero() {
+            builder = builder.connect_timeout(self.connect);
+        }
+        builder = builder.no_proxy();
+        if !self.endpoint.is_loopback() {
+            for proxy in self.proxies()? {
+                builder = builder.proxy(proxy);
+            }
+        }
+        if !self.endpoint.is_https() && self.ca_files.is_empty() {
+            // Without TLS the system's certificates are not worth the time to read them.
+            builder = builder.tls_certs_only([]);
+        } else {
+            let mut certificates = Vec::new();
+            for file in &self.ca_files {
+                certificates.extend(read_certificates(file)?);
+            }
+            builder = builder.tls_certs_merge(certificates);
+        }
+        builder.build().map_err(|error| TransportError::Setup {
+            message: format!("could not set up the connection to {}: {}", self.endpoint, causes(&error)),
+            hint: Some("name the certificates to trust with --ca-file or SSL_CERT_FILE".to_owned()),
+        })
+    }
+
+    fn proxies(&self) -> Result<Vec<reqwest::Proxy>, TransportError> {
+        let except = self.proxy.no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
+        let of_scheme = if self.endpoint.is_https() { &self.proxy.https } else { &self.proxy.http };
+        let Some(url) = of_scheme.as_ref().or(self.proxy.all.as_ref()).filter(|url| !url.trim().is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let proxy = reqwest::Proxy::all(url.trim()).map_err(|error| TransportError::Setup {
+            message: format!("proxy `{}` is not valid: {}", super::secret::mask_credentials(url), causes(&error)),
+            hint: Some("correct HTTPS_PROXY or unset it".to_owned()),
+        })?;
+        Ok(vec![proxy.no_proxy(except)])
+    }
+
+    fn header_map(&self, request: &WireRequest) -> Result<HeaderMap, TransportError> {
+        let mut map = HeaderMap::new();
+        if request.method == Method::Post {
+            map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        for (name, value) in request.headers.iter().chain(&self.headers) {
+            let invalid = || TransportError::Setup {
+                message: format!("header `{name}` is not valid"),
+                hint: Some("a header has an ASCII name and a value without line breaks".to_owned()),
+            };
+            let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+            map.insert(parsed, HeaderValue::from_str(value).map_err(|_| invalid())?);
+        }
+        if let Some(key) = &self.key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
+                .expect("a Secret holds graphic ASCII characters only");
+            value.set_sensitive(true);
+            map.insert(AUTHORIZATION, value);
+        }
+        Ok(map)
+    }
+}
+
+/// Makes `ring` the process's cryptography, once; whoever came first is kept.
+pub fn install_crypto() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // An error says that a provider is there already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+fn read_certificates(file: &Path) -> Result<Vec<reqwest::Certificate>, TransportError> {
+    let unusable = |problem: String| TransportError::Setup {
+        message: format!("certificate file {}: {problem}", file.display()),
+        hint: Some("name a file of certificates in PEM form with --ca-file".to_owned()),
+    };
+    let bytes = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    let certificates = reqwest::Certificate::from_pem_bundle(&bytes).map_err(|error| unusable(causes(&error)))?;
+    if certificates.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(certificates) }
+}
+
+impl Transport for Http {
+    fn send<'a>(&'a self, request: WireRequest) -> BoxFuture<'a, Result<WireResponse, TransportError>> {
+        Box::pin(async move {
+            let client = self.client()?;
+            let headers = self.header_map(&request)?;
+            let builder = match request.method {
+                Method::Get => client.get(&request.url),
+                Method::Post => client.post(&request.url).body(request.body),
+            };
+            let response = builder.headers(headers).send().await.map_err(|error| classify(&error))?;
+            let headers = response
+                .headers()
+                .iter()
+                .map(|(name, value)| {
+                    (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+                })
+                .collect();
+            Ok(WireResponse { status: response.status().as_u16(), headers, body: Box::new(HttpBody(response)) })
+        })
+    }
+}
+
+struct HttpBody(reqwest::Response);
+
+impl Body for HttpBody {
+    fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, TransportError>> {
+        Box::pin(async move {
+            match self.0.chunk().await {
+                Ok(chunk) => Ok(chunk.map(|bytes| bytes.to_vec())),
+                Err(error) => Err(classify(&error)),
+            }
+        })
+    }
+
+    fn abandon(&mut self, _: End) {}
+}
+
+fn classify(error: &reqwest::Error) -> TransportError {
+    let message = causes(error);
+    if error.is_connect() && error.is_timeout() {
+        return TransportError::ConnectTimeout(message);
+    }
+    if error.is_builder() {
+        return TransportError::Setup { message, hint: None };
+    }
+    let lower = message.to_ascii_lowercase();
+    if lower.contains("certificate") || lower.contains("unknownissuer") {
+        return TransportError::Setup {
+            message: format!("the server's certificate is not trusted: {message}"),
+            hint: Some("name the certificates to trust with --ca-file or SSL_CERT_FILE".to_owned()),
+        };
+    }
+    TransportError::Network(message)
+}
+
+/// Writes an error with its causes, without the URL and without repeating itself.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let text = match cause.downcast_ref::<reqwest::Error>() {
+            // The URL of a request may hold what should not be shown; whoever tells the user names the server anyway.
+            Some(own) => own.to_string().split(" for url (").next().unwrap_or_default().to_owned(),
+            None => cause.to_string(),
+        };
+        if !words.iter().any(|word| word.contains(&text)) {
+            words.push(text);
+        }
+        next = cause.source();
+    }
+    super::secret::mask_credentials(&words.join(": "))
+}

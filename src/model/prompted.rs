@@ -1,0 +1,1 @@
+//! Tools that stand in the prompt.

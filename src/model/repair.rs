@@ -1,0 +1,1 @@
+//! JSON arguments that are not quite JSON.

@@ -1,0 +1,1 @@
+//! Thinking tags in the text.

@@ -1,0 +1,116 @@
+//! The bytes of one exchange with a server: HTTP underneath, or a cassette.
+
+use std::time::Duration;
+
+use super::{BoxFuture, TimeoutKind};
+
+/// A request as it goes out. It holds no credentials: the transport that speaks to a server adds them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireRequest {
+    /// `POST` or `GET`.
+    pub method: Method,
+    /// The whole URL.
+    pub url: String,
+    /// What stands behind the base URL, for example `chat/completions`: what a cassette goes by.
+    pub operation: &'static str,
+    /// Headers beside authorization and content type.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty for `GET`.
+    pub body: Vec<u8>,
+}
+
+/// The methods that are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// `GET`.
+    Get,
+    /// `POST`.
+    Post,
+}
+
+impl Method {
+    /// Returns the method's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+        }
+    }
+}
+
+/// What came back, up to the first byte of the body.
+pub struct WireResponse {
+    /// The status.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The rest.
+    pub body: Box<dyn Body>,
+}
+
+impl WireResponse {
+    /// Returns a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+}
+
+/// Returns a header of a list with names in lower case.
+pub fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// A body, read as it arrives.
+pub trait Body: Send {
+    /// Returns the next bytes; `None` at the end.
+    fn next<'a>(&'a mut self) -> BoxFuture<'a, Result<Option<Vec<u8>>, TransportError>>;
+
+    /// Tells why the reader stops before the end. The body is dropped afterwards.
+    fn abandon(&mut self, end: End);
+}
+
+/// How the reading of a body ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// At the end of the bytes.
+    Eof,
+    /// At `[DONE]`, or with an error in the stream: nothing more was wanted.
+    Enough,
+    /// The connection broke.
+    Reset,
+    /// A timer ran out.
+    Timeout(TimeoutKind),
+    /// The run stopped waiting.
+    Cancelled,
+}
+
+/// Why no bytes came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportError {
+    /// No connection within the time.
+    ConnectTimeout(String),
+    /// No connection, or it broke.
+    Network(String),
+    /// A timer of the reader ran out; only a cassette tells this, of the time when it was recorded.
+    Timeout(TimeoutKind),
+    /// The certificate, the proxy or the request itself cannot work: trying again does not help.
+    Setup {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The cassette holds another request; the first difference.
+    Mismatch(String),
+}
+
+/// Carries requests to something that answers.
+pub trait Transport: Send + Sync {
+    /// Sends a request and returns the answer's head.
+    fn send<'a>(&'a self, request: WireRequest) -> BoxFuture<'a, Result<WireResponse, TransportError>>;
+
+    /// Returns how long a wait between two tries really takes: none in a replay.
+    fn pause(&self, wait: Duration) -> Duration {
+        wait
+    }
+}
