@@ -1,4 +1,6 @@
 //! What the program does as a whole, one file a behaviour.
 
+mod change_modes;
+mod endings;
 mod layers;
 mod support;

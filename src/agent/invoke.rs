@@ -11,9 +11,9 @@ use super::loop_guard::LoopGuard;
 use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
 use crate::change::ChangeSet;
 use crate::change::diff;
-use crate::event::{Event, PermissionDenial, ToolResult};
+use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, Part, ToolCall, ToolSpec, coerce};
+use crate::model::{Arguments, Part, ToolCall, ToolSpec};
 use crate::policy::{Access, Decision, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
@@ -21,6 +21,12 @@ use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKin
 pub trait Judge: Send + Sync {
     /// Decides; a grant comes with every permission.
     fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>);
+
+    /// Returns the isolation in force, for the record.
+    fn tier(&self) -> String;
+
+    /// Returns the digest of the policy, for the record.
+    fn digest(&self) -> String;
 }
 
 /// Runs the calls of a turn.
@@ -95,7 +101,7 @@ impl<'a> Invoker<'a> {
                 continue;
             }
             answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
-            let Prepared { name, about, step, ends } = prepared;
+            let Prepared { name, about, notes, step, ends } = prepared;
             let started = Instant::now();
             let outcome = match step {
                 Step::Refused(error) => Err(error),
@@ -106,7 +112,7 @@ impl<'a> Invoker<'a> {
                     outcome
                 }
             };
-            let mut answer = self.complete(turn, call, &name, &about, outcome, started, emit);
+            let mut answer = self.complete(turn, call, &name, &about, with_notes(outcome, &notes), started, emit);
             ended = ends.is_some();
             answer.ends = ends;
             answers.push(answer);
@@ -123,7 +129,7 @@ impl<'a> Invoker<'a> {
                 Step::Ready { call: ready, grant, .. } => ready.run(&grant, context).await,
                 Step::Refused(error) => Err(error),
             };
-            (call, prepared.name, prepared.about, outcome, started)
+            (call, prepared.name, prepared.about, with_notes(outcome, &prepared.notes), started)
         });
         let outcomes = join_all(runs).await;
         outcomes
@@ -134,10 +140,9 @@ impl<'a> Invoker<'a> {
 
     /// Everything before the call runs: limits, loop guard, look-up, validation, policy.
     fn prepare(&mut self, turn: u32, call: &ToolCall, account: &mut Account, on_deny: OnDeny, emit: Emit<'_>) -> Prepared {
-        let tool = self.registry.find(&call.name);
-        let name = tool.map_or_else(|| call.name.clone(), |tool| tool.spec().name);
+        let name = self.registry.real_name(&call.name).unwrap_or(&call.name).to_owned();
         let mut prepared =
-            Prepared { name: name.clone(), about: String::new(), step: Step::Refused(not_executed()), ends: None };
+            Prepared { name: name.clone(), about: String::new(), notes: Vec::new(), step: Step::Refused(not_executed()), ends: None };
         let is_command = name == "run_shell_command";
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
             prepared.step = Step::Refused(limit_reached(&limit));
@@ -170,33 +175,34 @@ impl<'a> Invoker<'a> {
             ));
             return prepared;
         }
-        let Some(tool) = tool else {
-            let names: Vec<&str> = self.offered.iter().map(|spec| spec.name.as_str()).collect();
-            prepared.step = Step::Refused(ToolError::arguments(coerce::unknown_tool(&call.name, &names)));
-            return prepared;
-        };
-        let spec = tool.spec();
-        let parsed = coerce::prepare(&spec, arguments)
-            .map_err(ToolError::arguments)
-            .and_then(|arguments| tool.parse(arguments));
-        let ready = match parsed {
+        let ready = match self.registry.parse(&name, arguments) {
             Ok(ready) => ready,
             Err(error) => {
                 prepared.step = Step::Refused(error);
                 return prepared;
             }
         };
-        prepared.about = ready.describe();
-        let (decision, grant) = self.judge.authorize(&name, &ready.accesses());
+        prepared.about = ready.call.describe();
+        let (decision, grant) = self.judge.authorize(&name, &ready.call.accesses());
+        emit(Event::Decided(Box::new(DecisionRecord {
+            turn,
+            call_id: call.id.clone(),
+            tool: name.clone(),
+            allowed: decision.is_allowed(),
+            rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
+            source: decision.rule.as_ref().map(|rule| rule.source.clone()),
+            reason: decision.reason.clone(),
+            effects: decision.effects.clone(),
+            tier: self.judge.tier(),
+            policy_sha256: self.judge.digest(),
+        })));
         match grant {
             Some(grant) if decision.is_allowed() => {
-                prepared.step = Step::Ready { call: ready, grant, only_reads: tool.only_reads() };
+                prepared.notes = ready.notes;
+                prepared.step = Step::Ready { call: ready.call, grant, only_reads: ready.only_reads };
             }
             Some(_) | None => {
-                let input = match &call.arguments {
-                    Arguments::Object(map) => Value::Object(map.clone()),
-                    Arguments::Incomplete { .. } | Arguments::Invalid { .. } => Value::Null,
-                };
+                let input = Value::Object(ready.arguments);
                 prepared.ends = deny(account, on_deny, &name, &decision);
                 emit(Event::Denied(Box::new(PermissionDenial {
                     tool_name: name,
@@ -315,8 +321,18 @@ impl<'a> Invoker<'a> {
 struct Prepared {
     name: String,
     about: String,
+    /// What was corrected in the arguments: the model reads it before the answer.
+    notes: Vec<String>,
     step: Step,
     ends: Option<Stopped>,
+}
+
+fn with_notes(outcome: Result<ToolOutput, ToolError>, notes: &[String]) -> Result<ToolOutput, ToolError> {
+    let mut output = outcome?;
+    if !notes.is_empty() {
+        output.llm_content.insert(0, Part::Text(format!("({})\n", notes.join("; "))));
+    }
+    Ok(output)
 }
 
 fn not_executed() -> ToolError {

@@ -1,0 +1,214 @@
+//! Every way to end: its documented code, one result object, a message that says what to do, an unharmed tree.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::support::{Outcome, Project, Reply, call, say};
+
+fn project() -> Project {
+    Project::new().file("a.txt", "one\n").git()
+}
+
+fn edit() -> Reply {
+    call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}))
+}
+
+#[track_caller]
+fn assert_ended(outcome: &Outcome, code: i32, reason: &str, message: &str) {
+    assert_eq!(outcome.code, code, "stdout: {}\nstderr: {}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.result["exit_code"], code);
+    assert_eq!(outcome.result["exit_reason"], reason);
+    assert_eq!(outcome.result["type"], "result");
+    let said = outcome.result["error"]["message"].as_str().unwrap_or_default();
+    assert!(said.contains(message), "{said}");
+    assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
+    assert_eq!(outcome.result["changes"]["applied"], false);
+}
+
+#[test]
+fn a_wrong_flag_is_2_with_a_result_in_the_format_that_was_asked_for() {
+    let project = project();
+    let outcome = project.qwen(&["run", "-o", "result", "--aply", "x"]);
+    assert_eq!(outcome.code, 2);
+    let result: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one result object");
+    assert_eq!(result["exit_code"], 2);
+    assert!(outcome.stderr.contains("--aply") && outcome.stderr.contains("--apply"), "{}", outcome.stderr);
+}
+
+#[test]
+fn no_key_is_41_and_says_which_variable_to_set() {
+    let project = project();
+    let outcome = project.run(&["hi"]);
+    assert_ended(&outcome, 41, "auth", "key");
+    assert!(outcome.stderr.contains("DASHSCOPE_API_KEY") || outcome.stderr.contains("QWEN_API_KEY"));
+}
+
+#[test]
+fn a_dead_server_is_75() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let project = project().env("QWEN_BASE_URL", &format!("http://127.0.0.1:{port}/v1")).env("QWEN_MODEL", "m");
+    let outcome = project.run(&["--retries", "0", "hi"]);
+    assert_ended(&outcome, 75, "unavailable", &port.to_string());
+}
+
+#[test]
+fn a_refused_key_is_41() {
+    let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
+    let project = project().model([Reply::Status(401, vec![], body.into())]).env("QWEN_API_KEY", "sk-secret-0123456789");
+    let outcome = project.run(&["hi"]);
+    assert_ended(&outcome, 41, "auth", "401");
+    assert_eq!(project.server().requests().len(), 1, "a refused key is not tried again");
+    assert!(!outcome.stderr.contains("sk-secret-0123456789") && !outcome.result.to_string().contains("sk-secret-0123456789"));
+}
+
+#[test]
+fn a_server_that_stalls_is_75_by_the_idle_timer() {
+    let project = project().model([Reply::Stall]);
+    let outcome = project.run(&["--retries", "0", "--stream-idle-timeout", "300ms", "--request-timeout", "300ms", "hi"]);
+    assert_ended(&outcome, 75, "unavailable", "");
+}
+
+#[test]
+fn a_stalling_server_and_a_short_wall_time_is_55() {
+    let project = project().model([Reply::Stall]);
+    let outcome = project.run(&["--max-wall-time", "1s", "hi"]);
+    assert_ended(&outcome, 55, "budget", "wall_time");
+    assert_eq!(outcome.result["error"]["budget"]["kind"], "wall_time");
+}
+
+#[test]
+fn a_file_that_changed_meanwhile_is_63_and_is_kept() {
+    let project = project().file("a.txt", "dirty\none\n").model([edit(), say("done")]);
+    let outcome = project.run(&["--apply", "edit it"]);
+    assert_ended(&outcome, 63, "conflict", "a.txt");
+    assert_eq!(project.read("a.txt"), "dirty\none\n");
+    assert!(outcome.result["changes"]["patch"].as_str().unwrap().contains("+two"));
+}
+
+#[test]
+fn a_commit_without_a_repository_is_63_before_any_request() {
+    let project = Project::new().file("a.txt", "one\n").model([edit(), say("done")]);
+    let outcome = project.run(&["--commit", "edit it"]);
+    assert_ended(&outcome, 63, "conflict", "repository");
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn an_unborn_branch_is_no_error() {
+    let project = Project::new().file("a.txt", "one\n");
+    project.run_git(&["init", "-q", "-b", "main", "."]);
+    let project = project.model([edit(), say("done")]);
+    let outcome = project.run(&["edit it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.result["changes"]["base"], json!(null));
+    assert!(outcome.result["changes"]["patch"].as_str().unwrap().contains("+two"));
+}
+
+#[test]
+fn a_policy_with_a_typo_is_52_with_the_place_and_the_nearest_key() {
+    let project = project().policy("version: 1\nname: x\ntools: {alow: [edit]}\n").model([edit(), say("done")]);
+    let outcome = project.run(&["edit it"]);
+    assert_ended(&outcome, 52, "config", "alow");
+    assert!(outcome.stderr.contains("policy.yaml:3:") && outcome.stderr.contains("allow"), "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn settings_with_a_wrong_type_are_52_with_line_and_column() {
+    let project = project().file(".qwen/settings.json", "{\n  \"model\": {\"maxSessionTurns\": \"many\"}\n}\n").model([say("x")]);
+    let outcome = project.run(&["hi"]);
+    assert_ended(&outcome, 52, "config", "settings.json:2:");
+}
+
+#[test]
+fn a_denied_call_is_60_and_stages_nothing() {
+    let project = project()
+        .model([call("write_file", json!({"file_path": ".github/workflows/x.yml", "content": "x"})), say("I could not.")]);
+    let outcome = project.run(&["--apply", "add a workflow"]);
+    assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+    assert_eq!(outcome.result["permission_denials"][0]["tool_name"], "write_file");
+    assert_eq!(outcome.result["changes"]["files"], json!([]));
+    assert!(!project.root().join(".github").exists());
+    let answer = &project.server().requests()[1]["messages"];
+    assert!(answer.to_string().contains("Denied by policy"), "{answer}");
+}
+
+#[test]
+fn the_turn_limit_is_53() {
+    let project = project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
+    let outcome = project.run(&["--max-session-turns", "2", "look around"]);
+    assert_ended(&outcome, 53, "turns", "2");
+    assert_eq!(outcome.result["subtype"], "error_max_turns");
+}
+
+#[test]
+fn the_call_limit_is_55() {
+    let project = project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
+    let outcome = project.run(&["--max-tool-calls", "1", "look around"]);
+    assert_ended(&outcome, 55, "budget", "tool_calls");
+}
+
+#[test]
+fn the_same_call_again_and_again_is_a_loop() {
+    let project = project().model((0..6).map(|_| call("glob", json!({"pattern": "*"}))));
+    let outcome = project.run(&["look around"]);
+    assert_ended(&outcome, 1, "failed", "same call");
+    assert_eq!(outcome.result["error"]["code"], "loop");
+}
+
+#[test]
+fn required_changes_that_do_not_come_are_65() {
+    let project = project().model([say("nothing to do"), say("really nothing")]);
+    let outcome = project.run(&["--require-changes", "improve it"]);
+    assert_eq!(outcome.code, 65, "{}", outcome.stderr);
+    assert_eq!(outcome.result["conclusion"], "nothing_to_do");
+}
+
+#[test]
+fn an_empty_prompt_is_42_or_2() {
+    let project = project().model([say("x")]);
+    let outcome = project.run(&[]);
+    assert!(matches!(outcome.code, 2 | 42), "{}", outcome.code);
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn an_interrupt_during_a_command_is_130_and_leaves_the_tree_as_it_was() {
+    let project = project()
+        .policy(
+            "version: 1\nname: x\nextends: builtin:edit\ntools: {allow: [edit, run_shell_command]}\n\
+             shell: {allow: [{cmd: [sleep], operands: data}]}\n",
+        )
+        .model([edit(), call("run_shell_command", json!({"command": "sleep 60"})), say("done")]);
+    let before = project.tree();
+    let file = project.beside("result.json").display().to_string();
+    let child = project.spawn(&["run", "--apply", "--result-file", &file, "edit, then wait"]);
+    project.server().wait_for(2);
+    // The second answer is on its way: the command may or may not have started, both must end well.
+    let pid = child.id().to_string();
+    std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let outcome = project.finish(child);
+    assert_ended(&outcome, 130, "interrupted", "");
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn a_closed_standard_output_is_no_panic() {
+    let project = project().model([say("a long answer")]);
+    let mut child = project
+        .command(&["run", "hi"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    child.wait().unwrap();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
