@@ -1,5 +1,10 @@
 //! Changes as values: what is staged, how an edit finds its place, how a change is shown.
 
+pub mod binary;
 pub mod change_set;
+pub mod diff;
+pub mod git_name;
+pub mod patch;
+pub mod patch_reader;
 
 pub use change_set::{Change, ChangeSet, Entry, Kind};

@@ -1,0 +1,367 @@
+//! A change set as the text that `git apply` takes, byte for byte.
+//!
+//! It needs no repository. A rename is shown as a deletion and an addition, and so is a file that becomes a link.
+
+use sha2::{Digest, Sha256};
+
+use super::binary;
+use super::change_set::{Change, ChangeSet, Entry};
+use super::diff::{CONTEXT, LineDiff, is_binary, text_of};
+use super::git_name;
+use crate::path::RelPath;
+
+/// What a repository names its objects by; `git apply` checks the names of binary files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ObjectFormat {
+    /// The usual one.
+    #[default]
+    Sha1,
+    /// `extensions.objectFormat = sha256`.
+    Sha256,
+}
+
+impl ObjectFormat {
+    /// Returns the name of a blob in hexadecimal.
+    pub fn blob(self, content: &[u8]) -> String {
+        match self {
+            ObjectFormat::Sha1 => git2::Oid::hash_object(git2::ObjectType::Blob, content)
+                .expect("libgit2 hashes bytes in memory")
+                .to_string(),
+            ObjectFormat::Sha256 => {
+                let mut hash = Sha256::new();
+                hash.update(format!("blob {}\0", content.len()));
+                hash.update(content);
+                hex(&hash.finalize())
+            }
+        }
+    }
+
+    /// Returns the name that stands for nothing.
+    pub fn zero(self) -> String {
+        "0".repeat(match self {
+            ObjectFormat::Sha1 => 40,
+            ObjectFormat::Sha256 => 64,
+        })
+    }
+}
+
+/// Writes bytes in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the digest of contents in lower-case hexadecimal, as the result object has it.
+pub fn sha256(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+/// Returns the patch of a whole change set; empty if nothing is changed.
+///
+/// `prefix` is the workspace's folder in its repository: names in the patch are relative to the repository.
+///
+/// ```
+/// use qwen_run::change::{ChangeSet, Entry, patch};
+/// use qwen_run::path::RelPath;
+/// let mut changes = ChangeSet::default();
+/// changes.stage(RelPath::new("a").unwrap(), || Entry::file("1\n"), Entry::file("2\n"));
+/// let text = patch::print(&changes, &RelPath::root(), patch::ObjectFormat::Sha1);
+/// assert!(text.ends_with(b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"));
+/// ```
+pub fn print(changes: &ChangeSet, prefix: &RelPath, format: ObjectFormat) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Deletions first: a folder may take the place of a file, and a file that of a folder.
+    for deletions in [true, false] {
+        for (path, change) in changes.iter() {
+            let name = name_in_repository(prefix, path);
+            for part in parts(change).into_iter().filter(|part| (part.1 == &Entry::Absent) == deletions) {
+                print_part(&name, part, format, &mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Returns a path of the workspace as the repository names it.
+pub fn name_in_repository(prefix: &RelPath, path: &RelPath) -> Vec<u8> {
+    let mut name = prefix.as_bytes().to_vec();
+    if !name.is_empty() {
+        name.push(b'/');
+    }
+    name.extend_from_slice(path.as_bytes());
+    name
+}
+
+/// A change of type is a deletion and an addition.
+fn parts(change: &Change) -> Vec<(&Entry, &Entry)> {
+    let (before, after) = (&change.before, &change.after);
+    match (before, after) {
+        (Entry::File { .. }, Entry::Link { .. }) | (Entry::Link { .. }, Entry::File { .. }) => {
+            vec![(before, &Entry::Absent), (&Entry::Absent, after)]
+        }
+        (Entry::Absent, _)
+        | (_, Entry::Absent)
+        | (Entry::File { .. }, Entry::File { .. })
+        | (Entry::Link { .. }, Entry::Link { .. }) => vec![(before, after)],
+    }
+}
+
+/// Returns git's mode of an entry; `None` if nothing is there.
+pub fn mode(entry: &Entry) -> Option<&'static str> {
+    match entry {
+        Entry::Absent => None,
+        Entry::File { executable: false, .. } => Some("100644"),
+        Entry::File { executable: true, .. } => Some("100755"),
+        Entry::Link { .. } => Some("120000"),
+    }
+}
+
+fn print_part(name: &[u8], (before, after): (&Entry, &Entry), format: ObjectFormat, out: &mut Vec<u8>) {
+    let (old, new) = (text_of(before), text_of(after));
+    let object = |entry: &Entry| match entry {
+        Entry::Absent => format.zero(),
+        Entry::File { content, .. } => format.blob(content),
+        Entry::Link { target } => format.blob(target),
+    };
+    let (old_name, new_name) = ([b"a/", name].concat(), [b"b/", name].concat());
+
+    out.extend_from_slice(b"diff --git ");
+    git_name::quote(&old_name, out);
+    out.push(b' ');
+    git_name::quote(&new_name, out);
+    out.push(b'\n');
+    let mut same_mode = String::new();
+    match (mode(before), mode(after)) {
+        (None, Some(mode)) => out.extend_from_slice(format!("new file mode {mode}\n").as_bytes()),
+        (Some(mode), None) => out.extend_from_slice(format!("deleted file mode {mode}\n").as_bytes()),
+        (Some(old), Some(new)) if old != new => {
+            out.extend_from_slice(format!("old mode {old}\nnew mode {new}\n").as_bytes());
+        }
+        (Some(mode), Some(_)) => same_mode = format!(" {mode}"),
+        (None, None) => {}
+    }
+    let is_kept = before != &Entry::Absent && after != &Entry::Absent;
+    if is_kept && old == new {
+        return;
+    }
+    out.extend_from_slice(format!("index {}..{}{same_mode}\n", object(before), object(after)).as_bytes());
+    if is_binary(old) || is_binary(new) {
+        out.extend_from_slice(b"GIT binary patch\n");
+        binary::write_literal(new, out);
+        binary::write_literal(old, out);
+    } else if old != new {
+        print_side(b"--- ", (before != &Entry::Absent).then_some(&old_name), out);
+        print_side(b"+++ ", (after != &Entry::Absent).then_some(&new_name), out);
+        LineDiff::new(old, new).write_hunks(CONTEXT, out);
+    }
+}
+
+fn print_side(mark: &[u8], name: Option<&Vec<u8>>, out: &mut Vec<u8>) {
+    out.extend_from_slice(mark);
+    match name {
+        None => out.extend_from_slice(b"/dev/null"),
+        Some(name) => {
+            let start = out.len();
+            git_name::quote(name, out);
+            // A tab ends a name with blanks: what follows could be read as a date.
+            if out[start] != b'"' && name.contains(&b' ') {
+                out.push(b'\t');
+            }
+        }
+    }
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::change::patch_reader::Patch;
+    use crate::path::Tree as _;
+    use crate::workspace::disk::Disk;
+
+    type Files = BTreeMap<RelPath, Entry>;
+
+    const NAMES: [&[u8]; 12] = [
+        b"a",
+        b"b c",
+        "\u{e9}\u{df}".as_bytes(),
+        b"q\"uote",
+        b"new\nline",
+        b"tab\tname",
+        b"dir",
+        b"dir/x",
+        b"dir/y z/w",
+        b"-dash",
+        b"back\\slash ",
+        b"\xff\xfe.bin",
+    ];
+
+    fn content() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            6 => Just(b"line\n".to_vec()),
+            4 => Just(b"other line\n".to_vec()),
+            2 => Just(b"\n".to_vec()),
+            2 => Just(b"crlf\r\n".to_vec()),
+            1 => Just(b"lone\rcr".to_vec()),
+            1 => Just(b"\r".to_vec()),
+            1 => Just(b"-- \n".to_vec()),
+            1 => Just(b"@@ -1 +1 @@\n".to_vec()),
+            1 => Just(b"latin \xe9\n".to_vec()),
+            1 => Just(b"\\ No newline at end of file\n".to_vec()),
+            1 => Just(b"no end".to_vec()),
+        ];
+        let text = proptest::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat());
+        prop_oneof![
+            8 => text,
+            1 => proptest::collection::vec(any::<u8>(), 1..200).prop_map(|mut bytes| { bytes.push(0); bytes }),
+        ]
+    }
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        prop_oneof![
+            4 => Just(Entry::Absent),
+            6 => (content(), any::<bool>())
+                .prop_map(|(content, executable)| Entry::File { content: content.into(), executable }),
+            1 => "[a-z ]{1,9}".prop_map(|target| Entry::Link { target: target.into_bytes() }),
+        ]
+    }
+
+    /// A tree that a disk can hold: nothing lies below a file.
+    fn files() -> impl Strategy<Value = Files> {
+        proptest::collection::vec(entry(), NAMES.len()).prop_map(|entries| {
+            let mut files: Files = Files::new();
+            for (name, entry) in NAMES.iter().zip(entries) {
+                let path = RelPath::from_bytes(name).unwrap();
+                let fits = !files.keys().any(|known| path.is_under(known));
+                if entry != Entry::Absent && fits {
+                    files.insert(path, entry);
+                }
+            }
+            files
+        })
+    }
+
+    fn changes(before: &Files, after: &Files) -> ChangeSet {
+        let mut changes = ChangeSet::default();
+        let at = |files: &Files, path: &RelPath| files.get(path).cloned().unwrap_or(Entry::Absent);
+        for path in before.keys().chain(after.keys()) {
+            changes.stage(path.clone(), || at(before, path), at(after, path));
+        }
+        changes
+    }
+
+    fn write(root: &Path, files: &Files) {
+        for (path, entry) in files {
+            let at = path.under(root);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            match entry {
+                Entry::Absent => {}
+                Entry::File { content, executable } => {
+                    std::fs::write(&at, content).unwrap();
+                    let mode = if *executable { 0o755 } else { 0o644 };
+                    std::fs::set_permissions(&at, std::fs::Permissions::from_mode(mode)).unwrap();
+                }
+                Entry::Link { target } => symlink(std::ffi::OsStr::from_bytes(target), &at).unwrap(),
+            }
+        }
+    }
+
+    fn read(root: &Path, folder: &RelPath, files: &mut Files) {
+        for name in Disk.names(&folder.under(root)).unwrap() {
+            let path = folder.child(&name).unwrap();
+            match Disk.entry(&path.under(root)).unwrap() {
+                Entry::Absent => read(root, &path, files),
+                entry => drop(files.insert(path, entry)),
+            }
+        }
+    }
+
+    fn git_apply(root: &Path, patch: &[u8]) -> Result<(), String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), patch).unwrap();
+        let output = Command::new("git")
+            .args(["apply", "--allow-empty", "--whitespace=nowarn"])
+            .arg(file.path())
+            .current_dir(root)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap())
+            .output()
+            .unwrap();
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+        #[test]
+        fn git_apply_makes_the_same_tree_as_the_change_set(before in files(), after in files()) {
+            let folder = tempfile::tempdir().unwrap();
+            write(folder.path(), &before);
+            let patch = print(&changes(&before, &after), &RelPath::root(), ObjectFormat::Sha1);
+            let applied = git_apply(folder.path(), &patch);
+            prop_assert!(applied.is_ok(), "{}\n{}", applied.unwrap_err(), String::from_utf8_lossy(&patch));
+            let mut found = Files::new();
+            read(folder.path(), &RelPath::root(), &mut found);
+            prop_assert_eq!(found, after, "{}", String::from_utf8_lossy(&patch));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_patch_is_read_and_applied_to_the_same_change_set(before in files(), after in files()) {
+            let changes = changes(&before, &after);
+            let patch = Patch::parse(&print(&changes, &RelPath::root(), ObjectFormat::Sha1)).unwrap();
+            let look = |path: &RelPath| Ok(before.get(path).cloned().unwrap_or(Entry::Absent));
+            prop_assert_eq!(patch.apply(&look, ObjectFormat::Sha1).unwrap(), changes);
+        }
+
+        #[test]
+        fn a_patch_for_another_content_is_refused(before in content(), after in content(), other in content()) {
+            let path = RelPath::new("a").unwrap();
+            let mut changes = ChangeSet::default();
+            changes.stage(path.clone(), || Entry::file(before.clone()), Entry::file(after.clone()));
+            let patch = Patch::parse(&print(&changes, &RelPath::root(), ObjectFormat::Sha1)).unwrap();
+            if let Ok(applied) = patch.apply(&|_| Ok(Entry::file(other.clone())), ObjectFormat::Sha1) {
+                // Text may differ outside the hunks; within them it cannot.
+                let counts = |a: &[u8], b: &[u8]| LineDiff::new(a, b).counts();
+                if let Some(Entry::File { content, .. }) = applied.staged(&path) {
+                    prop_assert_eq!(
+                        i64::try_from(content.len()).unwrap() - i64::try_from(other.len()).unwrap(),
+                        i64::try_from(after.len()).unwrap() - i64::try_from(before.len()).unwrap()
+                    );
+                } else {
+                    prop_assert_eq!(counts(&before, &after).added, counts(&before, &after).removed);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_relative_to_the_repository() {
+        let mut changes = ChangeSet::default();
+        changes.stage(RelPath::new("b c").unwrap(), || Entry::Absent, Entry::file("1\n"));
+        let patch = print(&changes, &RelPath::new("sub/dir").unwrap(), ObjectFormat::Sha1);
+        insta::assert_snapshot!(String::from_utf8(patch).unwrap().replace('\t', "<TAB>"), @r"
+        diff --git a/sub/dir/b c b/sub/dir/b c
+        new file mode 100644
+        index 0000000000000000000000000000000000000000..d00491fd7e5bb6fa28c517a0bb32b8b506539d4d
+        --- /dev/null
+        +++ b/sub/dir/b c<TAB>
+        @@ -0,0 +1 @@
+        +1
+        ");
+    }
+
+    #[test]
+    fn objects_are_named_as_git_names_them() {
+        assert_eq!(ObjectFormat::Sha1.blob(b""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+        assert_eq!(ObjectFormat::Sha256.blob(b""), "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813");
+    }
+}

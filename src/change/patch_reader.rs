@@ -1,0 +1,525 @@
+//! Patches read back: what `git diff` and we write, applied exactly or not at all.
+
+use std::collections::BTreeMap;
+
+use super::binary;
+use super::change_set::{ChangeSet, Entry};
+use super::diff::lines;
+use super::git_name;
+use super::patch::ObjectFormat;
+use crate::path::RelPath;
+
+/// Why a patch cannot be read, or does not fit the files.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The text is no patch.
+    #[error("patch line {line}: {reason}")]
+    Syntax {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// The patch is for other contents than those that are there.
+    #[error("{path}: the patch does not apply: {reason}")]
+    Mismatch {
+        /// The file, relative to the repository.
+        path: RelPath,
+        /// What differs.
+        reason: String,
+    },
+}
+
+/// A patch as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patch {
+    /// In the order of the text.
+    pub files: Vec<FilePatch>,
+}
+
+/// What a patch says of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePatch {
+    /// The name before; `None` if the file is new.
+    pub old: Option<RelPath>,
+    /// The name after; `None` if the file is deleted.
+    pub new: Option<RelPath>,
+    /// Git's mode before, where the patch names it.
+    pub old_mode: Option<String>,
+    /// Git's mode after, where the patch names it.
+    pub new_mode: Option<String>,
+    /// The old file stays (a copy).
+    pub keeps_old: bool,
+    /// The full name of the old content's object, where the patch has it.
+    pub old_object: Option<String>,
+    /// What becomes of the content.
+    pub body: Body,
+}
+
+/// What becomes of a content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// It stays.
+    Same,
+    /// Lines change.
+    Text(Vec<Hunk>),
+    /// It is replaced.
+    Literal(Vec<u8>),
+    /// It is replaced by copies of the old one and insertions.
+    Delta(Vec<u8>),
+}
+
+/// A run of lines that change, with context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// First line of the old content, counted from 0.
+    pub start: usize,
+    /// The old lines, each with its `\n` unless it had none.
+    pub old: Vec<Vec<u8>>,
+    /// The new lines.
+    pub new: Vec<Vec<u8>>,
+}
+
+impl Patch {
+    /// Reads a patch. Text before the first file's header is passed over, as `git apply` does.
+    pub fn parse(text: &[u8]) -> Result<Patch, PatchError> {
+        let mut reader = Reader { lines: lines(text), at: 0 };
+        let mut files = Vec::new();
+        while let Some(line) = reader.peek() {
+            if line.starts_with(b"diff --git ") {
+                files.push(reader.file()?);
+            } else if line.starts_with(b"--- ")
+                && reader.lines.get(reader.at + 1).is_some_and(|l| l.starts_with(b"+++ "))
+            {
+                files.push(reader.traditional_file()?);
+            } else if line.starts_with(b"@@ -") {
+                return Err(reader.wrong("a hunk without the name of a file before it"));
+            } else {
+                reader.at += 1;
+            }
+        }
+        if files.is_empty() && !text.trim_ascii().is_empty() {
+            return Err(PatchError::Syntax { line: 1, reason: "no file's changes found in it".to_owned() });
+        }
+        Ok(Patch { files })
+    }
+
+    /// Applies the patch to what `look` finds, exactly at the lines it names, and returns the changes.
+    ///
+    /// Nothing is written: either every file fits, or there is no change set.
+    pub fn apply(
+        &self,
+        look: &dyn Fn(&RelPath) -> Result<Entry, PatchError>,
+        format: ObjectFormat,
+    ) -> Result<ChangeSet, PatchError> {
+        let mut seen: BTreeMap<RelPath, Entry> = BTreeMap::new();
+        let mut first = |path: &RelPath| -> Result<Entry, PatchError> {
+            if let Some(known) = seen.get(path) {
+                return Ok(known.clone());
+            }
+            let found = look(path)?;
+            seen.insert(path.clone(), found.clone());
+            Ok(found)
+        };
+        let mut changes = ChangeSet::default();
+        for file in &self.files {
+            let now =
+                |changes: &ChangeSet, path: &RelPath, first: &mut dyn FnMut(&RelPath) -> Result<Entry, PatchError>| {
+                    match changes.staged(path) {
+                        Some(staged) => Ok(staged.clone()),
+                        None => first(path),
+                    }
+                };
+            let before = match &file.old {
+                Some(path) => now(&changes, path, &mut first)?,
+                None => Entry::Absent,
+            };
+            let after = file.after(&before, format)?;
+            if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(*old) && !file.keeps_old) {
+                let base = first(old)?;
+                changes.stage(old.clone(), || base, Entry::Absent);
+            }
+            if let Some(new) = &file.new {
+                if file.old.as_ref() != Some(new) && now(&changes, new, &mut first)? != Entry::Absent {
+                    return Err(file.mismatch("it is there already"));
+                }
+                let base = first(new)?;
+                changes.stage(new.clone(), || base, after);
+            }
+        }
+        Ok(changes)
+    }
+}
+
+impl FilePatch {
+    fn mismatch(&self, reason: impl Into<String>) -> PatchError {
+        let path = self.old.as_ref().or(self.new.as_ref()).cloned().unwrap_or_default();
+        PatchError::Mismatch { path, reason: reason.into() }
+    }
+
+    fn after(&self, before: &Entry, format: ObjectFormat) -> Result<Entry, PatchError> {
+        let (content, was_link, was_executable): (&[u8], bool, bool) = match before {
+            Entry::Absent if self.old.is_some() => return Err(self.mismatch("no such file")),
+            Entry::Absent => (b"", false, false),
+            Entry::File { content, executable } => (content, false, *executable),
+            Entry::Link { target } => (target, true, false),
+        };
+        if self.old.is_some() {
+            let names_link = self.old_mode.as_deref().map(|mode| mode == "120000");
+            if names_link.is_some_and(|names_link| names_link != was_link) {
+                return Err(self.mismatch("it is of another type"));
+            }
+        }
+        let is_binary = matches!(self.body, Body::Literal(_) | Body::Delta(_));
+        if is_binary && let Some(object) = self.old_object.as_ref().filter(|_| self.old.is_some()) {
+            let same_length = object.len() == format.zero().len();
+            if !same_length || *object != format.blob(content) {
+                return Err(self.mismatch("its bytes are not those that the patch was made for"));
+            }
+        }
+        let result = match &self.body {
+            Body::Same => content.to_vec(),
+            Body::Literal(new) => new.clone(),
+            Body::Delta(delta) => binary::apply_delta(content, delta)
+                .ok_or_else(|| self.mismatch("its bytes are not those that the binary hunk was made for"))?,
+            Body::Text(hunks) => self.apply_hunks(content, hunks)?,
+        };
+        if self.new.is_none() {
+            return if result.is_empty() || matches!(self.body, Body::Same) && content.is_empty() {
+                Ok(Entry::Absent)
+            } else {
+                Err(self.mismatch("it holds more than the patch deletes"))
+            };
+        }
+        Ok(match self.new_mode.as_deref() {
+            Some("120000") => Entry::Link { target: result },
+            Some("100755") => Entry::File { content: result.into(), executable: true },
+            Some("100644") => Entry::File { content: result.into(), executable: false },
+            Some(mode) => return Err(self.mismatch(format!("mode {mode} is not supported"))),
+            None if was_link => Entry::Link { target: result },
+            None => Entry::File { content: result.into(), executable: was_executable },
+        })
+    }
+
+    fn apply_hunks(&self, content: &[u8], hunks: &[Hunk]) -> Result<Vec<u8>, PatchError> {
+        let old = lines(content);
+        let mut result = Vec::with_capacity(content.len());
+        let mut at = 0;
+        for hunk in hunks {
+            let end = hunk.start.checked_add(hunk.old.len()).filter(|end| *end <= old.len() && hunk.start >= at);
+            let Some(end) = end else {
+                return Err(self.mismatch(format!("it has no lines {} and following", hunk.start + 1)));
+            };
+            for (found, expected) in old[hunk.start..end].iter().zip(&hunk.old).enumerate().filter_map(|(i, (f, e))| {
+                (f != e).then_some((hunk.start + i + 1, String::from_utf8_lossy(e).trim_end().to_owned()))
+            }) {
+                return Err(self.mismatch(format!("line {found} is not `{expected}`")));
+            }
+            result.extend(old[at..hunk.start].iter().copied().flatten());
+            result.extend(hunk.new.iter().flatten());
+            at = end;
+        }
+        result.extend(old[at..].iter().copied().flatten());
+        Ok(result)
+    }
+}
+
+struct Reader<'a> {
+    lines: Vec<&'a [u8]>,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<&'a [u8]> {
+        self.lines.get(self.at).copied()
+    }
+
+    /// Returns the rest of the line after `mark`, without its `\n`, and steps over it.
+    fn take(&mut self, mark: &[u8]) -> Option<&'a [u8]> {
+        let rest = self.peek()?.strip_prefix(mark)?;
+        self.at += 1;
+        Some(rest.strip_suffix(b"\n").unwrap_or(rest))
+    }
+
+    fn wrong(&self, reason: impl Into<String>) -> PatchError {
+        PatchError::Syntax { line: self.at + 1, reason: reason.into() }
+    }
+
+    fn file(&mut self) -> Result<FilePatch, PatchError> {
+        let header_line = self.at;
+        let header = self.take(b"diff --git ").unwrap_or_default();
+        let (mut old_mode, mut new_mode, mut old_object) = (None, None, None);
+        let (mut is_new, mut is_deleted, mut keeps_old) = (false, false, false);
+        let (mut from, mut to) = (None, None);
+        loop {
+            if let Some(mode) = self.take(b"old mode ") {
+                old_mode = Some(text(mode));
+            } else if let Some(mode) = self.take(b"new mode ") {
+                new_mode = Some(text(mode));
+            } else if let Some(mode) = self.take(b"new file mode ") {
+                (is_new, new_mode) = (true, Some(text(mode)));
+            } else if let Some(mode) = self.take(b"deleted file mode ") {
+                (is_deleted, old_mode) = (true, Some(text(mode)));
+            } else if let Some(name) = self.take(b"rename from ") {
+                from = Some(self.plain_name(name)?);
+            } else if let Some(name) = self.take(b"rename to ") {
+                to = Some(self.plain_name(name)?);
+            } else if let Some(name) = self.take(b"copy from ") {
+                (keeps_old, from) = (true, Some(self.plain_name(name)?));
+            } else if let Some(name) = self.take(b"copy to ") {
+                to = Some(self.plain_name(name)?);
+            } else if let Some(names) = self.take(b"index ") {
+                let names = text(names);
+                let (objects, mode) = names.split_once(' ').map_or((names.as_str(), None), |(o, m)| (o, Some(m)));
+                old_object = objects.split_once("..").map(|(old, _)| old.to_owned());
+                if let Some(mode) = mode {
+                    old_mode.get_or_insert(mode.to_owned());
+                    new_mode.get_or_insert(mode.to_owned());
+                }
+            } else if self.take(b"similarity index ").is_none() && self.take(b"dissimilarity index ").is_none() {
+                break;
+            }
+        }
+        let mut body = Body::Same;
+        let mut sides = None;
+        if self.peek().is_some_and(|line| line.starts_with(b"--- ")) {
+            sides = Some(self.sides()?);
+            body = Body::Text(self.hunks()?);
+        } else if self.take(b"GIT binary patch").is_some() {
+            body = self.binary()?;
+        } else if self.peek().is_some_and(|line| line.starts_with(b"Binary files ")) {
+            return Err(self.wrong("the bytes of a binary file are missing; make the patch with `git diff --binary`"));
+        }
+        let at_header = |reason: &str| PatchError::Syntax { line: header_line + 1, reason: reason.to_owned() };
+        let (old, new) = match (sides, from, to) {
+            (Some((None, None)), ..) => return Err(at_header("both names are /dev/null")),
+            (_, Some(from), Some(to)) => (Some(from), Some(to)),
+            (Some(names), ..) => names,
+            (None, ..) => {
+                let name = same_name(header).ok_or_else(|| at_header("the name of the file is unclear"))?;
+                (Some(name.clone()), Some(name))
+            }
+        };
+        let old = if is_new { None } else { old };
+        let new = if is_deleted { None } else { new };
+        if old.is_none() && new.is_none() {
+            return Err(at_header("the names and the kind of change contradict each other"));
+        }
+        if is_new && new_mode.as_deref() == Some("160000") || old_mode.as_deref() == Some("160000") {
+            return Err(at_header("a submodule's change cannot be applied"));
+        }
+        Ok(FilePatch { old, new, old_mode, new_mode, keeps_old, old_object, body })
+    }
+
+    fn traditional_file(&mut self) -> Result<FilePatch, PatchError> {
+        let line = self.at;
+        let (old, new) = self.sides()?;
+        if old.is_none() && new.is_none() {
+            return Err(PatchError::Syntax { line: line + 1, reason: "both names are /dev/null".to_owned() });
+        }
+        let body = Body::Text(self.hunks()?);
+        let new_mode = old.is_none().then(|| "100644".to_owned());
+        Ok(FilePatch { old, new, old_mode: None, new_mode, keeps_old: false, old_object: None, body })
+    }
+
+    fn sides(&mut self) -> Result<(Option<RelPath>, Option<RelPath>), PatchError> {
+        let old = self.take(b"--- ").ok_or_else(|| self.wrong("expected `--- NAME`"))?;
+        let old = self.side(old)?;
+        let new = self.take(b"+++ ").ok_or_else(|| self.wrong("expected `+++ NAME`"))?;
+        Ok((old, self.side(new)?))
+    }
+
+    fn side(&self, name: &[u8]) -> Result<Option<RelPath>, PatchError> {
+        let bytes = match git_name::unquote(name) {
+            Some((bytes, _)) => bytes,
+            None => name.split(|byte| *byte == b'\t').next().unwrap_or(name).to_vec(),
+        };
+        if bytes == b"/dev/null" {
+            return Ok(None);
+        }
+        let path = strip_first(&bytes).and_then(plain_path);
+        path.map(Some)
+            .ok_or_else(|| self.wrong(format!("`{}` is no name below the root", String::from_utf8_lossy(&bytes))))
+    }
+
+    fn plain_name(&self, name: &[u8]) -> Result<RelPath, PatchError> {
+        let bytes = git_name::unquote(name).map_or_else(|| name.to_vec(), |(bytes, _)| bytes);
+        plain_path(&bytes)
+            .ok_or_else(|| self.wrong(format!("`{}` is no name below the root", String::from_utf8_lossy(&bytes))))
+    }
+
+    fn hunks(&mut self) -> Result<Vec<Hunk>, PatchError> {
+        let mut hunks = Vec::new();
+        while self.peek().is_some_and(|line| line.starts_with(b"@@ -")) {
+            hunks.push(self.hunk()?);
+        }
+        Ok(hunks)
+    }
+
+    fn hunk(&mut self) -> Result<Hunk, PatchError> {
+        let header = self.take(b"@@ -").map(text).unwrap_or_default();
+        let spans = header.split_once(" @@").and_then(|(spans, _)| spans.split_once(" +"));
+        let ((start, mut old_left), (_, mut new_left)) = spans
+            .and_then(|(old, new)| Some((span(old)?, span(new)?)))
+            .ok_or_else(|| PatchError::Syntax { line: self.at, reason: "a damaged hunk header".to_owned() })?;
+        let start = if old_left == 0 { start } else { start.saturating_sub(1) };
+        let mut hunk = Hunk { start, old: Vec::new(), new: Vec::new() };
+        while old_left > 0 || new_left > 0 {
+            let line = self.peek().ok_or_else(|| self.wrong("the patch ends within a hunk"))?;
+            let (mark, rest) = line.split_first().map_or((b' ', b"".as_slice()), |(mark, rest)| (*mark, rest));
+            // Some mailers drop the blank of an empty context line.
+            let rest = if mark == b'\n' { b"\n".as_slice() } else { rest };
+            let (in_old, in_new) = match mark {
+                b' ' | b'\n' => (true, true),
+                b'-' => (true, false),
+                b'+' => (false, true),
+                _ => return Err(self.wrong("a line of a hunk begins with none of ` `, `-`, `+`")),
+            };
+            if in_old && old_left == 0 || in_new && new_left == 0 {
+                return Err(self.wrong("the hunk has more lines than its header says"));
+            }
+            self.at += 1;
+            let mut content = rest.to_vec();
+            if self.peek().is_some_and(|next| next.starts_with(b"\\ ")) {
+                self.at += 1;
+                content.truncate(content.strip_suffix(b"\n").map_or(content.len(), <[u8]>::len));
+            } else if content.last() != Some(&b'\n') {
+                return Err(self.wrong("the patch ends within a line"));
+            }
+            if in_old {
+                old_left -= 1;
+                hunk.old.push(content.clone());
+            }
+            if in_new {
+                new_left -= 1;
+                hunk.new.push(content);
+            }
+        }
+        Ok(hunk)
+    }
+
+    /// Reads the forward hunk and passes over the reverse one, if there is one.
+    fn binary(&mut self) -> Result<Body, PatchError> {
+        let (is_delta, size) = if let Some(size) = self.take(b"literal ") {
+            (false, size)
+        } else if let Some(size) = self.take(b"delta ") {
+            (true, size)
+        } else {
+            return Err(self.wrong("expected `literal SIZE` or `delta SIZE`"));
+        };
+        let size: usize = text(size).parse().map_err(|_| self.wrong("a damaged size"))?;
+        let deflated = self.base85()?;
+        let content =
+            binary::inflate(&deflated, size).ok_or_else(|| self.wrong("the binary hunk before is damaged"))?;
+        if self.take(b"literal ").is_some() || self.take(b"delta ").is_some() {
+            self.base85()?;
+        }
+        Ok(if is_delta { Body::Delta(content) } else { Body::Literal(content) })
+    }
+
+    fn base85(&mut self) -> Result<Vec<u8>, PatchError> {
+        let mut deflated = Vec::new();
+        while let Some(line) = self.take(b"") {
+            if line.is_empty() {
+                return Ok(deflated);
+            }
+            if binary::read_line(line, &mut deflated).is_none() {
+                self.at -= 1;
+                return Err(self.wrong("a damaged line of a binary hunk"));
+            }
+        }
+        Err(self.wrong("the patch ends within a binary hunk"))
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+fn span(text: &str) -> Option<(usize, usize)> {
+    let (start, length) = text.split_once(',').unwrap_or((text, "1"));
+    Some((start.parse().ok()?, length.parse().ok()?))
+}
+
+/// Drops `a/` or `b/`.
+fn strip_first(name: &[u8]) -> Option<&[u8]> {
+    let slash = name.iter().position(|byte| *byte == b'/')?;
+    Some(&name[slash + 1..])
+}
+
+/// Accepts a name only as it stands: nothing to normalise, nothing that climbs.
+fn plain_path(name: &[u8]) -> Option<RelPath> {
+    RelPath::from_bytes(name).filter(|path| !path.is_root() && path.as_bytes() == name)
+}
+
+/// Reads the name from `a/NAME b/NAME`, where both sides are the same.
+fn same_name(header: &[u8]) -> Option<RelPath> {
+    if header.first() == Some(&b'"') {
+        let (old, rest) = git_name::unquote(header)?;
+        let rest = rest.strip_prefix(b" ")?;
+        let new = git_name::unquote(rest).map_or_else(|| rest.to_vec(), |(new, _)| new);
+        return (strip_first(&old)? == strip_first(&new)?).then(|| plain_path(strip_first(&old)?))?;
+    }
+    let middle = header.len() / 2;
+    let (old, new) = (header.get(..middle)?, header.get(middle..)?.strip_prefix(b" ")?);
+    (strip_first(old)? == strip_first(new)?).then(|| plain_path(strip_first(old)?))?
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn apply(patch: &str, content: &str) -> Result<ChangeSet, PatchError> {
+        let look = |path: &RelPath| Ok(if path.to_string() == "a" { Entry::file(content) } else { Entry::Absent });
+        Patch::parse(patch.as_bytes())?.apply(&look, ObjectFormat::Sha1)
+    }
+
+    #[test]
+    fn a_rename_moves_the_file_and_its_mode() {
+        let patch =
+            "diff --git a/a b/n\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from a\nrename to n\n";
+        let changes = apply(patch, "1\n").unwrap();
+        assert_eq!(changes.staged(&RelPath::new("a").unwrap()), Some(&Entry::Absent));
+        let moved = Entry::File { content: b"1\n".as_slice().into(), executable: true };
+        assert_eq!(changes.staged(&RelPath::new("n").unwrap()), Some(&moved));
+    }
+
+    #[test]
+    fn a_plain_diff_with_a_cover_letter_is_read() {
+        let changes =
+            apply("Hello\n\n--- a/a\t2020-01-01\n+++ b/a\n@@ -1,2 +1,2 @@ fn x()\n 1\n-2\n+two\n", "1\n2\n").unwrap();
+        assert_eq!(changes.staged(&RelPath::new("a").unwrap()), Some(&Entry::file("1\ntwo\n")));
+    }
+
+    #[test]
+    fn a_refusal_names_the_place() {
+        let error = |patch, content| apply(patch, content).unwrap_err().to_string();
+        let patch = "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+two\n";
+        assert_eq!(error(patch, "1\n3\n"), "a: the patch does not apply: line 2 is not `2`");
+        assert_eq!(error(patch, "1\n"), "a: the patch does not apply: it has no lines 1 and following");
+        assert_eq!(error("hello\n", ""), "patch line 1: no file's changes found in it");
+        assert_eq!(error("--- a/a\n+++ b/../a\n@@ -1 +1 @@\n", ""), "patch line 3: `b/../a` is no name below the root");
+        assert_eq!(error("--- a/a\n+++ b/a\n@@ -1,2 +1 @@\n 1\n", ""), "patch line 5: the patch ends within a hunk");
+        assert_eq!(
+            error("diff --git a/x b/x\nnew file mode 160000\n", ""),
+            "patch line 1: a submodule's change cannot be applied"
+        );
+    }
+
+    #[test]
+    fn a_new_file_does_not_overwrite() {
+        let patch = "diff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+1\n";
+        assert_eq!(apply(patch, "").unwrap_err().to_string(), "a: the patch does not apply: it is there already");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(diff --git a/a b/a\n|--- a/a\n|\\+\\+\\+ b/a\n|@@ -[0-9]{1,20},[0-9] \\+1 @@\n|[ +-]1\n|GIT binary patch\n|literal 9\n|cmc\n|\\PC{0,5}\n|new file mode 100644\n|rename from a\n|rename to b\n){0,12}") {
+            if let Ok(patch) = Patch::parse(text.as_bytes()) {
+                let _ = patch.apply(&|_| Ok(Entry::file("1\n1\n")), ObjectFormat::Sha1);
+            }
+        }
+    }
+}
