@@ -228,13 +228,7 @@ impl People {
             }
             Event::Retry(retry) => self.say(
                 AnsiColor::Yellow.on_default(),
-                &format!(
-                    "retry {} in {}: {}: {}",
-                    retry.attempt,
-                    seconds(retry.wait_ms),
-                    retry.class,
-                    retry.message
-                ),
+                &format!("retry {} in {}: {}: {}", retry.attempt, seconds(retry.wait_ms), retry.class, retry.message),
             ),
             Event::ModelFallback { from, to } => {
                 self.say(AnsiColor::Yellow.on_default(), &format!("model {from} -> {to}"));
@@ -260,7 +254,8 @@ impl People {
                 } else {
                     ("fail", AnsiColor::Red.on_default())
                 };
-                let mut line = format!("check {} {word} {}", one_line_of(&outcome.command, 120), seconds(outcome.duration_ms));
+                let mut line =
+                    format!("check {} {word} {}", one_line_of(&outcome.command, 120), seconds(outcome.duration_ms));
                 if let (false, Some(code)) = (outcome.passed, outcome.exit_code) {
                     let _ = write!(line, " exit {code}");
                 }
@@ -330,10 +325,7 @@ impl People {
         } else {
             (String::new(), Style::new().dimmed())
         };
-        self.say(
-            style,
-            &format!("turn {} {}{what} {}{end}", result.turn, result.tool, seconds(result.duration_ms)),
-        );
+        self.say(style, &format!("turn {} {}{what} {}{end}", result.turn, result.tool, seconds(result.duration_ms)));
         if self.verbosity >= Verbosity::Debug {
             self.quote(&result.content);
         } else if self.verbosity >= Verbosity::Verbose && result.diff {

@@ -318,7 +318,12 @@ fn summary(report: &Report) -> String {
         text.push_str("| denied | rule | reason |\n|---|---|---|\n");
         for denial in &report.permission_denials {
             let rule = denial.rule.as_deref().unwrap_or("none");
-            text.push_str(&format!("| `{}` | `{}` | `{}` |\n", cell(&denial.tool_name), cell(rule), cell(&denial.reason)));
+            text.push_str(&format!(
+                "| `{}` | `{}` | `{}` |\n",
+                cell(&denial.tool_name),
+                cell(rule),
+                cell(&denial.reason)
+            ));
         }
         text.push('\n');
     }

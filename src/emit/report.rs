@@ -271,10 +271,15 @@ impl Fold {
         let usage = self.tokens.usage();
         let mut changes = end.changes.clone();
         if changes.mode.is_empty() {
-            changes.mode =
-                self.started.as_ref().map(|s| s.changes_mode.clone()).filter(|m| !m.is_empty()).unwrap_or("dry-run".into());
+            changes.mode = self
+                .started
+                .as_ref()
+                .map(|s| s.changes_mode.clone())
+                .filter(|m| !m.is_empty())
+                .unwrap_or("dry-run".into());
         }
-        let session = |get: fn(&RunStarted) -> &String| self.started.as_deref().map(get).filter(|id| !id.is_empty()).cloned();
+        let session =
+            |get: fn(&RunStarted) -> &String| self.started.as_deref().map(get).filter(|id| !id.is_empty()).cloned();
         Report {
             r#type: ResultTag::Result,
             subtype: end.exit.subtype().into(),
@@ -299,10 +304,7 @@ impl Fold {
             budget: Budget {
                 limits: self.started.as_ref().map(|s| s.limits.clone()).unwrap_or_default(),
                 spent: if self.started.is_some() { self.spent(end, &usage) } else { Limits::default() },
-                exceeded: self
-                    .exceeded
-                    .clone()
-                    .or_else(|| end.error.as_ref().and_then(|error| error.budget.clone())),
+                exceeded: self.exceeded.clone().or_else(|| end.error.as_ref().and_then(|error| error.budget.clone())),
             },
             permission_denials: self.denials.clone(),
             changes,

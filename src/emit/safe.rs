@@ -41,11 +41,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 /// As [`escape`], on one line: newlines and tabs become `\n` and `\t`, and nothing in it is a command of a CI system.
 pub fn one_line(text: &str) -> String {
     let text = escape(text);
-    let text = if text.contains(['\n', '\t']) {
-        text.replace('\n', "\\n").replace('\t', "\\t")
-    } else {
-        text.into_owned()
-    };
+    let text =
+        if text.contains(['\n', '\t']) { text.replace('\n', "\\n").replace('\t', "\\t") } else { text.into_owned() };
     ci_line(&text).into_owned()
 }
 
