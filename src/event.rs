@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::exit::Exit;
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The session stands: settings, policy and tools are known. Nothing was sent yet.
@@ -36,6 +36,8 @@ pub enum Event {
     ToolResult(Box<ToolResult>),
     /// The policy denied a call; its [`Event::ToolResult`] follows.
     Denied(Box<PermissionDenial>),
+    /// A call was judged, whichever way: one record a call.
+    Decided(Box<DecisionRecord>),
     /// A request is tried again.
     Retry(Retry),
     /// Another model took over.
@@ -105,7 +107,7 @@ pub enum Event {
 }
 
 /// Which text a [`Event::Delta`] belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {
     /// The answer.
@@ -115,7 +117,7 @@ pub enum DeltaKind {
 }
 
 /// The session as it starts.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunStarted {
     /// Unique, ordered by time.
     pub run_id: String,
@@ -175,25 +177,33 @@ pub struct RecipeFacts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Limits {
     /// Turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
     /// Tool calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
     /// Shell calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_calls: Option<u64>,
     /// Denied calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denials: Option<u64>,
     /// Equal denials in a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_denial: Option<u64>,
     /// Wall time in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_time_ms: Option<u64>,
     /// Tokens in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
 
 /// A complete turn of the model.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AssistantTurn {
     /// From 1.
     pub turn: u32,
@@ -220,7 +230,7 @@ pub struct AssistantTurn {
 }
 
 /// A call as the model made it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallFacts {
     /// Unique in the run.
     pub id: String,
@@ -244,11 +254,12 @@ pub struct TokenUsage {
     /// Of these, reasoning.
     pub reasoning_tokens: Option<u64>,
     /// Our estimate of input and output together, where the server reported nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated: Option<u64>,
 }
 
 /// The answer to one call.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolResult {
     /// The turn, from 1.
     pub turn: u32,
@@ -289,6 +300,31 @@ pub struct PermissionDenial {
     pub hint: Option<String>,
     /// The turn, from 1.
     pub turn: u32,
+}
+
+/// How the policy judged a call, for the events file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct DecisionRecord {
+    /// The turn, from 1.
+    pub turn: u32,
+    /// The call.
+    pub call_id: String,
+    /// The tool's real name.
+    pub tool: String,
+    /// Whether it may run.
+    pub allowed: bool,
+    /// The rule that decided.
+    pub rule: Option<String>,
+    /// Where it stands.
+    pub source: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// What the call would touch, one line each.
+    pub effects: Vec<String>,
+    /// The isolation in force, for example `T3`.
+    pub tier: String,
+    /// Digest of all policy layers.
+    pub policy_sha256: String,
 }
 
 /// A request that is tried again.
@@ -335,7 +371,7 @@ pub struct BudgetExceeded {
 }
 
 /// How the run ended and what it leaves.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunFinished {
     /// The ending.
     pub exit: Exit,
@@ -359,6 +395,25 @@ pub struct RunFinished {
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
+}
+
+impl RunFinished {
+    /// Returns the ending of a run that delivers nothing.
+    pub fn failed(exit: Exit, error: RunError) -> RunFinished {
+        RunFinished {
+            exit,
+            error: Some(error),
+            result: String::new(),
+            structured: None,
+            changes_expected: false,
+            changes: ChangesReport::default(),
+            branch: None,
+            commit: None,
+            findings: Vec::new(),
+            dropped: std::collections::BTreeMap::new(),
+            duration_ms: 0,
+        }
+    }
 }
 
 /// What went wrong.

@@ -1,0 +1,26 @@
+//! `qwen completions`: completion scripts for shells.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::Cli;
+
+/// What stands below the flags.
+pub const EXAMPLE: &str = "\
+Example:
+  qwen completions bash > ~/.local/share/bash-completion/completions/qwen";
+
+/// The flags of `completions`.
+#[derive(Debug, Clone, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// Returns the completion script of a shell.
+pub fn script(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "qwen", &mut script);
+    script
+}

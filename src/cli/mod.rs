@@ -1,0 +1,98 @@
+//! The command line: what may be said, as types whose doc comments are the help.
+//!
+//! One file a command. Nothing here reads a file or the environment; what a command prints is returned as text.
+
+pub mod apply;
+pub mod completions;
+pub mod doctor;
+pub mod help;
+pub mod input;
+pub mod policy;
+pub mod prompt;
+pub mod run;
+pub mod sandbox;
+pub mod schema;
+pub mod tools;
+pub mod undo;
+pub mod usage;
+pub mod values;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use self::run::RunArgs;
+pub use self::usage::{UsageError, parse};
+
+/// Qwen Code for machines: one prompt in, one judged patch, commit or answer out
+///
+/// `qwen [FLAGS] [PROMPT]` is the same as `qwen run [FLAGS] [PROMPT]`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "qwen",
+    version,
+    after_help = help::AFTER,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    /// The command; `run` if there is none.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The flags of `run`, for a call without a command.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a prompt: model, tools, policy, then text, JSON, a patch, applied changes or a commit
+    #[command(after_help = help::AFTER)]
+    Run(Box<RunArgs>),
+    /// Apply what a dry run proposed: all of it or nothing
+    #[command(after_help = apply::EXAMPLE)]
+    Apply(apply::ApplyArgs),
+    /// Put back what a run changed
+    #[command(after_help = undo::EXAMPLE)]
+    Undo(undo::UndoArgs),
+    /// Check, explain and write policies; no model call
+    #[command(after_help = policy::EXAMPLE)]
+    Policy {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: policy::PolicyVerb,
+    },
+    /// Show the tools as the model sees them, or call one by hand under the policy
+    #[command(after_help = tools::EXAMPLE)]
+    Tools {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: tools::ToolsVerb,
+    },
+    /// Show which isolation this machine gives
+    #[command(after_help = sandbox::EXAMPLE)]
+    Sandbox {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: sandbox::SandboxVerb,
+    },
+    /// Print a JSON Schema, generated from the types
+    #[command(after_help = schema::EXAMPLE)]
+    Schema(schema::SchemaArgs),
+    /// Show settings with their origin, keys (masked), policy layers, git state and sandbox; no model call
+    #[command(after_help = doctor::EXAMPLE)]
+    Doctor(doctor::DoctorArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = completions::EXAMPLE)]
+    Completions(completions::CompletionsArgs),
+}
+
+/// Where to work.
+#[derive(Debug, Clone, Default, Args)]
+pub struct WorkspaceArgs {
+    /// Work in this folder [default: the current one]
+    #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = "Input")]
+    pub cd: Option<PathBuf>,
+}

@@ -1,0 +1,19 @@
+//! `qwen sandbox`: which isolation this machine gives.
+
+use clap::Subcommand;
+
+/// What stands below the flags.
+pub const EXAMPLE: &str = "\
+Example:
+  qwen sandbox doctor";
+
+/// What to do with the sandbox.
+#[derive(Debug, Clone, Subcommand)]
+pub enum SandboxVerb {
+    /// Show the tier, and the one thing that would improve it
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}

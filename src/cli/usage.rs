@@ -1,0 +1,247 @@
+//! Argument lists parsed, and what is wrong with one said in the format that it asked for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
+
+use super::{Cli, Command, RunArgs};
+use crate::emit::Format;
+use crate::emit::safe::escape;
+use crate::event::{RunError, RunFinished};
+use crate::exit::Exit;
+
+/// Why there is nothing to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageError {
+    /// Help or the version was asked for: print it to standard output and end with 0.
+    Help(String),
+    /// A flag or argument is wrong: a result object, and 2.
+    Wrong {
+        /// What is wrong, for people; several lines.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+        /// What standard output should carry, as far as the arguments say.
+        format: Format,
+        /// The file of `--result-file`, as far as the arguments say.
+        result_file: Option<PathBuf>,
+    },
+}
+
+impl UsageError {
+    /// Returns the ending of a run with wrong arguments; `None` for help.
+    pub fn ending(&self) -> Option<RunFinished> {
+        match self {
+            UsageError::Help(_) => None,
+            UsageError::Wrong { message, hint, .. } => Some(RunFinished::failed(
+                Exit::Usage,
+                RunError {
+                    code: Exit::Usage.name().into(),
+                    message: message.clone(),
+                    retryable: false,
+                    hint: hint.clone(),
+                    budget: None,
+                },
+            )),
+        }
+    }
+}
+
+/// Parses the arguments, the program's name first.
+pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Cli, UsageError> {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let wrong = |message: String, hint: Option<String>| UsageError::Wrong {
+        message,
+        hint,
+        format: last_value(&arguments, "-o", "--output-format")
+            .and_then(|name| Format::from_name(&name))
+            .unwrap_or_default(),
+        result_file: last_value(&arguments, "", "--result-file").map(PathBuf::from),
+    };
+    let mut cli = Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => UsageError::Help(error.render().to_string()),
+        _ => {
+            let text = error.render().to_string();
+            let text = text.trim_end();
+            let (message, hint) = match text.split_once("\n\n") {
+                Some((message, rest)) => (message, Some(rest)),
+                None => (text, None),
+            };
+            let message = message.strip_prefix("error: ").unwrap_or(message);
+            let one = |text: &str| escape(text).split_whitespace().collect::<Vec<_>>().join(" ");
+            wrong(one(message), Some(hint.map(one).unwrap_or_else(|| "try 'qwen --help'".into())))
+        }
+    })?;
+    if cli.command.is_none() {
+        command_behind_flags(&mut cli.run, &arguments).map_err(|(message, hint)| wrong(message, Some(hint)))?;
+    }
+    let run = match &cli.command {
+        None => Some(&cli.run),
+        Some(Command::Run(run)) => Some(&**run),
+        Some(
+            Command::Apply(_)
+            | Command::Undo(_)
+            | Command::Policy { .. }
+            | Command::Tools { .. }
+            | Command::Sandbox { .. }
+            | Command::Schema(_)
+            | Command::Doctor(_)
+            | Command::Completions(_),
+        ) => None,
+    };
+    if let Some(run) = run {
+        no_recipe_as_prompt(run, |_| false).map_err(|(message, hint)| wrong(message, Some(hint)))?;
+    }
+    Ok(cli)
+}
+
+/// Refuses one word that names a recipe or ends in `.yaml` as the prompt: it would be sent to the model as text.
+pub fn no_recipe_as_prompt(run: &RunArgs, is_recipe: impl Fn(&str) -> bool) -> Result<(), (String, String)> {
+    let [word] = run.input.words.as_slice() else { return Ok(()) };
+    if word.ends_with(".yaml") || word.ends_with(".yml") || is_recipe(word) {
+        let name = escape(word);
+        return Err((
+            format!("the prompt is the one word `{name}`, which names a recipe"),
+            format!("to run the recipe: qwen run --recipe {name}; to send the word: qwen -p {name}"),
+        ));
+    }
+    Ok(())
+}
+
+/// `qwen FLAGS run PROMPT` is a run; any other command behind flags would pass for a prompt, and cost money.
+fn command_behind_flags(run: &mut RunArgs, arguments: &[OsString]) -> Result<(), (String, String)> {
+    let Some(first) = run.input.words.first() else { return Ok(()) };
+    let literal = arguments.iter().skip_while(|a| *a != "--").nth(1).is_some_and(|a| a == first.as_str());
+    let is_command = Cli::command().get_subcommands().any(|command| command.get_name() == first);
+    // clap takes a command where it stands first, so that flags stood before this one.
+    if literal || !is_command {
+        return Ok(());
+    }
+    if first == "run" {
+        run.input.words.remove(0);
+        return Ok(());
+    }
+    Err((
+        format!("the command `{first}` stands behind flags"),
+        format!("put it first: qwen {first} …; for a prompt that begins with this word: -p '{first} …'"),
+    ))
+}
+
+/// Returns the last value of a flag in arguments that may not parse.
+fn last_value(arguments: &[OsString], short: &str, long: &str) -> Option<String> {
+    let mut found = None;
+    let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        if word == "--" {
+            break;
+        }
+        if word == long || (!short.is_empty() && word == short) {
+            found = words.next().map(|value| value.into_owned()).or(found);
+        } else if let Some(value) = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('=')) {
+            found = Some(value.to_owned());
+        } else if !short.is_empty()
+            && let Some(value) = word.strip_prefix(short)
+        {
+            found = Some(value.strip_prefix('=').unwrap_or(value).to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ok(arguments: &str) -> Cli {
+        parse(std::iter::once("qwen").chain(arguments.split_whitespace()))
+            .unwrap_or_else(|e| panic!("{arguments}: {e:?}"))
+    }
+
+    fn wrong(arguments: &str) -> (String, String, Format) {
+        match parse(std::iter::once("qwen").chain(arguments.split_whitespace())) {
+            Err(UsageError::Wrong { message, hint, format, .. }) => (message, hint.unwrap_or_default(), format),
+            other => panic!("{arguments}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_call_without_a_command_is_a_run() {
+        assert_eq!(ok("-m x fix the run command").run.input.words, ["fix", "the", "run", "command"]);
+        assert_eq!(ok("-m x run fix it").run.input.words, ["fix", "it"]);
+        let Some(Command::Run(run)) = ok("run -m x fix it").command else { panic!("a run") };
+        assert_eq!(run.input.words, ["fix", "it"]);
+    }
+
+    #[test]
+    fn a_command_behind_flags_is_no_prompt() {
+        assert!(wrong("--yolo policy check").1.contains("qwen policy"));
+        assert_eq!(ok("--yolo -- policy check").run.input.words, ["policy", "check"]);
+    }
+
+    #[test]
+    fn a_recipe_as_prompt_is_refused() {
+        assert!(wrong("fix.yaml").1.contains("--recipe fix.yaml"));
+        assert_eq!(ok("-p fix.yaml").run.input.prompt.as_deref(), Some("fix.yaml"));
+        assert!(no_recipe_as_prompt(&ok("fix-lint").run, |name| name == "fix-lint").is_err());
+    }
+
+    #[test]
+    fn a_bad_flag_keeps_the_format_that_was_asked_for() {
+        for (arguments, format) in [
+            ("-o json --nonsense", Format::Json),
+            ("-ostream-json --nonsense", Format::StreamJson),
+            ("--output-format=result run --nonsense", Format::Result),
+            ("run --nonsense --output-format json", Format::Json),
+            ("--nonsense", Format::Text),
+            ("-o nonsense", Format::Text),
+        ] {
+            assert_eq!(wrong(arguments).2, format, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn what_todays_scripts_pass_is_taken() {
+        let cli = ok(
+            "--yolo --prompt P --channel=CI --output-format json --auth-type openai --chat-recording --telemetry=false",
+        );
+        assert_eq!(cli.run.policy.mode(), Some(super::super::run::ApprovalMode::Yolo));
+        assert!(wrong("--auth-type qwen-oauth hi").0.contains("auth-type"));
+    }
+
+    #[test]
+    fn a_flag_without_its_feature_is_named() {
+        let cli = ok("--recipe x -s --no-session");
+        assert_eq!(cli.run.unsupported(), ["--recipe", "--sandbox", "--no-session"]);
+        assert!(ok("hi").run.unsupported().is_empty());
+    }
+
+    #[test]
+    fn ways_to_deliver_exclude_each_other() {
+        for arguments in
+            ["--apply --commit x", "--dry-run --apply x", "--branch b --commit x", "--yolo --approval-mode plan x"]
+        {
+            assert!(wrong(arguments).0.contains("cannot be used"), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn hostile_arguments_are_named_without_their_control_characters() {
+        let error = parse(["qwen", "--\u{1b}[31mred"]).unwrap_err();
+        let UsageError::Wrong { message, .. } = error else { panic!("wrong") };
+        assert!(!message.contains('\u{1b}'), "{message:?}");
+    }
+
+    #[test]
+    fn help_goes_to_standard_output() {
+        for arguments in [["qwen", "--help"], ["qwen", "--version"], ["qwen", "-h"]] {
+            assert!(matches!(parse(arguments), Err(UsageError::Help(_))), "{arguments:?}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The messages of `json` and `stream-json`: what scripts for Qwen Code read.
+//!
+//! Everything of our own is a `system` subtype, so that an older parser skips it.
+
+use serde_json::{Map, Value, json};
+
+use super::report::{Report, SCHEMA_VERSION};
+use crate::event::{AssistantTurn, DeltaKind, Event, RunStarted, ToolResult};
+
+/// Where the ids of messages come from; a test counts.
+pub struct Ids {
+    session_id: String,
+    next: Box<dyn FnMut() -> String + Send>,
+    seq: u64,
+}
+
+impl Ids {
+    /// Returns ids for a session; `next` gives a fresh one each time.
+    pub fn new(session_id: impl Into<String>, next: impl FnMut() -> String + Send + 'static) -> Ids {
+        Ids { session_id: session_id.into(), next: Box::new(next), seq: 0 }
+    }
+
+    fn stamp(&mut self, message: &mut Map<String, Value>) {
+        message.insert("uuid".into(), (self.next)().into());
+        message.insert("session_id".into(), self.session_id.clone().into());
+        message.insert("parent_tool_use_id".into(), Value::Null);
+        message.insert("seq".into(), self.seq.into());
+        self.seq += 1;
+    }
+}
+
+impl std::fmt::Debug for Ids {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ids").field("session_id", &self.session_id).field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+/// Turns events into messages.
+#[derive(Debug)]
+pub(super) struct Messages {
+    ids: Ids,
+    partial: Option<Partial>,
+}
+
+/// The answer as it arrives: which block is open.
+#[derive(Debug, Default)]
+struct Partial {
+    in_message: bool,
+    blocks: u64,
+    open: Option<DeltaKind>,
+}
+
+impl Messages {
+    pub(super) fn new(ids: Ids, include_partial: bool) -> Messages {
+        Messages { ids, partial: include_partial.then(Partial::default) }
+    }
+
+    /// Returns the messages of an event; none for [`Event::RunFinished`], whose message is [`Messages::result`].
+    pub(super) fn of(&mut self, event: &Event) -> Vec<Value> {
+        match event {
+            Event::RunStarted(started) => {
+                self.ids.session_id.clone_from(&started.session_id);
+                vec![self.system("init", init(started))]
+            }
+            Event::TurnStarted { .. } => self.partial_start(),
+            Event::Delta { kind, text, .. } => self.partial_delta(*kind, text),
+            Event::Assistant(turn) => {
+                let mut messages = self.partial_end(&turn.stop_reason);
+                messages.push(self.message("assistant", json!({ "message": assistant(turn) })));
+                messages
+            }
+            Event::ToolResult(result) => vec![self.message("user", json!({ "message": tool_result(result) }))],
+            Event::Denied(denial) => vec![self.system("permission_denied", json!(denial))],
+            Event::Retry(retry) => vec![self.system("api_retry", json!(retry))],
+            Event::ModelFallback { from, to } => vec![self.system("model_fallback", json!({"from": from, "to": to}))],
+            Event::FileChange { path, kind, added, removed } => vec![
+                self.system("file_change", json!({"path": path, "kind": kind, "added": added, "removed": removed})),
+            ],
+            Event::Command { argv, exit_code, duration_ms, sandboxed } => vec![self.system(
+                "command",
+                json!({"argv": argv, "exit_code": exit_code, "duration_ms": duration_ms, "sandboxed": sandboxed}),
+            )],
+            Event::Verify(outcome) => vec![self.system("verify", json!(outcome))],
+            Event::Budget(exceeded) => vec![self.system("budget", json!(exceeded))],
+            Event::Compaction { before, after } => {
+                vec![self.system("compaction", json!({"before": before, "after": after}))]
+            }
+            Event::Redaction { count } => vec![self.system("redaction", json!({ "count": count }))],
+            Event::Warning { message } => vec![self.system("warning", json!({ "message": message }))],
+            Event::Status { message, waited } => {
+                let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+                vec![self.system("status", json!({"message": message, "waited_ms": waited_ms}))]
+            }
+            // The call and the result carry the list; the events file carries the decisions.
+            Event::Todos { .. } | Event::Decided(_) | Event::RunFinished(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the last message: the result object with what every message carries.
+    pub(super) fn result(&mut self, report: &Report) -> Value {
+        let mut message = object(json!(report));
+        let session_id = message.get("session_id").cloned();
+        let mut stamp = Map::new();
+        self.ids.stamp(&mut stamp);
+        for (key, value) in stamp {
+            if key != "session_id" || session_id.as_ref().is_none_or(Value::is_null) {
+                message.insert(key, value);
+            }
+        }
+        Value::Object(message)
+    }
+
+    fn system(&mut self, subtype: &str, fields: Value) -> Value {
+        let mut message = Map::new();
+        message.insert("type".into(), "system".into());
+        message.insert("subtype".into(), subtype.into());
+        self.ids.stamp(&mut message);
+        message.extend(object(fields));
+        Value::Object(message)
+    }
+
+    fn message(&mut self, kind: &str, fields: Value) -> Value {
+        let mut message = Map::new();
+        message.insert("type".into(), kind.into());
+        self.ids.stamp(&mut message);
+        message.extend(object(fields));
+        Value::Object(message)
+    }
+
+    fn stream_event(&mut self, event: Value) -> Value {
+        self.message("stream_event", json!({ "event": event }))
+    }
+
+    fn partial_start(&mut self) -> Vec<Value> {
+        let Some(partial) = &mut self.partial else { return Vec::new() };
+        *partial = Partial { in_message: true, ..Partial::default() };
+        vec![self.stream_event(json!({"type": "message_start"}))]
+    }
+
+    fn partial_delta(&mut self, kind: DeltaKind, text: &str) -> Vec<Value> {
+        let Some(partial) = &mut self.partial else { return Vec::new() };
+        let mut events = Vec::new();
+        if partial.open != Some(kind) {
+            if partial.open.is_some() {
+                events.push(json!({"type": "content_block_stop", "index": partial.blocks.saturating_sub(1)}));
+            }
+            let block = match kind {
+                DeltaKind::Text => json!({"type": "text", "text": ""}),
+                DeltaKind::Reasoning => json!({"type": "thinking", "thinking": ""}),
+            };
+            events.push(json!({"type": "content_block_start", "index": partial.blocks, "content_block": block}));
+            partial.open = Some(kind);
+            partial.blocks += 1;
+        }
+        let delta = match kind {
+            DeltaKind::Text => json!({"type": "text_delta", "text": text}),
+            DeltaKind::Reasoning => json!({"type": "thinking_delta", "thinking": text}),
+        };
+        events.push(json!({"type": "content_block_delta", "index": partial.blocks - 1, "delta": delta}));
+        events.into_iter().map(|event| self.stream_event(event)).collect()
+    }
+
+    fn partial_end(&mut self, stop_reason: &str) -> Vec<Value> {
+        let Some(partial) = &mut self.partial else { return Vec::new() };
+        let mut events = Vec::new();
+        if partial.open.take().is_some() {
+            events.push(json!({"type": "content_block_stop", "index": partial.blocks.saturating_sub(1)}));
+        }
+        if std::mem::take(&mut partial.in_message) {
+            events.push(json!({"type": "message_delta", "delta": {"stop_reason": stop_reason}}));
+            events.push(json!({"type": "message_stop"}));
+        }
+        events.into_iter().map(|event| self.stream_event(event)).collect()
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => Map::from_iter([("value".to_owned(), other)]),
+    }
+}
+
+fn init(started: &RunStarted) -> Value {
+    json!({
+        "cwd": started.cwd,
+        "model": started.model,
+        "tools": started.tools,
+        "mcp_servers": started.mcp_servers,
+        "permission_mode": started.permission_mode,
+        "policy": started.policy,
+        "changes_mode": started.changes_mode,
+        "sandbox": started.sandbox,
+        "limits": started.limits,
+        "git": {"head": started.git_head, "dirty": started.git_dirty},
+        "version": env!("CARGO_PKG_VERSION"),
+        "schema_version": SCHEMA_VERSION,
+    })
+}
+
+fn assistant(turn: &AssistantTurn) -> Value {
+    let mut content = Vec::new();
+    if !turn.reasoning.is_empty() {
+        content.push(json!({"type": "thinking", "thinking": turn.reasoning}));
+    }
+    if !turn.text.is_empty() {
+        content.push(json!({"type": "text", "text": turn.text}));
+    }
+    for call in &turn.calls {
+        content.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}));
+    }
+    json!({
+        "id": turn.id,
+        "role": "assistant",
+        "model": turn.model,
+        "content": content,
+        "stop_reason": turn.stop_reason,
+        "usage": turn.usage,
+    })
+}
+
+fn tool_result(result: &ToolResult) -> Value {
+    json!({
+        "role": "user",
+        "content": [{
+            "type": "tool_result",
+            "tool_use_id": result.call_id,
+            "is_error": result.is_error,
+            "content": result.content,
+        }],
+    })
+}

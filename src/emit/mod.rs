@@ -1,0 +1,22 @@
+//! Everything that is printed or reported: renderings of the one stream of events.
+//!
+//! Standard output is the product, standard error is for people. Only this module writes to either, and to the files
+//! that output flags name.
+
+mod files;
+mod json;
+mod message;
+mod people;
+mod renderer;
+mod report;
+pub mod safe;
+mod sink;
+mod text;
+
+pub use files::write_atomically;
+pub use json::{to_line, to_pretty};
+pub use message::Ids;
+pub use people::{Colour, Colours, Screen, Verbosity};
+pub use renderer::{Format, OutputFiles, Outputs, Renderer};
+pub use report::{Budget, Fold, GitReport, Report, SCHEMA_VERSION, Stats, ToolStats, Usage, is_error, report};
+pub use sink::Sink;

@@ -1,0 +1,348 @@
+//! One run's events as the outputs that were asked for.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::files::write_atomically;
+use super::json::to_line;
+use super::message::{Ids, Messages};
+use super::people::{People, Screen, Verbosity};
+use super::report::{Fold, Report, is_error};
+use super::safe::one_line;
+use super::sink::Sink;
+use super::text::{self, Reader};
+use crate::event::{Event, RunError, RunFinished};
+use crate::exit::Exit;
+
+/// What standard output carries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Format {
+    /// The final answer, and in a dry run the patch
+    #[default]
+    Text,
+    /// One array of messages at the end, the last one the result
+    Json,
+    /// The same messages, one JSON object a line, as they happen
+    StreamJson,
+    /// Only the result object
+    Result,
+    /// Only the patch, byte for byte what git apply takes
+    Patch,
+}
+
+impl Format {
+    /// Returns the format of a name as the flag has it.
+    pub fn from_name(name: &str) -> Option<Format> {
+        <Format as clap::ValueEnum>::from_str(name, false).ok()
+    }
+
+    /// Tells whether a program reads JSON from standard output, and today's also `{"error":…}` from standard error.
+    pub fn is_messages(self) -> bool {
+        match self {
+            Format::Json | Format::StreamJson => true,
+            Format::Text | Format::Result | Format::Patch => false,
+        }
+    }
+}
+
+/// Files that flags name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputFiles {
+    /// The result object.
+    pub result: Option<PathBuf>,
+    /// One line of JSON an event, as they happen.
+    pub events: Option<PathBuf>,
+    /// The patch.
+    pub patch: Option<PathBuf>,
+    /// A summary in markdown.
+    pub summary: Option<PathBuf>,
+}
+
+/// Where a run's outputs go, and how they look.
+pub struct Outputs {
+    /// What standard output carries.
+    pub format: Format,
+    /// Whether pieces of answers become messages.
+    pub include_partial: bool,
+    /// Standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Whether standard output is a terminal.
+    pub stdout_is_terminal: bool,
+    /// Whether standard output gets colours.
+    pub stdout_colour: bool,
+    /// Standard error.
+    pub screen: Screen,
+    /// Whether standard error gets colours.
+    pub screen_colour: bool,
+    /// How much goes there.
+    pub verbosity: Verbosity,
+    /// Whether a CI system reads along (`CI`, `GITHUB_ACTIONS` or `TF_BUILD`).
+    pub ci: bool,
+    /// `GITHUB_ACTIONS=true`: turns are groups.
+    pub groups: bool,
+    /// Files that flags name.
+    pub files: OutputFiles,
+    /// The ids of messages.
+    pub ids: Ids,
+}
+
+/// Renders events one by one.
+///
+/// No reader that goes away and no full disk makes it panic. What cannot be written to a file that a flag names is a
+/// failure of the run, since somebody waits for that file: see [`Renderer::close`].
+pub struct Renderer {
+    format: Format,
+    stdout: Sink,
+    reader: Reader,
+    people: People,
+    messages: Messages,
+    array: Vec<Value>,
+    fold: Fold,
+    files: OutputFiles,
+    events_file: Option<File>,
+    problems: Vec<String>,
+    ended: Option<Exit>,
+}
+
+impl Renderer {
+    /// Returns a renderer; an events file that cannot be made is said at once and ends the run with 1 at its end.
+    pub fn new(outputs: Outputs) -> Renderer {
+        let mut problems = Vec::new();
+        let events_file = outputs.files.events.as_ref().and_then(|path| match File::create(path) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                problems.push(format!("cannot write --events-file {}: {error}", path.display()));
+                None
+            }
+        });
+        Renderer {
+            format: outputs.format,
+            stdout: Sink::new(outputs.stdout),
+            reader: Reader { terminal: outputs.stdout_is_terminal, ci: outputs.ci, colour: outputs.stdout_colour },
+            people: People::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups),
+            messages: Messages::new(outputs.ids, outputs.include_partial),
+            array: Vec::new(),
+            fold: Fold::default(),
+            files: outputs.files,
+            events_file,
+            problems,
+            ended: None,
+        }
+    }
+
+    /// Renders one event. Everything after [`Event::RunFinished`] is ignored.
+    pub fn event(&mut self, event: &Event) {
+        if self.ended.is_some() {
+            return;
+        }
+        match event {
+            Event::RunFinished(finished) => self.finish(finished),
+            other => {
+                self.fold.add(other);
+                self.record(other);
+                self.people.event(other);
+                self.send(other);
+            }
+        }
+    }
+
+    /// Ends the rendering and returns the exit code that counts.
+    ///
+    /// A run that ended without saying how ends here, as an internal error.
+    pub fn close(mut self) -> Exit {
+        if self.ended.is_none() {
+            self.event(&Event::RunFinished(Box::new(RunFinished::failed(
+                Exit::Failed,
+                RunError {
+                    code: "internal".into(),
+                    message: "the run ended without saying how".into(),
+                    ..RunError::default()
+                },
+            ))));
+        }
+        self.ended.unwrap_or(Exit::Failed)
+    }
+
+    fn send(&mut self, event: &Event) {
+        match self.format {
+            Format::StreamJson => {
+                for message in self.messages.of(event) {
+                    self.stdout.line(&to_line(&message));
+                }
+            }
+            Format::Json => {
+                let messages = self.messages.of(event);
+                self.array.extend(messages);
+            }
+            Format::Text | Format::Result | Format::Patch => {}
+        }
+    }
+
+    fn record(&mut self, event: &Event) {
+        let Some(file) = &mut self.events_file else { return };
+        let mut line = to_line(event);
+        line.push('\n');
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            self.problems.push(format!("cannot write --events-file: {error}"));
+            self.events_file = None;
+        }
+    }
+
+    fn finish(&mut self, finished: &RunFinished) {
+        let mut end = finished.clone();
+        // The patch goes first, so that the result can say whether it is there.
+        if let Some(path) = self.files.patch.take() {
+            match write_atomically(&path, &text::patch_bytes(&end.changes)) {
+                Ok(()) => end.changes.patch_file = Some(path.display().to_string()),
+                Err(error) => self.problems.push(format!("cannot write --patch-file {}: {error}", path.display())),
+            }
+        }
+        self.blame_problems(&mut end);
+        let event = Event::RunFinished(Box::new(end.clone()));
+        self.record(&event);
+        self.fold.add(&event);
+        let report = self.fold.report();
+        if let Some(path) = self.files.summary.take()
+            && let Err(error) = write_atomically(&path, summary(&report).as_bytes())
+        {
+            self.problems.push(format!("cannot write --summary-file {}: {error}", path.display()));
+        }
+        if let Some(path) = self.files.result.take() {
+            let contents = format!("{}\n", to_line(&report));
+            if let Err(error) = write_atomically(&path, contents.as_bytes()) {
+                self.problems.push(format!("cannot write --result-file {}: {error}", path.display()));
+            }
+        }
+        let report = if self.problems.is_empty() || end.error.as_ref().is_some_and(|e| e.code == "output") {
+            report
+        } else {
+            // The files that stand already say what was true when they were written; what is printed says all.
+            self.blame_problems(&mut end);
+            self.fold.replace_end(end.clone());
+            self.fold.report()
+        };
+        self.people.finished(&end, &report);
+        self.print(&end, &report);
+        self.ended = Some(end.exit);
+    }
+
+    fn blame_problems(&mut self, end: &mut RunFinished) {
+        if let Some(problem) = self.problems.first() {
+            end.exit = end.exit.or_worse(Exit::Failed);
+            if end.exit == Exit::Failed && end.error.is_none() {
+                end.error = Some(RunError {
+                    code: "output".into(),
+                    message: problem.clone(),
+                    retryable: false,
+                    hint: Some("name a file in a folder that exists and can be written".into()),
+                    budget: None,
+                });
+            }
+        }
+    }
+
+    fn print(&mut self, end: &RunFinished, report: &Report) {
+        match self.format {
+            Format::Text => {
+                let text = text::answer(end, &report.changes.mode, self.reader);
+                self.stdout.write(&text);
+            }
+            Format::Patch => {
+                let patch = text::patch(&end.changes, self.reader);
+                self.stdout.write(&patch);
+            }
+            Format::Result => self.stdout.line(&to_line(report)),
+            Format::StreamJson => {
+                let message = self.messages.result(report);
+                self.stdout.line(&to_line(&message));
+            }
+            Format::Json => {
+                let message = self.messages.result(report);
+                self.array.push(message);
+                self.stdout.line(&to_line(&self.array));
+            }
+        }
+        if self.format.is_messages() && is_error(end.exit) {
+            let line = to_line(&fatal(end));
+            self.people.raw(&line);
+        }
+    }
+}
+
+/// Returns `{"error":{…}}` as today's action reads it from standard error.
+fn fatal(end: &RunFinished) -> Value {
+    let kind = match end.exit {
+        Exit::Auth => "FatalAuthenticationError",
+        Exit::Input | Exit::Usage => "FatalInputError",
+        Exit::Sandbox => "FatalSandboxError",
+        Exit::Config => "FatalConfigError",
+        Exit::Turns => "FatalTurnLimitedError",
+        Exit::Budget => "FatalBudgetExceededError",
+        Exit::Interrupted | Exit::Terminated => "FatalCancellationError",
+        Exit::Ok
+        | Exit::Failed
+        | Exit::Gate
+        | Exit::Denied
+        | Exit::Schema
+        | Exit::Conflict
+        | Exit::Verify
+        | Exit::NoChanges
+        | Exit::Replay
+        | Exit::Unavailable => "Error",
+    };
+    let message = match &end.error {
+        Some(error) => error.message.clone(),
+        None => format!("the run ended with {}", end.exit.name()),
+    };
+    json!({"error": {"type": kind, "message": message, "code": end.exit.code()}})
+}
+
+/// Returns the summary in markdown: facts in tables, the model's words as quoted code.
+fn summary(report: &Report) -> String {
+    let cell = |text: &str| one_line(text).replace('`', "'").replace('|', "\\|").replace('<', "&lt;");
+    let mut text = format!("### qwen: {}\n\n", report.conclusion);
+    if let Some(error) = &report.error {
+        text.push_str(&format!("`{}`\n\n", cell(&error.message)));
+    }
+    if !report.changes.files.is_empty() {
+        text.push_str("| file | kind | added | removed |\n|---|---|---|---|\n");
+        for file in &report.changes.files {
+            text.push_str(&format!("| `{}` | {} | {} | {} |\n", cell(&file.path), file.kind, file.added, file.removed));
+        }
+        text.push('\n');
+    }
+    if !report.permission_denials.is_empty() {
+        text.push_str("| denied | rule | reason |\n|---|---|---|\n");
+        for denial in &report.permission_denials {
+            let rule = denial.rule.as_deref().unwrap_or("none");
+            text.push_str(&format!(
+                "| `{}` | `{}` | `{}` |\n",
+                cell(&denial.tool_name),
+                cell(rule),
+                cell(&denial.reason)
+            ));
+        }
+        text.push('\n');
+    }
+    for check in &report.verify {
+        let end = if check.passed { "pass" } else { "fail" };
+        text.push_str(&format!("- check `{}`: {end}\n", cell(&check.command)));
+    }
+    if !report.result.is_empty() {
+        let longest = report.result.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat(longest.max(2) + 1);
+        let answer = super::safe::escape(&report.result);
+        text.push_str(&format!("\n{fence}text\n{}\n{fence}\n", answer.trim_end()));
+    }
+    // GitHub drops a summary over 1 MiB whole.
+    if text.len() > 900 * 1024 {
+        let end = text.floor_char_boundary(900 * 1024);
+        let end = text[..end].rfind('\n').unwrap_or(end);
+        text.truncate(end);
+        text.push_str("\n\n(cut)\n");
+    }
+    text
+}

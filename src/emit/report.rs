@@ -1,0 +1,442 @@
+//! The result object: what a script reads when the run is over.
+//!
+//! It is a fold over the events and nothing else, so the formats cannot disagree. Field names and their order are the
+//! contract; a new field goes where it stands in the documentation, none changes its meaning.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::event::{
+    AssistantTurn, BudgetExceeded, ChangesReport, Event, Limits, PermissionDenial, RecipeFacts, Retry, RunError,
+    RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
+};
+use crate::exit::Exit;
+
+/// The version of the result object and of the messages; it changes when a field changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The result object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Always `result`.
+    pub r#type: ResultTag,
+    /// `success`, `error_max_turns` or `error_during_execution`.
+    pub subtype: String,
+    /// Of this object.
+    pub schema_version: u32,
+    /// Whether `subtype` is anything but `success`.
+    pub is_error: bool,
+    /// The process's exit code.
+    pub exit_code: u8,
+    /// The exit code's name.
+    pub exit_reason: String,
+    /// `success`, `nothing_to_do`, `findings`, `denied`, `refused_trigger`, `verify_failed`, `limit` or `error`.
+    pub conclusion: String,
+    /// The run; `null` where it did not get as far as a session.
+    pub run_id: Option<String>,
+    /// The conversation; `null` where the run did not get as far as a session.
+    pub session_id: Option<String>,
+    /// The model that answered last, else the one asked for.
+    pub model: Option<String>,
+    /// The recipe, if there is one.
+    pub recipe: Option<RecipeFacts>,
+    /// Answers of the model.
+    pub num_turns: u32,
+    /// Calls that were answered, denied ones included.
+    pub num_tool_calls: u32,
+    /// Wall time.
+    pub duration_ms: u64,
+    /// Time spent waiting for the server.
+    pub duration_api_ms: u64,
+    /// The final text.
+    pub result: String,
+    /// The structured answer, under Qwen Code's name.
+    pub structured_result: Option<Value>,
+    /// The same value.
+    pub structured_output: Option<Value>,
+    /// Tokens of the whole run.
+    pub usage: Usage,
+    /// Estimated cost in US dollars; `null` where a price is unknown.
+    pub total_cost_usd: Option<f64>,
+    /// Limits, what was spent of them, and which one was used up.
+    pub budget: Budget,
+    /// Each call that the policy denied.
+    pub permission_denials: Vec<PermissionDenial>,
+    /// What changed.
+    pub changes: ChangesReport,
+    /// What was committed.
+    pub git: GitReport,
+    /// Each check that ran.
+    pub verify: Vec<VerifyOutcome>,
+    /// Findings, as the findings schema has them.
+    pub findings: Vec<Value>,
+    /// Findings that were dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// The to-do list as it was left.
+    pub todos: Vec<Value>,
+    /// Each request that was tried again.
+    pub retries: Vec<Retry>,
+    /// How many places were masked.
+    pub redactions: u64,
+    /// The file of `--replay`, if there is one.
+    pub replay: Option<String>,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
+    /// What went wrong, unless nothing did.
+    pub error: Option<RunError>,
+    /// Counts by tool.
+    pub stats: Stats,
+}
+
+/// The word `result`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ResultTag {
+    /// The only value.
+    #[default]
+    #[serde(rename = "result")]
+    Result,
+}
+
+/// Tokens of a run; `null` where the server did not report them for every answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Prompt tokens.
+    pub input_tokens: Option<u64>,
+    /// Of these, read from a cache.
+    pub cache_read_input_tokens: Option<u64>,
+    /// Answer tokens.
+    pub output_tokens: Option<u64>,
+    /// Of these, reasoning.
+    pub reasoning_tokens: Option<u64>,
+    /// Input and output.
+    pub total_tokens: Option<u64>,
+    /// Requests sent.
+    pub requests: u64,
+    /// Our estimate of input and output, where the server did not report all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<u64>,
+}
+
+/// Limits against what was spent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Budget {
+    /// The limits in force.
+    pub limits: Limits,
+    /// What was spent.
+    pub spent: Limits,
+    /// The one that was used up.
+    pub exceeded: Option<BudgetExceeded>,
+}
+
+/// What git got.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GitReport {
+    /// The branch of the commit.
+    pub branch: Option<String>,
+    /// The commit.
+    pub commit: Option<String>,
+}
+
+/// Counts of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stats {
+    /// By the tool's real name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolStats>,
+}
+
+/// Counts of one tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolStats {
+    /// Calls answered.
+    pub calls: u64,
+    /// Of these, with an error.
+    pub errors: u64,
+    /// Time in the tool.
+    pub duration_ms: u64,
+}
+
+/// Returns the result object of a run.
+///
+/// Events after the first [`Event::RunFinished`] are ignored. Without one the run broke off: the result says so with
+/// exit 1 and `internal`, never success.
+pub fn report<'a>(events: impl IntoIterator<Item = &'a Event>) -> Report {
+    let mut fold = Fold::default();
+    for event in events {
+        fold.add(event);
+    }
+    fold.report()
+}
+
+/// The report as it grows, for a caller that sees one event at a time.
+#[derive(Debug, Clone, Default)]
+pub struct Fold {
+    started: Option<Box<RunStarted>>,
+    finished: Option<Box<RunFinished>>,
+    model: Option<String>,
+    turns: u32,
+    tool_calls: u32,
+    shell_calls: u64,
+    api_ms: u64,
+    tokens: TokenSum,
+    cost: CostSum,
+    denials: Vec<PermissionDenial>,
+    verify: Vec<VerifyOutcome>,
+    retries: Vec<Retry>,
+    redactions: u64,
+    warnings: Vec<String>,
+    todos: Vec<Value>,
+    exceeded: Option<BudgetExceeded>,
+    tools: BTreeMap<String, ToolStats>,
+}
+
+impl Fold {
+    /// Takes one event into account.
+    pub fn add(&mut self, event: &Event) {
+        if self.finished.is_some() {
+            return;
+        }
+        match event {
+            Event::RunStarted(started) => {
+                self.model = Some(started.model.clone());
+                self.started = Some(started.clone());
+            }
+            Event::Assistant(turn) => self.add_turn(turn),
+            Event::ToolResult(result) => self.add_result(result),
+            Event::Denied(denial) => self.denials.push((**denial).clone()),
+            Event::Retry(retry) => self.retries.push(retry.clone()),
+            Event::ModelFallback { from: _, to } => self.model = Some(to.clone()),
+            Event::Verify(outcome) => self.verify.push(outcome.clone()),
+            Event::Budget(exceeded) => self.exceeded = Some(exceeded.clone()),
+            Event::Redaction { count } => self.redactions = self.redactions.saturating_add(*count),
+            Event::Warning { message } => self.warnings.push(message.clone()),
+            Event::Todos { todos } => self.todos.clone_from(todos),
+            Event::RunFinished(finished) => self.finished = Some(finished.clone()),
+            Event::TurnStarted { .. }
+            | Event::Delta { .. }
+            | Event::Decided(_)
+            | Event::FileChange { .. }
+            | Event::Command { .. }
+            | Event::Compaction { .. }
+            | Event::Status { .. } => {}
+        }
+    }
+
+    fn add_turn(&mut self, turn: &AssistantTurn) {
+        self.turns += 1;
+        self.api_ms = self.api_ms.saturating_add(turn.api_ms);
+        if !turn.model.is_empty() {
+            self.model = Some(turn.model.clone());
+        }
+        self.tokens.add(&turn.usage, turn.requests);
+        self.cost.add(turn.cost_usd);
+    }
+
+    fn add_result(&mut self, result: &ToolResult) {
+        self.tool_calls += 1;
+        if result.tool == "run_shell_command" {
+            self.shell_calls += 1;
+        }
+        let stats = self.tools.entry(result.tool.clone()).or_default();
+        stats.calls += 1;
+        stats.errors += u64::from(result.is_error);
+        stats.duration_ms = stats.duration_ms.saturating_add(result.duration_ms);
+    }
+
+    /// Puts another ending in the place of the one that was seen: the outputs found out more.
+    pub(super) fn replace_end(&mut self, end: RunFinished) {
+        self.finished = Some(Box::new(end));
+    }
+
+    /// Returns the report of everything seen so far.
+    pub fn report(&self) -> Report {
+        let broken_off;
+        let end = match &self.finished {
+            Some(finished) => finished,
+            None => {
+                broken_off = RunFinished::failed(
+                    Exit::Failed,
+                    RunError {
+                        code: "internal".into(),
+                        message: "the run ended without saying how".into(),
+                        ..RunError::default()
+                    },
+                );
+                &broken_off
+            }
+        };
+        let usage = self.tokens.usage();
+        let mut changes = end.changes.clone();
+        if changes.mode.is_empty() {
+            changes.mode = self
+                .started
+                .as_ref()
+                .map(|s| s.changes_mode.clone())
+                .filter(|m| !m.is_empty())
+                .unwrap_or("dry-run".into());
+        }
+        let session =
+            |get: fn(&RunStarted) -> &String| self.started.as_deref().map(get).filter(|id| !id.is_empty()).cloned();
+        Report {
+            r#type: ResultTag::Result,
+            subtype: end.exit.subtype().into(),
+            schema_version: SCHEMA_VERSION,
+            is_error: is_error(end.exit),
+            exit_code: end.exit.code(),
+            exit_reason: end.exit.name().into(),
+            conclusion: conclusion(end).into(),
+            run_id: session(|s| &s.run_id),
+            session_id: session(|s| &s.session_id),
+            model: self.model.clone(),
+            recipe: self.started.as_ref().and_then(|s| s.recipe.clone()),
+            num_turns: self.turns,
+            num_tool_calls: self.tool_calls,
+            duration_ms: end.duration_ms,
+            duration_api_ms: self.api_ms,
+            result: end.result.clone(),
+            structured_result: end.structured.clone(),
+            structured_output: end.structured.clone(),
+            usage,
+            total_cost_usd: self.cost.total(),
+            budget: Budget {
+                limits: self.started.as_ref().map(|s| s.limits.clone()).unwrap_or_default(),
+                spent: if self.started.is_some() { self.spent(end, &usage) } else { Limits::default() },
+                exceeded: self.exceeded.clone().or_else(|| end.error.as_ref().and_then(|error| error.budget.clone())),
+            },
+            permission_denials: self.denials.clone(),
+            changes,
+            git: GitReport { branch: end.branch.clone(), commit: end.commit.clone() },
+            verify: self.verify.clone(),
+            findings: end.findings.clone(),
+            dropped: end.dropped.clone(),
+            todos: self.todos.clone(),
+            retries: self.retries.clone(),
+            redactions: self.redactions,
+            replay: self.started.as_ref().and_then(|s| s.replay.clone()),
+            warnings: self.warnings.clone(),
+            error: end.error.clone(),
+            stats: Stats { tools: self.tools.clone() },
+        }
+    }
+
+    fn spent(&self, end: &RunFinished, usage: &Usage) -> Limits {
+        Limits {
+            turns: Some(self.turns.into()),
+            tool_calls: Some(self.tool_calls.into()),
+            shell_calls: Some(self.shell_calls),
+            denials: Some(self.denials.len() as u64),
+            same_denial: None,
+            wall_time_ms: Some(end.duration_ms),
+            total_tokens: usage.total_tokens.or(usage.estimated),
+            cost_usd: self.cost.total(),
+        }
+    }
+}
+
+/// Tells whether today's parsers should take this ending for an error.
+pub fn is_error(exit: Exit) -> bool {
+    exit.subtype() != "success"
+}
+
+fn conclusion(end: &RunFinished) -> &'static str {
+    match end.exit {
+        Exit::Ok if end.changes_expected && end.changes.files.is_empty() => "nothing_to_do",
+        Exit::Ok => "success",
+        Exit::NoChanges => "nothing_to_do",
+        Exit::Gate => "findings",
+        Exit::Denied if end.error.as_ref().is_some_and(|error| error.code == "refused_trigger") => "refused_trigger",
+        Exit::Denied => "denied",
+        Exit::Verify => "verify_failed",
+        Exit::Turns | Exit::Budget => "limit",
+        Exit::Failed
+        | Exit::Usage
+        | Exit::Auth
+        | Exit::Input
+        | Exit::Sandbox
+        | Exit::Config
+        | Exit::Schema
+        | Exit::Conflict
+        | Exit::Replay
+        | Exit::Unavailable
+        | Exit::Interrupted
+        | Exit::Terminated => "error",
+    }
+}
+
+/// Token counts as they add up. A count that one answer lacks is unknown for the run; details that servers report only
+/// where there are any (cache, reasoning) count as far as they were reported.
+#[derive(Debug, Clone, Copy, Default)]
+struct TokenSum {
+    answers: u64,
+    requests: u64,
+    input: u64,
+    output: u64,
+    unreported: bool,
+    cached: Option<u64>,
+    reasoning: Option<u64>,
+    estimated: u64,
+}
+
+impl TokenSum {
+    fn add(&mut self, usage: &TokenUsage, requests: u32) {
+        self.answers += 1;
+        self.requests = self.requests.saturating_add(requests.into());
+        self.unreported |= usage.input_tokens.is_none() || usage.output_tokens.is_none();
+        self.input = self.input.saturating_add(usage.input_tokens.unwrap_or(0));
+        self.output = self.output.saturating_add(usage.output_tokens.unwrap_or(0));
+        self.cached = add_known(self.cached, usage.cache_read_input_tokens);
+        self.reasoning = add_known(self.reasoning, usage.reasoning_tokens);
+        self.estimated = self.estimated.saturating_add(match (usage.input_tokens, usage.output_tokens) {
+            (Some(input), Some(output)) => input.saturating_add(output),
+            (input, output) => {
+                usage.estimated.unwrap_or_else(|| input.unwrap_or(0).saturating_add(output.unwrap_or(0)))
+            }
+        });
+    }
+
+    fn usage(&self) -> Usage {
+        let none_yet = self.answers == 0;
+        let known = |count| (!self.unreported).then_some(count);
+        Usage {
+            input_tokens: known(self.input),
+            cache_read_input_tokens: self.cached.or(none_yet.then_some(0)),
+            output_tokens: known(self.output),
+            reasoning_tokens: self.reasoning.or(none_yet.then_some(0)),
+            total_tokens: known(self.input.saturating_add(self.output)),
+            requests: self.requests,
+            estimated: self.unreported.then_some(self.estimated),
+        }
+    }
+}
+
+fn add_known(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+        (sum, more) => sum.or(more),
+    }
+}
+
+/// Costs as they add up; unknown as soon as one is.
+#[derive(Debug, Clone, Copy, Default)]
+struct CostSum {
+    answers: u64,
+    unknown: bool,
+    total: f64,
+}
+
+impl CostSum {
+    fn add(&mut self, cost: Option<f64>) {
+        self.answers += 1;
+        match cost {
+            Some(cost) => self.total += cost,
+            None => self.unknown = true,
+        }
+    }
+
+    fn total(&self) -> Option<f64> {
+        (self.answers > 0 && !self.unknown).then_some(self.total)
+    }
+}
