@@ -6,5 +6,6 @@ pub mod exit;
 pub mod model;
 pub mod path;
 pub mod policy;
+pub mod sandbox;
 pub mod tools;
 pub mod workspace;
