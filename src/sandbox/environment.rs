@@ -1,0 +1,184 @@
+//! The environment of commands, from scratch: what they get, and where their programs are looked up.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Variables that are handed on as they are: how to speak, and where certificates are.
+const HANDED_ON: &[&str] = &[
+    "CI",
+    "COLUMNS",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LINES",
+    "LOGNAME",
+    "NO_COLOR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "RUNNER_TOOL_CACHE",
+    "SOURCE_DATE_EPOCH",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TZ",
+    "USER",
+];
+
+/// Variables that run code in, or take over, the programs that see them: not even `env.pass` hands these on.
+const NEVER: &[&str] = &["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "IFS"];
+
+/// What an environment is made from.
+pub(super) struct Parts<'a> {
+    pub(super) inherited: &'a BTreeMap<OsString, OsString>,
+    pub(super) path: &'a [PathBuf],
+    pub(super) home: &'a Path,
+    pub(super) temporary: &'a Path,
+    pub(super) toolchains: &'a BTreeMap<String, OsString>,
+    pub(super) pass: &'a [String],
+    pub(super) set: &'a [(String, String)],
+}
+
+/// Builds the environment; later sources win: handed on, our own, toolchains, `pass`, `set`.
+pub(super) fn build(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
+    let inherited = |name: &str| Some((OsString::from(name), parts.inherited.get(OsStr::new(name))?.clone()));
+    let mut environment: BTreeMap<OsString, OsString> = HANDED_ON.iter().filter_map(|name| inherited(name)).collect();
+    let path = std::env::join_paths(parts.path).unwrap_or_default();
+    let own: [(&str, &OsStr); 9] = [
+        ("HOME", parts.home.as_os_str()),
+        ("TMPDIR", parts.temporary.as_os_str()),
+        ("PATH", &path),
+        ("TERM", OsStr::new("dumb")),
+        ("PAGER", OsStr::new("cat")),
+        ("GIT_PAGER", OsStr::new("cat")),
+        ("QWEN_CODE", OsStr::new("1")),
+        ("SHELL", OsStr::new("/bin/bash")),
+        ("DEBIAN_FRONTEND", OsStr::new("noninteractive")),
+    ];
+    environment.extend(own.map(|(name, value)| (name.into(), value.into())));
+    environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
+    environment.extend(parts.toolchains.iter().map(|(name, value)| (name.into(), value.clone())));
+    let allowed = |name: &&String| !is_dangerous(name);
+    environment.extend(parts.pass.iter().filter(allowed).filter_map(|name| inherited(name)));
+    environment.extend(parts.set.iter().map(|(name, value)| (name.into(), value.into())));
+    environment.retain(|name, value| is_valid(name, value));
+    environment
+}
+
+/// Tells whether a variable would run code in programs that see it.
+fn is_dangerous(name: &str) -> bool {
+    NEVER.contains(&name) || name.starts_with("LD_") || name.starts_with("DYLD_") || name.starts_with("BASH_FUNC_")
+}
+
+/// Tells whether a variable can be handed to a process at all.
+pub(super) fn is_valid(name: &OsStr, value: &OsStr) -> bool {
+    let name = name.as_bytes();
+    !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.as_bytes().contains(&0)
+}
+
+/// Returns the entries of PATH that programs are looked up in: absolute, in order, each once, none in the workspace.
+pub(super) fn clean_path(path: Option<&OsString>, workspace: &Path) -> Vec<PathBuf> {
+    let usual = OsString::from("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    let mut entries: Vec<PathBuf> = Vec::new();
+    for entry in std::env::split_paths(path.unwrap_or(&usual)) {
+        let inside = entry.starts_with(workspace)
+            || entry.canonicalize().is_ok_and(|real| real.starts_with(workspace))
+            || entry.components().any(|part| part == std::path::Component::ParentDir);
+        if entry.is_absolute() && !inside && !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+/// Finds an executable file by its bare name.
+pub(super) fn look_up(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
+    if name.is_empty() || name.contains('/') {
+        return None;
+    }
+    path.iter().map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+/// Tells whether a file is there and somebody may execute it.
+pub(super) fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn only_listed_variables_reach_a_command() {
+        let inherited = map(&[
+            ("OPENAI_API_KEY", "sk-1"),
+            ("GIT_DIR", "/x"),
+            ("LD_PRELOAD", "/x.so"),
+            ("BASH_ENV", "/x"),
+            ("BASH_FUNC_ls%%", "() { :; }"),
+            ("TZ", "UTC"),
+            ("MY_FLAG", "1"),
+        ]);
+        let pass = ["MY_FLAG", "LD_PRELOAD", "BASH_ENV", "BASH_FUNC_ls%%", "NOT_THERE"].map(str::to_owned);
+        let set = [("CARGO_NET_OFFLINE".to_owned(), "true".to_owned()), ("A=B".to_owned(), "x".to_owned())];
+        let environment = build(&Parts {
+            inherited: &inherited,
+            path: &["/bin".into()],
+            home: Path::new("/h"),
+            temporary: Path::new("/t"),
+            toolchains: &BTreeMap::new(),
+            pass: &pass,
+            set: &set,
+        });
+        let names: Vec<_> = environment.keys().map(|name| name.to_str().unwrap()).collect();
+        let expected = [
+            "CARGO_NET_OFFLINE",
+            "DEBIAN_FRONTEND",
+            "GIT_PAGER",
+            "HOME",
+            "LANG",
+            "MY_FLAG",
+            "PAGER",
+            "PATH",
+            "QWEN_CODE",
+            "SHELL",
+            "TERM",
+            "TMPDIR",
+            "TZ",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(environment[OsStr::new("HOME")], "/h");
+    }
+
+    #[test]
+    fn path_has_no_entry_that_the_model_could_fill() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("project");
+        std::fs::create_dir_all(workspace.join("bin")).unwrap();
+        std::os::unix::fs::symlink(workspace.join("bin"), folder.path().join("link")).unwrap();
+        let text = format!(
+            "/usr/bin:.::bin:{0}/project/bin:{0}/link:/usr/bin:{0}/x/../project/bin:/bin",
+            folder.path().display()
+        );
+        assert_eq!(clean_path(Some(&text.into()), &workspace), [Path::new("/usr/bin"), Path::new("/bin")]);
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_bare_name_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tool");
+        std::fs::write(&file, "").unwrap();
+        let path = [folder.path().to_path_buf()];
+        assert_eq!(look_up("tool", &path), None, "not executable");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(look_up("tool", &path), Some(file));
+        assert_eq!(look_up("../tool", &path), None);
+        assert_eq!(look_up("", &path), None);
+    }
+}

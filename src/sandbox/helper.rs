@@ -1,0 +1,365 @@
+//! Our own binary, executed again: the keeper outside of the wall, the leader inside of it.
+//!
+//! A process can only contain itself, and the safe way to run code between the start of a child and its program is to
+//! be that child. So the keeper is started first; it keeps the time and ends everything when the socket to us closes.
+//! It starts the leader, which builds the wall around itself, starts the programs and waits for them.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+use super::descendants;
+use super::tier::Tier;
+use super::wire::{self, End, Instructions, Program, Report};
+
+/// The hidden command under which `main` hands over to [`helper_main`].
+pub const HELPER: &str = "__sandbox-exec";
+
+/// Between asking a command to end because its time is up, and killing it.
+const GRACE: Duration = Duration::from_millis(400);
+
+/// The same when we were interrupted or are gone: somebody is waiting for the prompt.
+const SHORT_GRACE: Duration = Duration::from_millis(60);
+
+/// How long processes that outlive their command may take to end by themselves.
+const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
+
+/// Runs the part that the arguments after [`HELPER`] name. Prints nothing: what it has to say goes over its socket.
+pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let part = arguments.into_iter().next();
+    let outcome = match part.as_deref().and_then(OsStr::to_str) {
+        Some("keep") => keep(),
+        Some("lead") => lead(),
+        Some("probe") => probe(),
+        Some("probe-inside") => super::namespaces::probe_inside(),
+        Some(_) | None => return ExitCode::from(2),
+    };
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the keeper waits for.
+enum Happened {
+    /// The leader said something.
+    Said(Report),
+    /// The leader is gone.
+    LeaderGone,
+    /// We, who started it, want it to end or are gone.
+    Stop,
+}
+
+fn keep() -> io::Result<()> {
+    let control = wire::inherited()?;
+    let (instructions, descriptors) = wire::receive(&control)?;
+    let outcome = keep_time(&control, instructions, descriptors);
+    let left_over = descendants::end_all();
+    let last = match outcome {
+        Ok(mut end) => {
+            end.left_over = end.left_over.max(left_over);
+            Report::Ended(end)
+        }
+        Err(why) => Report::Failed(why),
+    };
+    wire::report(&control, &last)
+}
+
+fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
+    let part = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
+    close_inherited(control, &descriptors);
+    rustix::process::setsid().map_err(|error| part("a new session")(error.into()))?;
+    become_parent_of_orphans().map_err(part("ending orphans"))?;
+    if what.wall.tier == Tier::T3 {
+        super::namespaces::unshare(what.wall.network).map_err(part("namespaces"))?;
+    }
+    what.wall.guarded.push(i32::try_from(std::process::id()).unwrap_or(i32::MAX));
+    let (ours, theirs) = UnixStream::pair().map_err(part("a socket"))?;
+    let mut command = Command::new(own_executable());
+    command.arg(HELPER).arg("lead").env_clear();
+    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+    let leader = command.spawn().map_err(part("the helper"))?.id();
+    drop(command);
+    let fds: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    wire::send(&ours, &what, &fds).map_err(part("the helper"))?;
+    // From here on only the programs hold the outputs: their end is then the end of the output.
+    drop(fds);
+    drop(descriptors);
+    make_undumpable();
+
+    let (happened, happenings) = mpsc::channel();
+    listen_for_stop(control, happened.clone()).map_err(part("a thread"))?;
+    listen_to_leader(&ours, happened).map_err(part("a thread"))?;
+
+    let leader = i32::try_from(leader).unwrap_or(i32::MAX);
+    let mut deadline = what.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut started = false;
+    let mut timed_out = false;
+    let mut asked = false;
+    loop {
+        let next = match deadline {
+            Some(deadline) => happenings.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+            None => happenings.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+        };
+        match next {
+            Ok(Happened::Said(Report::Started { group, pids })) => {
+                started = true;
+                let _we_are_told_by_the_end = wire::report(control, &Report::Started { group, pids });
+            }
+            Ok(Happened::Said(Report::Ended(end))) => return Ok(End { timed_out, ..end }),
+            Ok(Happened::Said(Report::Failed(why))) => return Err(why),
+            Ok(Happened::Said(Report::Probed(_))) => {}
+            Ok(Happened::LeaderGone) if started => return Ok(End { signal: Some(9), timed_out, ..End::default() }),
+            Ok(Happened::LeaderGone) => return Err("the helper ended while it built the wall".to_owned()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err("the helper lost its threads".to_owned()),
+            Ok(Happened::Stop) if asked => {}
+            Err(mpsc::RecvTimeoutError::Timeout) if asked => {
+                return Ok(End { signal: Some(9), timed_out, ..End::default() });
+            }
+            Ok(Happened::Stop) => {
+                asked = true;
+                descendants::signal(&descendants::of(leader), Signal::TERM);
+                deadline = Some(Instant::now() + SHORT_GRACE);
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                asked = true;
+                timed_out = true;
+                descendants::signal(&descendants::of(leader), Signal::TERM);
+                deadline = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+}
+
+/// Reads the lifeline to its end: we never write to it after the instructions.
+fn listen_for_stop(control: &UnixStream, happened: mpsc::Sender<Happened>) -> io::Result<()> {
+    let mut control = control.try_clone()?;
+    std::thread::Builder::new().spawn(move || {
+        let _closed_either_way = io::copy(&mut control, &mut io::sink());
+        let _ended_already = happened.send(Happened::Stop);
+    })?;
+    Ok(())
+}
+
+fn listen_to_leader(leader: &UnixStream, happened: mpsc::Sender<Happened>) -> io::Result<()> {
+    let reports = wire::reports(leader)?;
+    std::thread::Builder::new().spawn(move || {
+        for report in reports {
+            if happened.send(Happened::Said(report)).is_err() {
+                return;
+            }
+        }
+        let _ended_already = happened.send(Happened::LeaderGone);
+    })?;
+    Ok(())
+}
+
+fn lead() -> io::Result<()> {
+    let control = wire::inherited()?;
+    let (what, descriptors) = wire::receive(&control)?;
+    match lead_programs(&control, &what, descriptors) {
+        Ok(end) => wire::report(&control, &Report::Ended(end)),
+        Err(why) => wire::report(&control, &Report::Failed(why)),
+    }
+}
+
+fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
+    die_with_keeper().map_err(|error| format!("ending with us: {error}"))?;
+    // In a namespace of its own the leader may be the leader of no group that it could leave.
+    let _new_session = rustix::process::setsid();
+    become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
+    super::namespaces::build_wall(&what.wall)?;
+    let mut given = descriptors.into_iter();
+    let (Some(stdout), Some(stderr)) = (given.next(), given.next()) else {
+        return Err("no outputs were given".to_owned());
+    };
+    let pids = start_programs(what, stdout, stderr, given.next()).map_err(|error| format!("a pipe: {error}"))?;
+    let group = pids.iter().flatten().next().copied().unwrap_or(0);
+    let running: Vec<i32> = pids.iter().flatten().copied().collect();
+    wire::report(control, &Report::Started { group, pids: running.clone() }).map_err(|error| error.to_string())?;
+    let last = wait_for(&running, pids.last().copied().flatten());
+    let status = match (pids.last().copied().flatten(), last) {
+        // A program that could not be started: 127 or 126, as a shell would say.
+        (None, _) => End { code: Some(not_started_code(what)), ..End::default() },
+        (Some(_), Some(status)) => {
+            let status = ExitStatus::from_raw(status.as_raw());
+            End { code: status.code(), signal: status.signal(), ..End::default() }
+        }
+        (Some(_), None) => End::default(),
+    };
+    Ok(End { left_over: wait_for_left_overs(), ..status })
+}
+
+/// Starts the programs of a pipeline; a place is `None` where a program could not be started.
+fn start_programs(
+    what: &Instructions,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    stdin: Option<OwnedFd>,
+) -> io::Result<Vec<Option<i32>>> {
+    let mut pids: Vec<Option<i32>> = Vec::new();
+    let mut group = 0;
+    let mut input = stdin.map_or_else(Stdio::null, Stdio::from);
+    let count = what.programs.len();
+    for (place, program) in what.programs.iter().enumerate() {
+        let (output, next) = if place + 1 == count {
+            (Stdio::from(stdout.try_clone()?), Stdio::null())
+        } else {
+            let (reader, writer) = io::pipe()?;
+            (Stdio::from(writer), Stdio::from(reader))
+        };
+        let input = std::mem::replace(&mut input, next);
+        match start_program(program, what, input, output, stderr.try_clone()?, group) {
+            Ok(pid) => {
+                group = if group == 0 { pid } else { group };
+                pids.push(Some(pid));
+            }
+            Err(why) => {
+                use std::io::Write;
+                let _unread = writeln!(std::fs::File::from(stderr.try_clone()?), "{why}");
+                pids.push(None);
+            }
+        }
+    }
+    Ok(pids)
+}
+
+fn start_program(
+    program: &Program,
+    what: &Instructions,
+    input: Stdio,
+    output: Stdio,
+    errors: OwnedFd,
+    group: i32,
+) -> Result<i32, String> {
+    let name = program.words.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let file = program.file.as_ref().ok_or_else(|| format!("{name}: command not found"))?;
+    let mut command = Command::new(file);
+    command
+        .arg0(program.words.first().map_or(file.as_os_str(), OsString::as_os_str))
+        .args(program.words.iter().skip(1));
+    command.env_clear().envs(what.environment.iter().map(|(name, value)| (name, value)));
+    command.current_dir(&what.directory).stdin(input).stdout(output).stderr(errors).process_group(group);
+    let child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if !Path::new(&what.directory).is_dir() => {
+            format!("{}: no such folder", what.directory.to_string_lossy())
+        }
+        io::ErrorKind::ArgumentListTooLong => format!("{name}: argument list too long"),
+        _ => format!("{name}: {error}"),
+    })?;
+    Ok(i32::try_from(child.id()).unwrap_or(i32::MAX))
+}
+
+/// The exit code of a shell whose last program could not be started.
+fn not_started_code(what: &Instructions) -> i32 {
+    let file = what.programs.last().and_then(|program| program.file.as_ref());
+    if file.is_some_and(|file| Path::new(file).exists()) { 126 } else { 127 }
+}
+
+/// Waits until all of `pids` have ended, and returns how `last` did. Reaps orphans on the way.
+fn wait_for(pids: &[i32], last: Option<i32>) -> Option<WaitStatus> {
+    let mut ahead = pids.to_vec();
+    let mut found = None;
+    while !ahead.is_empty() {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => {
+                let pid = pid.as_raw_nonzero().get();
+                ahead.retain(|other| *other != pid);
+                if last == Some(pid) {
+                    found = Some(status);
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_no_child_is_left) => break,
+        }
+    }
+    found
+}
+
+/// Gives orphans a moment to end by themselves; returns how many are still there.
+fn wait_for_left_overs() -> usize {
+    let begin = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) if begin.elapsed() >= LEFT_OVER_GRACE => {
+                let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+                return descendants::of(own).len().max(1);
+            }
+            Ok(None) => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(10));
+            }
+            Err(_no_child_is_left) => return 0,
+        }
+    }
+}
+
+/// Tries each part of the wall and says what works.
+fn probe() -> io::Result<()> {
+    let control = wire::inherited()?;
+    wire::report(&control, &Report::Probed(super::doctor::try_everything()))
+}
+
+/// Returns our own executable: on Linux by the link that no update of the file can break.
+pub(super) fn own_executable() -> std::path::PathBuf {
+    if cfg!(target_os = "linux") {
+        return "/proc/self/exe".into();
+    }
+    std::env::current_exe().unwrap_or_default()
+}
+
+/// Closes what whoever started us forgot to close, so that no program inherits it.
+#[cfg(target_os = "linux")]
+fn close_inherited(control: &UnixStream, descriptors: &[OwnedFd]) {
+    use std::os::fd::AsRawFd;
+    let mut keep: Vec<i32> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    keep.extend([0, 1, 2, control.as_raw_fd()]);
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for descriptor in open.into_iter().filter(|descriptor| !keep.contains(descriptor)) {
+        let _the_listing_itself_is_gone = nix::unistd::close(descriptor);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_inherited(_control: &UnixStream, _descriptors: &[OwnedFd]) {}
+
+/// Orphans below us become our children, so that none of them can get away.
+#[cfg(target_os = "linux")]
+fn become_parent_of_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(Pid::INIT))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_parent_of_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn die_with_keeper() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_keeper() -> io::Result<()> {
+    Ok(())
+}
+
+/// Keeps processes of the same user from reading our memory. No failure of the run if the system does not know it.
+#[cfg(target_os = "linux")]
+pub(super) fn make_undumpable() {
+    let _unknown = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn make_undumpable() {}

@@ -1,0 +1,320 @@
+//! How processes are started, contained and ended.
+//!
+//! A command never runs as a child of ours directly: our own binary is executed again as a helper that builds the
+//! wall around itself and then starts the programs. The helper comes in two: the *keeper*, outside of the wall, which
+//! keeps the time and ends everything, and the *leader*, inside of it, which starts the programs and waits for them.
+//! They end with us: the socket to us is the keeper's lifeline, and whatever a command leaves behind becomes the
+//! keeper's child, however it detached itself.
+//!
+//! [`Sandbox::new`] finds out what the machine gives ([`Tier`]), [`Sandbox::run`] runs one command,
+//! [`Sandbox::end`] ends those in the background. `main` hands `__sandbox-exec` to [`helper_main`] before anything else.
+
+mod descendants;
+pub mod doctor;
+mod environment;
+mod helper;
+#[cfg(target_os = "linux")]
+mod landlock;
+pub mod macos;
+mod namespaces;
+mod output;
+mod run;
+#[cfg(target_os = "linux")]
+mod seccomp;
+mod system;
+mod tier;
+pub mod toolchains;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+pub use helper::{HELPER, helper_main};
+pub use output::{Captured, OutputBounds};
+pub use run::{Piped, RunOutput};
+pub use tier::{Probe, Tier};
+
+use crate::path::Tree;
+use crate::policy::CommandPlan;
+
+/// What the operator asks of isolation (`--sandbox`, `sandbox.require`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// The strongest that there is.
+    Auto,
+    /// T2 or better, else an error.
+    Require,
+    /// None, by the operator's word.
+    Off,
+    /// At most this tier: for tests, and for an operator whose machine breaks a stronger one.
+    AtMost(Tier),
+}
+
+/// What commands may reach (`network.shell`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing; in T3 a loopback of their own.
+    None,
+    /// These hosts. Not to be had yet: [`Sandbox::new`] refuses it.
+    Hosts(Vec<String>),
+    /// Everything.
+    Any,
+}
+
+/// What a [`Sandbox`] is made from.
+pub struct SandboxOptions<'a> {
+    /// How strong a wall is asked for.
+    pub demand: Demand,
+    /// Our own executable (`/proc/self/exe` resolved, or `std::env::current_exe`).
+    pub helper: PathBuf,
+    /// A folder that belongs to this run alone, mode 0700; `home`, `tmp` and mount points are made in it.
+    pub private: PathBuf,
+    /// The project's root: programs found in it through PATH do not count.
+    pub workspace: PathBuf,
+    /// The environment that we were started with.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// The facts about the disk by which toolchains are found.
+    pub disk: &'a dyn Tree,
+    /// `sandbox.read_system`: more folders that may be read.
+    pub read_system: Vec<PathBuf>,
+    /// `network.shell`.
+    pub network: Network,
+    /// `shell.env.pass`: names of variables that are handed on.
+    pub env_pass: Vec<String>,
+    /// `shell.env.set`: variables that are set, and win.
+    pub env_set: Vec<(String, String)>,
+}
+
+/// Why the sandbox refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// Isolation was required and cannot be had: exit 44.
+    #[error("isolation is required and this machine gives only {tier}: {reason}")]
+    Unmet {
+        /// What there is.
+        tier: &'static str,
+        /// The one thing that would improve it.
+        reason: String,
+    },
+    /// What was asked for cannot be done safely here.
+    #[error("{0}")]
+    Refused(String),
+    /// The wall could not be built, so nothing ran.
+    #[error("the command was not started: {0}")]
+    NotStarted(String),
+    /// A file or process could not be had.
+    #[error("{what}: {cause}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        #[source]
+        cause: std::io::Error,
+    },
+}
+
+impl SandboxError {
+    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> SandboxError {
+        let what = what.into();
+        move |cause| SandboxError::Io { what, cause }
+    }
+}
+
+/// The tree that a command works in. The workspace makes it; the project's own folder is not lent but in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LentTree {
+    /// A folder as it is: a copy, or the project itself for `workspace: in-place`.
+    Folder(PathBuf),
+    /// An overlay that is mounted for the command, seen at `project`: needs T3.
+    ///
+    /// Staged files and removals are written to `upper` beforehand, and changes are found there afterwards.
+    Overlay {
+        /// The project's root, never written.
+        project: PathBuf,
+        /// What was changed.
+        upper: PathBuf,
+        /// The kernel's scratch folder, empty, on the same file system as `upper`.
+        work: PathBuf,
+    },
+}
+
+/// What one run of a command needs besides its plan.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// The tree that it works in.
+    pub tree: LentTree,
+    /// Where a lent folder is seen in T3; `None` leaves it where it is.
+    pub seen_at: Option<PathBuf>,
+    /// What besides may be read, at its own place: the real `.git`, included folders.
+    pub read: Vec<PathBuf>,
+    /// What besides may be written, at its own place: the scratch git directory.
+    pub write: Vec<PathBuf>,
+    /// Paths inside the tree that must stay read-only: needs T3.
+    pub read_only: Vec<PathBuf>,
+    /// Git's variables (policy.md G11), and others that this one run needs.
+    pub variables: Vec<(String, String)>,
+    /// When it is ended.
+    pub timeout: Duration,
+    /// Whether it stays in the background until the run ends.
+    pub background: bool,
+    /// How much of its standard output is kept.
+    pub stdout: OutputBounds,
+    /// How much of its standard error is kept.
+    pub stderr: OutputBounds,
+}
+
+impl RunRequest {
+    /// A request with nothing special, for a command in a folder.
+    pub fn in_folder(folder: impl Into<PathBuf>, timeout: Duration) -> RunRequest {
+        RunRequest {
+            tree: LentTree::Folder(folder.into()),
+            seen_at: None,
+            read: Vec::new(),
+            write: Vec::new(),
+            read_only: Vec::new(),
+            variables: Vec::new(),
+            timeout,
+            background: false,
+            stdout: OutputBounds::default(),
+            stderr: OutputBounds::default(),
+        }
+    }
+}
+
+/// The sandbox of a run: what is the same for all of its commands.
+pub struct Sandbox {
+    tier: Tier,
+    probe: Probe,
+    demand: Demand,
+    network: Network,
+    helper: PathBuf,
+    private: PathBuf,
+    environment: BTreeMap<OsString, OsString>,
+    /// Where programs are looked up.
+    path: Vec<PathBuf>,
+    /// Folders of the system and of toolchains that may be read.
+    read: Vec<PathBuf>,
+    background: Mutex<Vec<run::Background>>,
+}
+
+impl Sandbox {
+    /// Finds out what the machine gives, and prepares what all commands share.
+    ///
+    /// A child of ours is started that tries each part on itself. What is required and cannot be had is
+    /// [`SandboxError::Unmet`].
+    pub fn new(options: SandboxOptions<'_>) -> Result<Sandbox, SandboxError> {
+        if let Network::Hosts(hosts) = &options.network {
+            return Err(SandboxError::Refused(format!(
+                "`network.shell: [{}]`: single hosts cannot be opened to commands yet; write `[]` or `any`",
+                hosts.join(", ")
+            )));
+        }
+        let probe = match options.demand {
+            Demand::Off => Probe::default(),
+            Demand::Auto | Demand::Require | Demand::AtMost(_) => doctor::probe(&options.helper),
+        };
+        let tier = match options.demand {
+            Demand::Off => Tier::T0,
+            Demand::AtMost(most) => probe.tier_at_most(most),
+            Demand::Auto | Demand::Require => probe.tier(),
+        };
+        if options.demand == Demand::Require && !tier.isolates() {
+            return Err(SandboxError::Unmet { tier: tier.name(), reason: doctor::advice(&probe) });
+        }
+        let failed = |path: &Path| SandboxError::io(path.display().to_string());
+        let private = options.private.canonicalize().map_err(failed(&options.private))?;
+        for name in ["home", "tmp", "root"] {
+            let folder = private.join(name);
+            std::fs::DirBuilder::new().recursive(true).create(&folder).map_err(failed(&folder))?;
+        }
+        let workspace = options.workspace.canonicalize().map_err(failed(&options.workspace))?;
+        let path = environment::clean_path(options.environment.get(&OsString::from("PATH")), &workspace);
+        let toolchains = toolchains::find(&options.environment, options.disk);
+        let environment = environment::build(&environment::Parts {
+            inherited: &options.environment,
+            path: &path,
+            home: &private.join("home"),
+            temporary: &private.join("tmp"),
+            toolchains: &toolchains.variables,
+            pass: &options.env_pass,
+            set: &options.env_set,
+        });
+        let home = options.environment.get(&OsString::from("HOME")).map(PathBuf::from);
+        let mut read = system::readable(options.disk, &options.read_system);
+        read.extend(toolchains.read);
+        read.extend(system::of_path(&path, home.as_deref(), &workspace, &private, options.disk));
+        read.sort();
+        read.dedup();
+        Ok(Sandbox {
+            tier,
+            probe,
+            demand: options.demand,
+            network: options.network,
+            helper: options.helper,
+            private,
+            environment,
+            path,
+            read,
+            background: Mutex::default(),
+        })
+    }
+
+    /// Returns the tier that commands run in.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// Tells whether an overlay can be lent instead of a copy.
+    pub fn has_overlay(&self) -> bool {
+        self.tier == Tier::T3 && self.probe.overlay.is_none()
+    }
+
+    /// Returns one line for the start of the run.
+    pub fn describe(&self) -> String {
+        match (self.demand, self.tier) {
+            (Demand::Off, _) => "not isolated (--sandbox off)".to_owned(),
+            (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T2 | Tier::T3)) => {
+                let network = if self.network == Network::Any { ", network open" } else { "" };
+                format!("{}: {}{network}", tier.name(), doctor::means(tier))
+            }
+            (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T0 | Tier::T1)) => {
+                format!("{}: not isolated ({})", tier.name(), doctor::advice(&self.probe))
+            }
+        }
+    }
+
+    /// Returns where a command sees the root of its tree.
+    pub fn seen_root<'a>(&self, request: &'a RunRequest) -> &'a Path {
+        match (&request.tree, &request.seen_at) {
+            (LentTree::Folder(_), Some(seen)) if self.tier == Tier::T3 => seen,
+            (LentTree::Folder(folder), _) => folder,
+            (LentTree::Overlay { project, .. }, _) => project,
+        }
+    }
+
+    /// Runs a command to its end, or starts it in the background.
+    ///
+    /// Dropping the future ends the command and everything it started.
+    pub async fn run(&self, plan: &CommandPlan, request: RunRequest) -> Result<RunOutput, SandboxError> {
+        run::run(self, plan, request).await
+    }
+
+    /// Starts a program that is spoken to over its standard input and output, as an MCP server is.
+    pub async fn pipe(&self, plan: &CommandPlan, request: RunRequest) -> Result<Piped, SandboxError> {
+        run::pipe(self, plan, request).await
+    }
+
+    /// Ends the commands in the background and returns what each of them printed, in the order of their start.
+    pub async fn end(&self) -> Vec<RunOutput> {
+        let background: Vec<_> = {
+            let mut held = self.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            held.drain(..).collect()
+        };
+        // All of them are told first, so that they end side by side.
+        let ending: Vec<_> = background.into_iter().map(run::Background::end).collect();
+        futures_util::future::join_all(ending).await
+    }
+}

@@ -1,0 +1,373 @@
+//! One command from its start to its end, as seen from our side of the socket.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use super::environment::{is_valid, look_up};
+use super::namespaces::View;
+use super::output::{Capture, Captured, OutputBounds};
+use super::system;
+use super::tier::Tier;
+use super::wire::{self, End, Instructions, Program, Report, Wall};
+use super::{HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
+use crate::policy::CommandPlan;
+use crate::policy::grant::Start;
+
+/// How long the helper may take beyond the command's own time before it is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long an output may stay open after everything that could write to it was ended.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// How a command ended and what it printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOutput {
+    /// What was started: the first program's words, or the shell's.
+    pub argv: Vec<String>,
+    /// Its standard output.
+    pub stdout: Captured,
+    /// Its standard error.
+    pub stderr: Captured,
+    /// Its exit code; `None` when a signal or the time ended it, or while it runs in the background.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether its time was up.
+    pub timed_out: bool,
+    /// Its process group, as it is numbered inside.
+    pub pgid: i32,
+    /// Its processes if it stays in the background, as they are numbered inside.
+    pub background_pids: Vec<i32>,
+    /// How long it ran.
+    pub duration: Duration,
+    /// The wall that was around it.
+    pub tier: Tier,
+    /// What its reader should know: processes that were left over, an output that stayed open.
+    pub notes: Vec<String>,
+}
+
+impl RunOutput {
+    /// Tells whether the kernel isolated it.
+    pub fn sandboxed(&self) -> bool {
+        self.tier.isolates()
+    }
+}
+
+/// A program that is spoken to over its standard input and output. Dropping it ends the program and all it started.
+pub struct Piped {
+    /// What it reads.
+    pub stdin: pipe::Sender,
+    /// What it says.
+    pub stdout: pipe::Receiver,
+    /// What it complains.
+    pub stderr: pipe::Receiver,
+    /// Keeps it alive.
+    pub lifeline: Lifeline,
+}
+
+/// The socket to the keeper: the program is ended when this is dropped.
+pub struct Lifeline {
+    reports: Lines<BufReader<UnixStream>>,
+    _keeper: Child,
+}
+
+impl Lifeline {
+    /// Waits until the program has ended by itself; returns its exit code, if it has one.
+    pub async fn ended(&mut self) -> Option<i32> {
+        end_of(&mut self.reports).await.ok()?.code
+    }
+}
+
+/// A command in the background.
+pub(super) struct Background {
+    stop: StdUnixStream,
+    ending: JoinHandle<RunOutput>,
+    argv: Vec<String>,
+    tier: Tier,
+}
+
+impl Background {
+    /// Tells it to end, at once; the future then waits for that.
+    pub(super) fn end(self) -> impl Future<Output = RunOutput> {
+        let _ended_already = self.stop.shutdown(std::net::Shutdown::Write);
+        async move {
+            let ended = tokio::time::timeout(PATIENCE, self.ending).await;
+            match ended {
+                Ok(Ok(output)) => output,
+                Ok(Err(_)) | Err(_) => RunOutput {
+                    notes: vec!["it did not end in time; its output is lost".to_owned()],
+                    ..nothing(self.argv, self.tier)
+                },
+            }
+        }
+    }
+}
+
+fn nothing(argv: Vec<String>, tier: Tier) -> RunOutput {
+    RunOutput {
+        argv,
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        exit_code: None,
+        signal: None,
+        timed_out: false,
+        pgid: 0,
+        background_pids: Vec::new(),
+        duration: Duration::ZERO,
+        tier,
+        notes: Vec::new(),
+    }
+}
+
+pub(super) async fn run(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequest) -> Result<RunOutput, SandboxError> {
+    let instructions = prepare(sandbox, plan, &request)?;
+    let argv = argv_of(plan);
+    let mut running = start(sandbox, &instructions, None).await?;
+    let begin = Instant::now();
+    let (group, pids) = started(&mut running.reports).await?;
+    let known = RunOutput { pgid: group, ..nothing(argv.clone(), sandbox.tier) };
+    if !request.background {
+        let most = request.timeout.saturating_add(PATIENCE);
+        return Ok(finish(running, known, begin, Some(most), request.stdout, request.stderr).await);
+    }
+    let stop = running.stop.try_clone().map_err(SandboxError::io("the socket to the helper"))?;
+    let tier = sandbox.tier;
+    let ending = tokio::spawn(finish(running, known.clone(), begin, None, request.stdout, request.stderr));
+    let mut held = sandbox.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    held.push(Background { stop, ending, argv, tier });
+    Ok(RunOutput { background_pids: pids, ..known })
+}
+
+pub(super) async fn pipe(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequest) -> Result<Piped, SandboxError> {
+    let mut instructions = prepare(sandbox, plan, &request)?;
+    instructions.timeout = None;
+    let failed = || SandboxError::io("a pipe");
+    let (theirs, ours) = io::pipe().map_err(failed())?;
+    let mut running = start(sandbox, &instructions, Some(theirs.into())).await?;
+    started(&mut running.reports).await?;
+    let stdin = pipe::Sender::from_owned_fd(ours.into()).map_err(failed())?;
+    let lifeline = Lifeline { reports: running.reports, _keeper: running.keeper };
+    Ok(Piped { stdin, stdout: running.stdout, stderr: running.stderr, lifeline })
+}
+
+/// A command that was handed to the helper.
+struct Running {
+    reports: Lines<BufReader<UnixStream>>,
+    stop: StdUnixStream,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    keeper: Child,
+}
+
+async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -> Result<Running, SandboxError> {
+    let failed = || SandboxError::io("the socket to the helper");
+    let body = serde_json::to_vec(what).map_err(io::Error::from).map_err(failed())?;
+    let (ours, theirs) = StdUnixStream::pair().map_err(failed())?;
+    let (stdout, stdout_theirs) = io::pipe().map_err(failed())?;
+    let (stderr, stderr_theirs) = io::pipe().map_err(failed())?;
+    let mut command = Command::new(&sandbox.helper);
+    command.arg(HELPER).arg("keep").env_clear().current_dir("/");
+    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+    let keeper = command.spawn().map_err(SandboxError::io(format!("the helper {}", sandbox.helper.display())))?;
+    // The command keeps our copy of the helper's end: the end of the helper would never be seen.
+    drop(command);
+    let mut descriptors: Vec<BorrowedFd<'_>> = vec![stdout_theirs.as_fd(), stderr_theirs.as_fd()];
+    descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
+    wire::send_head(&ours, body.len(), &descriptors).map_err(failed())?;
+    let stop = ours.try_clone().map_err(failed())?;
+    ours.set_nonblocking(true).map_err(failed())?;
+    let mut control = UnixStream::from_std(ours).map_err(failed())?;
+    control.write_all(&body).await.map_err(failed())?;
+    Ok(Running {
+        reports: BufReader::new(control).lines(),
+        stop,
+        stdout: pipe::Receiver::from_owned_fd(stdout.into()).map_err(failed())?,
+        stderr: pipe::Receiver::from_owned_fd(stderr.into()).map_err(failed())?,
+        keeper,
+    })
+}
+
+/// Reads the next report; `None` when the helper is gone.
+async fn next(reports: &mut Lines<BufReader<UnixStream>>) -> Option<Report> {
+    serde_json::from_str(&reports.next_line().await.ok()??).ok()
+}
+
+async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
+    match next(reports).await {
+        Some(Report::Started { group, pids }) => Ok((group, pids)),
+        Some(Report::Failed(why)) => Err(SandboxError::NotStarted(why)),
+        Some(Report::Ended(_) | Report::Probed(_)) | None => {
+            Err(SandboxError::NotStarted("the helper ended without a report".to_owned()))
+        }
+    }
+}
+
+/// Waits for the report of the end; the error is what to say instead.
+async fn end_of(reports: &mut Lines<BufReader<UnixStream>>) -> Result<End, String> {
+    loop {
+        match next(reports).await {
+            Some(Report::Ended(end)) => return Ok(end),
+            Some(Report::Failed(why)) => return Err(why),
+            Some(Report::Started { .. } | Report::Probed(_)) => {}
+            None => return Err("the helper was killed; what the command started may still run".to_owned()),
+        }
+    }
+}
+
+async fn finish(
+    mut running: Running,
+    known: RunOutput,
+    begin: Instant,
+    most: Option<Duration>,
+    stdout: OutputBounds,
+    stderr: OutputBounds,
+) -> RunOutput {
+    let (mut out, mut err) = (Capture::new(stdout), Capture::new(stderr));
+    let mut notes = Vec::new();
+    let end = {
+        let both = async { tokio::join!(drain(&mut running.stdout, &mut out), drain(&mut running.stderr, &mut err)) };
+        tokio::pin!(both);
+        let end = async {
+            let end = end_of(&mut running.reports);
+            match most {
+                Some(most) => tokio::time::timeout(most, end).await.unwrap_or(Err("the helper hangs".to_owned())),
+                None => end.await,
+            }
+        };
+        tokio::pin!(end);
+        let mut drained = false;
+        let end = loop {
+            tokio::select! {
+                end = &mut end => break end,
+                _ = &mut both, if !drained => drained = true,
+            }
+        };
+        if !drained && tokio::time::timeout(DRAIN, both).await.is_err() {
+            notes.push("the output was still open after the end, and was cut there".to_owned());
+        }
+        end
+    };
+    let duration = begin.elapsed();
+    let end = end.unwrap_or_else(|why| {
+        notes.push(why);
+        End { signal: Some(9), ..End::default() }
+    });
+    match end.left_over {
+        0 => {}
+        1 => notes.push("1 process was left over and was ended".to_owned()),
+        many => notes.push(format!("{many} processes were left over and were ended")),
+    }
+    // Reaps the helper, which has nothing left to do.
+    let _reaped = tokio::time::timeout(DRAIN, running.keeper.wait()).await;
+    RunOutput {
+        stdout: out.finish(),
+        stderr: err.finish(),
+        exit_code: end.code,
+        signal: end.signal,
+        timed_out: end.timed_out,
+        duration,
+        notes,
+        ..known
+    }
+}
+
+async fn drain(from: &mut pipe::Receiver, capture: &mut Capture) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        capture.take(&buffer[..length]);
+    }
+}
+
+fn argv_of(plan: &CommandPlan) -> Vec<String> {
+    match &plan.start {
+        Start::Pipeline(programs) => programs.join(&"|".to_owned()),
+        Start::Script(text) | Start::AsWritten(text) => {
+            ["bash", "--noprofile", "--norc", "-c", text].map(str::to_owned).into()
+        }
+    }
+}
+
+/// Turns a plan into what the helper is told.
+fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Result<Instructions, SandboxError> {
+    let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
+    let as_written = matches!(plan.start, Start::AsWritten(_));
+    if as_written && !sandbox.tier.isolates() {
+        return refused("a command that cannot be read runs only isolated, and there is no isolation here");
+    }
+    if !request.read_only.is_empty() && sandbox.tier == Tier::T2 {
+        return refused("a part of a writable tree can be kept read-only in T3 alone; lend a copy instead");
+    }
+    if matches!(request.tree, LentTree::Overlay { .. }) && !sandbox.has_overlay() {
+        return refused("an overlay can be lent in T3 alone; lend a copy instead");
+    }
+    let root = sandbox.seen_root(request);
+    let directory = plan.directory.under(root);
+    let (home, temporary) = (sandbox.private.join("home"), sandbox.private.join("tmp"));
+    let mut write: Vec<PathBuf> = vec![root.into(), home, temporary];
+    write.extend(request.write.iter().cloned());
+    let mut read = sandbox.read.clone();
+    read.extend(request.read.iter().cloned());
+    let mut environment = sandbox.environment.clone();
+    environment.extend(request.variables.iter().map(|(name, value)| (name.into(), value.into())));
+    environment.insert("PWD".into(), directory.clone().into());
+    environment.retain(|name, value| is_valid(name, value));
+    let view = match sandbox.tier {
+        Tier::T3 => Some(View::new(sandbox, request, &read, &write)),
+        Tier::T0 | Tier::T1 | Tier::T2 => None,
+    };
+    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    Ok(Instructions {
+        programs: programs(sandbox, plan, &directory, request),
+        directory: directory.into(),
+        environment: environment.into_iter().collect(),
+        timeout: (!request.background).then_some(request.timeout),
+        wall: Wall {
+            tier: sandbox.tier,
+            read: read.into_iter().map(OsString::from).collect(),
+            write: write.into_iter().map(OsString::from).collect(),
+            devices: system::DEVICES.iter().map(OsString::from).collect(),
+            network: sandbox.network == Network::Any && !as_written,
+            view,
+            guarded: vec![own],
+        },
+    })
+}
+
+fn programs(sandbox: &Sandbox, plan: &CommandPlan, directory: &Path, request: &RunRequest) -> Vec<Program> {
+    let bash = |text: &String| {
+        let file = look_up("bash", &sandbox.path).map(OsString::from);
+        let words = ["bash", "--noprofile", "--norc", "-c", text].map(OsString::from).into();
+        vec![Program { file, words }]
+    };
+    match &plan.start {
+        Start::Script(text) | Start::AsWritten(text) => bash(text),
+        Start::Pipeline(pipeline) => pipeline
+            .iter()
+            .map(|words| {
+                let name = words.first().map_or("", String::as_str);
+                let file = if name.contains('/') {
+                    // A program of the workspace, as the lent tree has it; the system's are named as they are.
+                    Some(directory.join(name))
+                } else if name == "qwen" {
+                    Some(sandbox.helper.clone())
+                } else {
+                    let mut path = sandbox.path.clone();
+                    path.retain(|entry| !entry.starts_with(sandbox.seen_root(request)));
+                    look_up(name, &path)
+                };
+                Program { file: file.map(OsString::from), words: words.iter().map(OsString::from).collect() }
+            })
+            .collect(),
+    }
+}

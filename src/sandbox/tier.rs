@@ -1,0 +1,89 @@
+//! How strong a wall this machine gives, found by trying.
+
+use serde::{Deserialize, Serialize};
+
+/// The strength of the wall around a command, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Tier {
+    /// Nothing: the process group alone.
+    T0,
+    /// System calls are filtered; files are not guarded.
+    T1,
+    /// Landlock guards files, system calls are filtered, no sockets.
+    T2,
+    /// Own namespaces for users, mounts, network and processes besides.
+    T3,
+}
+
+impl Tier {
+    /// Returns the short name, as it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::T0 => "T0",
+            Tier::T1 => "T1",
+            Tier::T2 => "T2",
+            Tier::T3 => "T3",
+        }
+    }
+
+    /// Tells whether files outside the lent tree are guarded: what `sandbox.require` asks for.
+    pub fn isolates(self) -> bool {
+        self >= Tier::T2
+    }
+}
+
+/// What a child found when it tried each part of the wall on itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Landlock's version of the interface; 0 without Landlock.
+    pub landlock: u32,
+    /// Why system calls cannot be filtered, if so.
+    pub seccomp: Option<String>,
+    /// Why namespaces cannot be had, if so.
+    pub namespaces: Option<String>,
+    /// Why an overlay cannot be mounted in them, if so.
+    pub overlay: Option<String>,
+}
+
+/// The first version of Landlock that also guards truncation.
+pub(super) const LEAST_LANDLOCK: u32 = 3;
+
+impl Probe {
+    /// Returns the strongest tier that was found to work.
+    pub fn tier(&self) -> Tier {
+        match (&self.seccomp, &self.namespaces) {
+            (Some(_), _) => Tier::T0,
+            (None, None) => Tier::T3,
+            (None, Some(_)) if self.landlock >= LEAST_LANDLOCK => Tier::T2,
+            (None, Some(_)) => Tier::T1,
+        }
+    }
+
+    /// Returns the strongest tier that was found to work and is not above `most`.
+    pub fn tier_at_most(&self, most: Tier) -> Tier {
+        match self.tier().min(most) {
+            // Namespaces without Landlock make T3, but not T2.
+            Tier::T2 if self.landlock < LEAST_LANDLOCK => Tier::T1,
+            tier => tier,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(landlock: u32, seccomp: bool, namespaces: bool) -> Probe {
+        let why = |works: bool| (!works).then(|| "no".to_owned());
+        Probe { landlock, seccomp: why(seccomp), namespaces: why(namespaces), overlay: None }
+    }
+
+    #[test]
+    fn a_tier_needs_all_its_parts() {
+        assert_eq!(probe(7, true, true).tier(), Tier::T3);
+        assert_eq!(probe(3, true, false).tier(), Tier::T2);
+        assert_eq!(probe(2, true, false).tier(), Tier::T1);
+        assert_eq!(probe(7, false, true).tier(), Tier::T0);
+        assert!(Tier::T2.isolates() && Tier::T3.isolates() && !Tier::T1.isolates() && !Tier::T0.isolates());
+    }
+}
