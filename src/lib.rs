@@ -8,3 +8,4 @@ pub mod path;
 pub mod policy;
 pub mod tools;
 pub mod workspace;
+pub mod yaml;
