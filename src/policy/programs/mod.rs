@@ -19,6 +19,16 @@ impl Word {
     pub fn literal(text: impl Into<String>) -> Word {
         Word { text: text.into(), literal: true }
     }
+
+    /// The word that `<( … )` becomes: a path to read from, whose contents come from commands judged on their own.
+    pub fn process() -> Word {
+        Word { text: "/dev/fd/63".to_owned(), literal: false }
+    }
+
+    /// Tells whether this is a `<( … )`: reading it is free, writing it, or running it as a program text, is not.
+    pub fn is_process(&self) -> bool {
+        *self == Word::process()
+    }
 }
 
 /// What stands on a command's standard input.
