@@ -10,6 +10,7 @@ use crate::path::RelPath;
 /// The workspace and the process runner take it by reference and refuse whatever it does not name.
 pub struct Grant {
     pub(in crate::policy) reads: Vec<(PathBuf, RelPath)>,
+    pub(in crate::policy) outside: Vec<(PathBuf, PathBuf)>,
     pub(in crate::policy) writes: Vec<(PathBuf, RelPath)>,
     pub(in crate::policy) command: Option<CommandPlan>,
     pub(in crate::policy) may_read: Arc<dyn Fn(&RelPath) -> bool + Send + Sync>,
@@ -19,6 +20,11 @@ impl Grant {
     /// Returns the resolved path (links followed) of a path that the call declared to read, list or search.
     pub fn readable(&self, given: &Path) -> Option<&RelPath> {
         self.reads.iter().find(|(path, _)| path == given).map(|(_, resolved)| resolved)
+    }
+
+    /// Returns the absolute path of what the call declared to read in an included directory or among the full outputs.
+    pub fn readable_outside(&self, given: &Path) -> Option<&Path> {
+        self.outside.iter().find(|(path, _)| path == given).map(|(_, resolved)| resolved.as_path())
     }
 
     /// Returns the resolved path of a path that the call declared to write.

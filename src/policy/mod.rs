@@ -4,13 +4,23 @@
 //! check that fails is a denial. `policy check`, `policy explain`, the run and the sandbox use this one evaluation.
 
 pub mod access;
+pub mod builtin;
+pub mod decide;
 pub mod decision;
 pub mod effect;
+pub mod file;
+mod glob;
 pub mod grant;
+pub mod layers;
+mod mcp;
+mod paths;
 pub mod programs;
 pub mod shell;
+pub mod web;
 
 pub use access::{Access, Pin};
+pub use decide::{ChangeFacts, Facts, Policy};
 pub use decision::{Decision, Denial, RuleRef, Verdict};
 pub use effect::Effect;
 pub use grant::{CommandPlan, Grant};
+pub use layers::{LayerError, LayerText, Standing};

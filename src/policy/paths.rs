@@ -1,0 +1,750 @@
+//! Files: how a path is resolved, and which may be read and written (policy.md 4).
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::decide::Facts;
+use super::decision::Denial;
+use super::effect::Effect;
+use super::glob::{Glob, fold, fold_name};
+use super::layers::Layer;
+use crate::path::{Node, RelPath, Tree};
+
+const MAX_LINKS: usize = 40;
+const MAX_WALK: usize = 200_000;
+
+/// Protected names at any depth (F4); those of F3 come on top.
+const PROTECTED: [&str; 39] = [
+    ".git",
+    ".github",
+    ".qwen",
+    ".husky",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".gitlab-ci.yml",
+    ".gitmodules",
+    ".gitattributes",
+    ".pre-commit-config.yaml",
+    ".npmrc",
+    ".mcp.json",
+    ".envrc",
+    "qwen.md",
+    "agents.md",
+    "claude.md",
+    "gemini.md",
+    ".cursor",
+    ".cursorrules",
+    ".windsurf",
+    ".claude",
+    ".gemini",
+    ".codex",
+    ".continue",
+    ".circleci",
+    ".travis.yml",
+    "jenkinsfile",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "lefthook.yml",
+    ".pypirc",
+    "codeowners",
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".inputrc",
+];
+
+/// Where a path leads, all links followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// Absolute, normalised, without links.
+    pub(crate) absolute: PathBuf,
+    /// The last part, as written, was a link.
+    pub(crate) last_is_link: bool,
+    /// What is there.
+    pub(crate) node: Option<Node>,
+}
+
+/// Which root a path lies below.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The workspace.
+    Workspace(RelPath),
+    /// An included directory; the path is relative to it.
+    Included(RelPath),
+    /// The run's folder of full outputs.
+    Outputs(RelPath),
+}
+
+/// The path rules of a policy over the facts of a run. Made for one call: it remembers what it looked up.
+pub(crate) struct PathRules<'a> {
+    layers: &'a [Layer],
+    facts: &'a Facts,
+    denied_files: OnceLock<Result<HashSet<(u64, u64)>, String>>,
+}
+
+impl<'a> PathRules<'a> {
+    pub(crate) fn new(layers: &'a [Layer], facts: &'a Facts) -> PathRules<'a> {
+        PathRules { layers, facts, denied_files: OnceLock::new() }
+    }
+
+    fn tree(&self) -> &dyn Tree {
+        self.facts.tree.as_ref()
+    }
+
+    /// Follows a path from a folder of the workspace to where it leads: every link by hand, `..` after links, dangling
+    /// targets by their text, parts that do not exist as they stand.
+    pub(crate) fn resolve(&self, folder: &RelPath, path: &Path) -> Result<Resolved, Denial> {
+        let bytes = path.as_os_str().as_bytes();
+        let text = String::from_utf8_lossy(bytes);
+        if bytes.is_empty() {
+            return Err(Denial::new("the path is empty").by("F7"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(Denial::new(format!("the path {text:?} holds a control character")).by("F7"));
+        }
+        let mut at = if bytes[0] == b'/' { PathBuf::from("/") } else { folder.under(&self.facts.root) };
+        let mut pending: Vec<Vec<u8>> = parts(bytes);
+        pending.reverse();
+        let mut links = 0;
+        let mut last_is_link = false;
+        // Parts that came out of a link are not the last part as written.
+        let mut written = pending.len();
+        while let Some(part) = pending.pop() {
+            let is_last_written = pending.is_empty() && written == 1;
+            written = written.min(pending.len());
+            if part == b".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(OsStr::from_bytes(&part));
+            match self.look(&next)? {
+                Some(Node::Link(target)) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(Denial::new(format!("`{text}` goes round in a circle of links")).by("F1"));
+                    }
+                    if is_last_written {
+                        last_is_link = true;
+                    }
+                    let target = target.as_os_str().as_bytes();
+                    if target.first() == Some(&b'/') {
+                        at = PathBuf::from("/");
+                    }
+                    pending.extend(parts(target).into_iter().rev());
+                }
+                _ => at = next,
+            }
+        }
+        let node = self.look(&at)?;
+        Ok(Resolved { absolute: at, last_is_link, node })
+    }
+
+    fn look(&self, path: &Path) -> Result<Option<Node>, Denial> {
+        self.tree().look(path).map_err(|error| Denial::new(format!("{} cannot be checked: {error}", path.display())))
+    }
+
+    /// Returns the root that an absolute, resolved path lies below.
+    pub(crate) fn place(&self, absolute: &Path) -> Option<Place> {
+        if ["/proc", "/sys", "/dev"].iter().any(|never| absolute.starts_with(never)) {
+            return None;
+        }
+        if let Some(path) = RelPath::below(&self.facts.root, absolute) {
+            return Some(Place::Workspace(path));
+        }
+        if let Some(path) = self.facts.included.iter().find_map(|root| RelPath::below(root, absolute)) {
+            return Some(Place::Included(path));
+        }
+        let outputs = self.facts.outputs.as_ref()?;
+        RelPath::below(outputs, absolute).map(Place::Outputs)
+    }
+
+    fn outside(&self, shown: &str) -> Denial {
+        Denial::new(format!("`{shown}` is outside the workspace"))
+            .by("F2")
+            .hint("only paths of the workspace can be used")
+    }
+
+    fn inside(&self, folder: &RelPath, path: &Path) -> Result<(Resolved, Place), Denial> {
+        let resolved = self.resolve(folder, path)?;
+        let place = self.place(&resolved.absolute).ok_or_else(|| self.outside(&path.to_string_lossy()))?;
+        Ok((resolved, place))
+    }
+
+    /// Judges reading the contents of a file (of a folder: only that it is not denied).
+    pub(crate) fn read(&self, folder: &RelPath, path: &Path) -> Result<(Resolved, Place), Denial> {
+        let (resolved, place) = self.inside(folder, path)?;
+        self.read_resolved(&resolved, &place, &path.to_string_lossy())?;
+        Ok((resolved, place))
+    }
+
+    fn read_resolved(&self, resolved: &Resolved, place: &Place, shown: &str) -> Result<(), Denial> {
+        let path = match place {
+            Place::Workspace(path) | Place::Included(path) => path,
+            Place::Outputs(_) => return Ok(()),
+        };
+        if let Some(denial) = self.read_denied(path, shown) {
+            return Err(denial);
+        }
+        if let Some(Node::File { links, id, .. }) = &resolved.node
+            && *links > 1
+            && self.is_denied_file(*id)?
+        {
+            return Err(Denial::new(format!("`{shown}` is another name of a file that may not be read")).by("F6"));
+        }
+        // Folders hold names, and names may be listed; what is below is judged file by file.
+        if resolved.node == Some(Node::Dir) {
+            return Ok(());
+        }
+        let text = path.to_string_lossy();
+        for layer in self.layers {
+            match &layer.read_allow {
+                Some(allow) if allow.iter().any(|glob| glob.value.is_match(&text)) => {}
+                None if !layer.grants => {}
+                _ => {
+                    let reason = format!("no rule of `paths.read.allow` in {} matches `{shown}`", layer.source);
+                    return Err(Denial::new(reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why a path may not be read, by its name alone.
+    pub(crate) fn read_denied(&self, path: &RelPath, shown: &str) -> Option<Denial> {
+        let exact = path.to_string_lossy();
+        let folded = fold(&exact);
+        if let Some(what) = secret_name(&folded)
+            && !self.lifted(&exact, &folded)
+        {
+            return Some(Denial::new(format!("`{shown}` is never read ({what})")).by("F3"));
+        }
+        let denies = self.layers.iter().flat_map(|layer| &layer.read_deny);
+        let rule = denies.into_iter().find(|glob| glob.value.covers_folded(&folded))?;
+        let reason = format!("`{shown}` matches `{}`, which may not be read", rule.value.text());
+        Some(Denial::new(reason).by_rule(rule.rule.clone()))
+    }
+
+    // `paths.protected.remove` of the granting layer lifts F3 and F4 path by path; `.git` never.
+    fn lifted(&self, exact: &str, folded: &str) -> bool {
+        !folded.split('/').any(|name| name == ".git")
+            && self.layers.first().is_some_and(|layer| layer.protected_remove.iter().any(|glob| glob.is_match(exact)))
+    }
+
+    // Files with several names whose other name may not be read: found once, when the first such file is met.
+    fn is_denied_file(&self, id: (u64, u64)) -> Result<bool, Denial> {
+        let found = self.denied_files.get_or_init(|| {
+            let mut ids = HashSet::new();
+            let mut left = MAX_WALK;
+            for root in std::iter::once(&self.facts.root).chain(&self.facts.included) {
+                let mut visit = |path: &RelPath, node: &Node| {
+                    if let Node::File { links, id, .. } = node
+                        && *links > 1
+                        && self.read_denied(path, "").is_some()
+                    {
+                        ids.insert(*id);
+                    }
+                    Ok(true)
+                };
+                walk(self.tree(), root, &RelPath::root(), &mut left, &mut visit).map_err(|denial| denial.reason)?;
+            }
+            Ok(ids)
+        });
+        match found {
+            Ok(ids) => Ok(ids.contains(&id)),
+            Err(reason) => Err(Denial::new(format!("files with several names cannot be checked: {reason}"))),
+        }
+    }
+
+    /// Judges looking at names and metadata: everywhere inside.
+    pub(crate) fn list(&self, folder: &RelPath, path: &Path) -> Result<(Resolved, Place), Denial> {
+        self.inside(folder, path)
+    }
+
+    /// Judges reading everything below a path that is not left out.
+    pub(crate) fn read_tree(&self, folder: &RelPath, tree: &TreeRead<'_>) -> Result<(), Denial> {
+        let (resolved, place) = self.inside(folder, Path::new(tree.path))?;
+        if resolved.node != Some(Node::Dir) {
+            return self.read_resolved(&resolved, &place, tree.path);
+        }
+        let start = match &place {
+            Place::Workspace(path) | Place::Included(path) => path.clone(),
+            Place::Outputs(_) => return Ok(()),
+        };
+        // A folder that is denied as a whole is denied whether or not anything is in it.
+        if let Some(denial) = self.read_denied(&start, tree.path).or_else(|| self.contents_denied(&start, tree.path)) {
+            return Err(denial);
+        }
+        let left_out = tree.left_out.iter().map(|text| Sieve::new(text)).collect::<Result<Vec<_>, _>>()?;
+        let only = tree.only.iter().map(|text| Sieve::new(text)).collect::<Result<Vec<_>, _>>()?;
+        let root = &self.facts.root;
+        let base = match &place {
+            Place::Workspace(_) => root.clone(),
+            _ => strip_tail(&resolved.absolute, &start),
+        };
+        let mut left = MAX_WALK;
+        let mut seen = HashSet::new();
+        let mut starts = vec![start.clone()];
+        while let Some(start) = starts.pop() {
+            if !seen.insert(start.clone()) {
+                continue;
+            }
+            let mut linked = Vec::new();
+            let mut visit = |path: &RelPath, node: &Node| {
+                let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                if *path != start
+                    && (tree.skips_hidden && name.starts_with('.')
+                        || left_out.iter().any(|sieve| sieve.is_match(path, &start, &name, *node == Node::Dir)))
+                {
+                    return Ok(false);
+                }
+                match node {
+                    Node::Dir => {}
+                    Node::Link(_) if !tree.follow_links => {}
+                    Node::Link(_) => linked.push(path.clone()),
+                    Node::File { .. } | Node::Other => {
+                        if only.is_empty() || only.iter().any(|sieve| sieve.is_match(path, &start, &name, false)) {
+                            let found =
+                                Resolved { absolute: path.under(&base), last_is_link: false, node: Some(node.clone()) };
+                            let shown = path.to_string();
+                            self.read_resolved(&found, &Place::Workspace(path.clone()), &shown)?;
+                        }
+                    }
+                }
+                Ok(true)
+            };
+            walk(self.tree(), &base, &start, &mut left, &mut visit)?;
+            for link in linked {
+                let (resolved, place) = self.inside(&RelPath::root(), &link.under(&base))?;
+                match (&resolved.node, place) {
+                    (Some(Node::Dir), Place::Workspace(path)) => {
+                        if let Some(denial) = self.read_denied(&path, &link.to_string()) {
+                            return Err(denial);
+                        }
+                        starts.push(path);
+                    }
+                    (_, place) => self.read_resolved(&resolved, &place, &link.to_string())?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // `secrets` itself has no denied name, but all that can be in it has.
+    fn contents_denied(&self, folder: &RelPath, shown: &str) -> Option<Denial> {
+        if folder.is_root() { None } else { self.read_denied(&folder.child("any")?, shown) }
+    }
+
+    /// Judges the place where a search starts and the patterns that choose files (F8).
+    pub(crate) fn search(&self, root: &Path, patterns: &[String]) -> Result<(Resolved, Place), Denial> {
+        let base = RelPath::root();
+        let (resolved, place) = self.inside(&base, root)?;
+        let shown = root.to_string_lossy();
+        if let Place::Workspace(path) | Place::Included(path) = &place {
+            if resolved.node == Some(Node::Dir) || resolved.node.is_none() {
+                let denied = self.read_denied(path, &shown).or_else(|| self.contents_denied(path, &shown));
+                if let Some(denial) = denied {
+                    return Err(Denial { rule: denial.rule, ..Denial::new(denial.reason) });
+                }
+            } else {
+                self.read_resolved(&resolved, &place, &shown)?;
+            }
+        }
+        for pattern in patterns {
+            for one in braces(pattern).ok_or_else(|| Denial::new("too many braces in a pattern").by("F8"))? {
+                self.pattern(&resolved.absolute, &one, pattern)?;
+            }
+        }
+        Ok((resolved, place))
+    }
+
+    // A pattern may not leave the workspace, nor name what is denied; that `*` would match it does not count.
+    fn pattern(&self, start: &Path, pattern: &str, shown: &str) -> Result<(), Denial> {
+        if pattern.chars().any(char::is_control) || pattern.is_empty() {
+            return Err(Denial::new("an empty pattern, or one with a control character").by("F7"));
+        }
+        let pattern = pattern.strip_prefix('!').unwrap_or(pattern);
+        let components: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        let is_wild = |part: &&str| part.contains(['*', '?', '[']);
+        let literal = components.iter().take_while(|part| !is_wild(part)).count();
+        if components[literal..].contains(&"..") {
+            let reason = format!("the pattern `{shown}` has `..` behind a wildcard");
+            return Err(Denial::new(reason).by("F8"));
+        }
+        let prefix = components[..literal].join("/");
+        let text = if pattern.starts_with('/') { PathBuf::from(format!("/{prefix}")) } else { start.join(&prefix) };
+        let (_, place) = self
+            .inside(&RelPath::root(), &text)
+            .map_err(|denial| Denial { reason: format!("the pattern `{shown}`: {}", denial.reason), ..denial })?;
+        if let Place::Workspace(path) | Place::Included(path) = place {
+            let denied = self
+                .read_denied(&path, shown)
+                .or_else(|| (literal < components.len()).then(|| self.contents_denied(&path, shown)).flatten());
+            if let Some(denial) = denied {
+                return Err(denial);
+            }
+            if literal == components.len() {
+                self.read(&RelPath::root(), &text)?;
+            }
+        }
+        for part in &components[literal..] {
+            if names_secret(part) {
+                return Err(Denial::new(format!("the pattern `{shown}` names files that are never read")).by("F8"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges creating or changing a file.
+    pub(crate) fn write(&self, folder: &RelPath, path: &Path) -> Result<(Resolved, Place), Denial> {
+        let (resolved, place) = self.inside(folder, path)?;
+        let shown = path.to_string_lossy();
+        if resolved.last_is_link {
+            return Err(Denial::new(format!("`{shown}` is a link; a write never follows one")).by("F6"));
+        }
+        if let Some(Node::File { links, .. }) = &resolved.node
+            && *links > 1
+        {
+            return Err(Denial::new(format!("the file `{shown}` has more than one name")).by("F6"));
+        }
+        if resolved.node == Some(Node::Other) {
+            return Err(Denial::new(format!("`{shown}` is a device, pipe or socket")).by("F6"));
+        }
+        let path = match &place {
+            Place::Workspace(path) | Place::Included(path) => path,
+            Place::Outputs(_) => return Err(self.outside(&shown)),
+        };
+        self.write_allowed(path, &shown)?;
+        if resolved.node.is_none() {
+            self.may("create", |layer| layer.create, &shown)?;
+        }
+        Ok((resolved, place))
+    }
+
+    fn may(&self, what: &str, key: impl Fn(&Layer) -> Option<bool>, shown: &str) -> Result<(), Denial> {
+        match self.layers.iter().find(|layer| key(layer) == Some(false)) {
+            Some(layer) => {
+                let reason = format!("`{shown}`: `paths.write.{what}` is false in {}", layer.source);
+                Err(Denial::new(reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Judges removing a file, link or empty folder.
+    pub(crate) fn delete(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
+        let resolved = self.unfollowed(folder, path)?;
+        let shown = path.to_string_lossy();
+        match self.place(&resolved) {
+            Some(Place::Workspace(path) | Place::Included(path)) => self.write_allowed(&path, &shown)?,
+            Some(Place::Outputs(_)) | None => return Err(self.outside(&shown)),
+        }
+        self.may("delete", |layer| layer.delete, &shown)
+    }
+
+    // The parent's links are followed, the last part is not: removing a link removes the link.
+    fn unfollowed(&self, folder: &RelPath, path: &Path) -> Result<PathBuf, Denial> {
+        let trimmed = trim_slashes(path.as_os_str().as_bytes());
+        let split = trimmed.iter().rposition(|byte| *byte == b'/');
+        let (parent, name) = match split {
+            Some(0) => (b"/".as_slice(), &trimmed[1..]),
+            Some(at) => (&trimmed[..at], &trimmed[at + 1..]),
+            None => (b".".as_slice(), trimmed),
+        };
+        let whole = self.resolve(folder, path)?;
+        if name.is_empty() || name == b"." || name == b".." {
+            return Ok(whole.absolute);
+        }
+        let parent = self.resolve(folder, Path::new(OsStr::from_bytes(parent)))?;
+        Ok(parent.absolute.join(OsStr::from_bytes(name)))
+    }
+
+    /// Judges a write by the path alone: protected names, deny rules, allow rules of every layer.
+    pub(crate) fn write_allowed(&self, path: &RelPath, shown: &str) -> Result<(), Denial> {
+        if let Some(denial) = self.write_denied(path, shown) {
+            return Err(denial);
+        }
+        let text = path.to_string_lossy();
+        for layer in self.layers {
+            let matches = |allow: &[super::layers::Located<Glob>]| {
+                allow.iter().any(|glob| glob.value.is_match(&text) || (path.is_root() && glob.value.text() == "**"))
+            };
+            match &layer.write_allow {
+                Some(allow) if matches(allow) => {}
+                None if !layer.grants => {}
+                Some(allow) => {
+                    let globs: Vec<_> = allow.iter().map(|glob| glob.value.text()).collect();
+                    let denial =
+                        Denial::new(format!("no rule of `paths.write.allow` in {} matches `{shown}`", layer.source));
+                    return Err(denial.hint(format!("writes are allowed to {}", globs.join(", "))));
+                }
+                None => {
+                    let denial = Denial::new(format!("{} allows no writes: `{shown}`", layer.source));
+                    return Err(denial.hint("answer with what you would change"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why a path may not be written, whatever allows it.
+    pub(crate) fn write_denied(&self, path: &RelPath, shown: &str) -> Option<Denial> {
+        let exact = path.to_string_lossy();
+        let folded = fold(&exact);
+        if let Some(what) = protected_name(&folded).or_else(|| secret_name(&folded))
+            && !self.lifted(&exact, &folded)
+        {
+            return Some(Denial::new(format!("`{shown}` is protected ({what})")).by("F4"));
+        }
+        let rules = self.layers.iter().flat_map(|layer| layer.write_deny.iter().chain(&layer.protected_add));
+        let rule = rules.into_iter().find(|rule| rule.value.covers_folded(&folded))?;
+        let reason = format!("`{shown}` matches `{}`, which may not be written", rule.value.text());
+        Some(Denial::new(reason).by_rule(rule.rule.clone()))
+    }
+
+    /// Judges that everything below a folder may be written (or removed).
+    pub(crate) fn write_tree(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
+        let (resolved, place) = self.inside(folder, path)?;
+        let shown = path.to_string_lossy();
+        let (Place::Workspace(start) | Place::Included(start)) = &place else { return Err(self.outside(&shown)) };
+        if let Some(denial) = self.write_denied(start, &shown) {
+            return Err(denial);
+        }
+        // A name that no rule can have foreseen stands for all of them.
+        for probe in ["qwen-any", "qwen-any/any/any.any"] {
+            let below = start.join(probe).expect("the probe does not climb");
+            self.write_allowed(&below, &format!("{shown}/…"))?;
+        }
+        let folded = fold(&start.to_string_lossy());
+        let rules = self.layers.iter().flat_map(|layer| layer.write_deny.iter().chain(&layer.protected_add));
+        for rule in rules {
+            let prefix = literal_prefix(rule.value.text());
+            if !prefix.is_empty() && (folded.is_empty() || prefix.starts_with(&format!("{folded}/"))) {
+                let reason = format!("`{}` below `{shown}` may not be written", rule.value.text());
+                return Err(Denial::new(reason).by_rule(rule.rule.clone()));
+            }
+        }
+        if resolved.node != Some(Node::Dir) {
+            return Ok(());
+        }
+        let base = strip_tail(&resolved.absolute, start);
+        let mut left = MAX_WALK;
+        let mut visit = |path: &RelPath, node: &Node| {
+            if *path == *start {
+                return Ok(true);
+            }
+            self.write_allowed(path, &path.to_string())?;
+            if matches!(node, Node::Link(_)) {
+                self.inside(&RelPath::root(), &path.under(&base))?;
+            }
+            Ok(true)
+        };
+        walk(self.tree(), &base, start, &mut left, &mut visit)
+    }
+
+    /// Resolves a folder for `cd`: inside and not denied for reading.
+    pub(crate) fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial> {
+        let (_, place) = self.inside(folder, Path::new(path))?;
+        match place {
+            Place::Workspace(path_in) => {
+                match self.read_denied(&path_in, path).or_else(|| self.contents_denied(&path_in, path)) {
+                    Some(denial) => Err(denial),
+                    None => Ok(path_in),
+                }
+            }
+            Place::Included(_) | Place::Outputs(_) => {
+                Err(Denial::new(format!("`{path}`: commands run inside the workspace")).by("G9"))
+            }
+        }
+    }
+
+    /// Judges one effect of a command from each of the folders it may run in.
+    pub(crate) fn effect(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
+        let root = [RelPath::root()];
+        for folder in if folders.is_empty() { root.as_slice() } else { folders } {
+            match effect {
+                Effect::Read(path) => self.read(folder, Path::new(path)).map(|_| ())?,
+                Effect::ReadTree { path, follow_links, left_out, only, skips_hidden } => {
+                    let tree =
+                        TreeRead { path, follow_links: *follow_links, left_out, only, skips_hidden: *skips_hidden };
+                    self.read_tree(folder, &tree)?;
+                }
+                Effect::List(path) => self.list(folder, Path::new(path)).map(|_| ())?,
+                Effect::Write(path) => self.write(folder, Path::new(path)).map(|_| ())?,
+                Effect::Delete(path) => self.delete(folder, Path::new(path))?,
+                Effect::WriteTree(path) => self.write_tree(folder, Path::new(path))?,
+                Effect::DeleteTree(path) => {
+                    self.delete(folder, Path::new(path))?;
+                    self.write_tree(folder, Path::new(path))?;
+                }
+                Effect::Enter(path) => self.enter(folder, path).map(|_| ())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A recursive read, as [`Effect::ReadTree`] has it.
+pub(crate) struct TreeRead<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) follow_links: bool,
+    pub(crate) left_out: &'a [String],
+    pub(crate) only: &'a [String],
+    pub(crate) skips_hidden: bool,
+}
+
+// A program's own `--exclude` or `--include`: by name, or by path below the start if it has a slash.
+struct Sieve {
+    glob: globset::GlobMatcher,
+    by_path: bool,
+    folders: bool,
+}
+
+impl Sieve {
+    fn new(text: &str) -> Result<Sieve, Denial> {
+        let folders = text.ends_with('/');
+        let plain = text.trim_end_matches('/');
+        let plain = plain.strip_prefix("./").unwrap_or(plain);
+        let by_path = plain.contains('/');
+        let glob = globset::GlobBuilder::new(plain.trim_start_matches('/')).literal_separator(true).build();
+        let glob = glob.map_err(|_| Denial::new(format!("the pattern `{text}` is not understood")))?;
+        Ok(Sieve { glob: glob.compile_matcher(), by_path, folders })
+    }
+
+    fn is_match(&self, path: &RelPath, start: &RelPath, name: &str, is_folder: bool) -> bool {
+        if self.folders && !is_folder {
+            return false;
+        }
+        if !self.by_path {
+            return self.glob.is_match(name);
+        }
+        let whole = path.to_string_lossy();
+        let below = whole.strip_prefix(&start.to_string_lossy()).unwrap_or(&whole).trim_start_matches('/').to_owned();
+        self.glob.is_match(&whole) || self.glob.is_match(below)
+    }
+}
+
+/// Visits everything from a path down, links not followed; the visitor says whether to go below a folder.
+pub(crate) fn walk(
+    tree: &dyn Tree,
+    root: &Path,
+    start: &RelPath,
+    left: &mut usize,
+    visit: &mut dyn FnMut(&RelPath, &Node) -> Result<bool, Denial>,
+) -> Result<(), Denial> {
+    let mut pending = vec![start.clone()];
+    while let Some(path) = pending.pop() {
+        *left = left.checked_sub(1).ok_or_else(|| Denial::new("there are too many files below to check each"))?;
+        let absolute = path.under(root);
+        let failed = |error: std::io::Error| Denial::new(format!("{} cannot be checked: {error}", absolute.display()));
+        let Some(node) = tree.look(&absolute).map_err(failed)? else { continue };
+        if visit(&path, &node)? && node == Node::Dir {
+            let names = tree.names(&absolute).map_err(failed)?;
+            pending.extend(names.iter().rev().filter_map(|name| path.child(name)));
+        }
+    }
+    Ok(())
+}
+
+fn parts(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let parts = bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    parts.map(<[u8]>::to_vec).collect()
+}
+
+fn trim_slashes(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(usize::from(!bytes.is_empty()), |at| at + 1);
+    &bytes[..end]
+}
+
+fn strip_tail(absolute: &Path, tail: &RelPath) -> PathBuf {
+    let mut base = absolute.to_path_buf();
+    for _ in tail.components() {
+        base.pop();
+    }
+    base
+}
+
+fn literal_prefix(glob: &str) -> String {
+    let parts = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\']));
+    parts.map(fold_name).collect::<Vec<_>>().join("/")
+}
+
+// What F3 never reads, on a folded path.
+fn secret_name(folded: &str) -> Option<&'static str> {
+    if folded.starts_with("secrets/") {
+        return Some("secrets/");
+    }
+    folded.split('/').find_map(|name| match name {
+        ".git" => Some("the contents of .git"),
+        ".env" => Some(".env"),
+        ".env.example" => None,
+        _ if name.starts_with(".env.") => Some(".env.*"),
+        _ if name.ends_with(".pem") => Some("*.pem"),
+        _ if name.ends_with(".key") => Some("*.key"),
+        _ if name.starts_with("id_rsa") => Some("id_rsa*"),
+        _ => None,
+    })
+}
+
+// What F4 never writes, on a folded path.
+fn protected_name(folded: &str) -> Option<&'static str> {
+    let mut names = folded.split('/').peekable();
+    while let Some(name) = names.next() {
+        if let Some(known) = PROTECTED.iter().find(|known| **known == name) {
+            return Some(known);
+        }
+        if name.starts_with(".aider") {
+            return Some(".aider*");
+        }
+        if name.starts_with(".yarnrc") {
+            return Some(".yarnrc*");
+        }
+        if name == ".cargo" && names.peek().is_some_and(|next| next.starts_with("config")) {
+            return Some(".cargo/config*");
+        }
+    }
+    None
+}
+
+// Whether one part of a glob names a secret rather than merely matching it.
+fn names_secret(part: &str) -> bool {
+    let part = part.to_lowercase();
+    if part.starts_with('*') && [".pem", ".key"].iter().any(|end| part.ends_with(end)) {
+        return true;
+    }
+    let Ok(glob) = globset::GlobBuilder::new(&part).literal_separator(true).build() else { return true };
+    let glob = glob.compile_matcher();
+    let matches =
+        [".env", ".env.local", ".git", "id_rsa", "id_rsa.pub", "a.pem", "a.key"].iter().any(|name| glob.is_match(name));
+    match part.find('*') {
+        None => matches,
+        Some(star) => matches && part[..star].chars().filter(|c| !"[]\\".contains(*c)).count() >= 3,
+    }
+}
+
+/// Expands the braces of a glob; `None` where that would be too many.
+pub(crate) fn braces(pattern: &str) -> Option<Vec<String>> {
+    let mut done = Vec::new();
+    let mut pending = vec![pattern.to_owned()];
+    while let Some(text) = pending.pop() {
+        if done.len() + pending.len() > 200 {
+            return None;
+        }
+        // The innermost first group: a closing brace and the last opening one before it.
+        let group = text.find('}').and_then(|close| text[..close].rfind('{').map(|open| (open, close)));
+        match group {
+            None => done.push(text),
+            Some((open, close)) => {
+                for alternative in text[open + 1..close].split(',') {
+                    pending.push(format!("{}{alternative}{}", &text[..open], &text[close + 1..]));
+                }
+            }
+        }
+    }
+    Some(done)
+}

@@ -1,0 +1,294 @@
+//! The web: which URLs may be fetched, which addresses connected to (policy.md 5).
+
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, SyntaxViolation, Url};
+
+use super::decision::Denial;
+use super::file::{DefaultRule, HostRule};
+use super::layers::Layer;
+
+/// The most redirects where no file says.
+pub const MAX_REDIRECTS: u32 = 3;
+/// The most bytes of a query where no file says.
+pub const QUERY_MAX: usize = 256;
+
+/// Judges a fetch from the first URL through its redirects; the addresses are those the first host resolves to.
+pub(crate) fn fetch(
+    layers: &[Layer],
+    url: &str,
+    resolves_to: Option<&[String]>,
+    redirects: &[String],
+) -> Result<Url, Denial> {
+    let first = judge(layers, url, None)?;
+    if let Some(addresses) = resolves_to {
+        let host = first.host_str().unwrap_or_default();
+        if addresses.is_empty() {
+            return Err(Denial::new(format!("{host} has no address")).by("web"));
+        }
+        let bad = addresses.iter().find(|text| !text.parse().is_ok_and(is_public));
+        if let Some(bad) = bad {
+            return Err(Denial::new(format!("{host} resolves to {bad}, which is not a public address")).by("web"));
+        }
+    }
+    let most = layers.iter().filter_map(|layer| layer.max_redirects).min().unwrap_or(MAX_REDIRECTS);
+    if redirects.len() > most as usize {
+        return Err(Denial::new(format!("more than {most} redirects")).by("network.max_redirects"));
+    }
+    let mut at = first.clone();
+    for location in redirects {
+        at = judge(layers, location, Some(&at))
+            .map_err(|denial| Denial { reason: format!("redirect to {location:?}: {}", denial.reason), ..denial })?;
+    }
+    Ok(first)
+}
+
+/// Judges one URL, or one `Location` relative to the URL that sent it.
+pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<Url, Denial> {
+    let refuse = |reason: &str| Err(Denial::new(format!("{text:?}: {reason}")).by("web"));
+    if text.is_empty() {
+        return refuse("an empty URL");
+    }
+    // The parser would silently drop or encode these.
+    if text.chars().any(|c| c.is_whitespace() || c.is_control() || "\"<>`\\".contains(c)) {
+        return refuse("a blank, control character, quote or backslash in a URL");
+    }
+    let violation = Cell::new(None);
+    let note = |found: SyntaxViolation| match found {
+        // These are left as they are, not repaired; the letters that would be encoded were refused above.
+        SyntaxViolation::PercentDecode | SyntaxViolation::NonUrlCodePoint => {}
+        other => violation.set(Some(other)),
+    };
+    let parsed = Url::options().base_url(base).syntax_violation_callback(Some(&note)).parse(text);
+    let url = match parsed {
+        Ok(url) => url,
+        Err(error) => return refuse(&format!("not a URL ({error})")),
+    };
+    if let Some(found) = violation.get() {
+        return refuse(found.description());
+    }
+    if url.scheme() != "https" {
+        return Err(Denial::new(format!("{text:?}: only https is fetched, not {}", url.scheme()))
+            .by("web")
+            .hint("use the https address"));
+    }
+    let authority = authority(text);
+    if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
+        return refuse("user information in a URL");
+    }
+    if authority.contains('%') || !authority.is_ascii() {
+        return refuse("a host with encoded or non-ASCII letters");
+    }
+    if url.port().is_some() {
+        return refuse("only port 443 is used");
+    }
+    let host = match url.host() {
+        Some(Host::Domain(host)) => host.strip_suffix('.').unwrap_or(host).to_lowercase(),
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) => return refuse("an address in the place of a host name"),
+        None => return refuse("no host"),
+    };
+    if host.split('.').any(str::is_empty) {
+        return refuse("a host with an empty label");
+    }
+    if host.split('.').next_back().is_some_and(|last| last == "localhost" || last.parse::<u64>().is_ok()) {
+        return refuse("not a public host name");
+    }
+    let most = layers.iter().filter_map(|layer| layer.query_max).min().unwrap_or(QUERY_MAX);
+    if url.query().is_some_and(|query| query.len() > most) {
+        return Err(Denial::new(format!("the query is longer than {most} bytes")).by("network.query_max"));
+    }
+    // Dot segments and encodings of the path as it was written: the parser has already resolved some.
+    let written = text.split(['?', '#']).next().unwrap_or(text).to_lowercase();
+    let encoded = ["%2f", "%2e", "%25", "%5c"].iter().any(|code| written.contains(code));
+    for layer in layers {
+        let denied = layer.network_deny.iter().find(|rule| {
+            host_matches(&rule.value.host.to_lowercase(), &host)
+                && rule.value.path.as_deref().is_none_or(|path| encoded || is_at_or_below(&url, path))
+        });
+        if let Some(rule) = denied {
+            return Err(Denial::new(format!("{host} is denied")).by_rule(rule.rule.clone()));
+        }
+        let silent = layer.network_allow.is_none() && layer.network_default.is_none();
+        if layer.network_default == Some(DefaultRule::Allow) || (silent && !layer.grants) {
+            continue;
+        }
+        let rules = layer.network_allow.iter().flatten();
+        let fits = |rule: &HostRule| {
+            host_matches(&rule.host, &host) && rule.path.as_deref().is_none_or(|path| !encoded && is_below(&url, path))
+        };
+        let mut named = rules.clone().filter(|rule| host_matches(&rule.value.host, &host)).peekable();
+        if rules.clone().any(|rule| fits(&rule.value)) {
+            continue;
+        }
+        return Err(match named.peek() {
+            Some(rule) if encoded => {
+                Denial::new(format!("{text:?}: an encoded slash, dot or percent sign in the path"))
+                    .by_rule(rule.rule.clone())
+            }
+            Some(rule) => {
+                let path = rule.value.path.clone().unwrap_or_default();
+                Denial::new(format!("{} is not below {path}", url.path())).by_rule(rule.rule.clone())
+            }
+            None => {
+                let hosts: Vec<_> = rules.map(|rule| rule.value.host.as_str()).collect();
+                let denial = Denial::new(format!("no rule of `network.allow` in {} names {host}", layer.source));
+                if hosts.is_empty() { denial } else { denial.hint(format!("allowed are {}", hosts.join(", "))) }
+            }
+        });
+    }
+    Ok(url)
+}
+
+// The part between `//` and the path, as written; empty for a relative location.
+fn authority(text: &str) -> &str {
+    let after = match text.split_once("//") {
+        Some((scheme, after)) if scheme.is_empty() || (scheme.ends_with(':') && !scheme.contains(['/', '?', '#'])) => {
+            after
+        }
+        _ => return "",
+    };
+    after.split(['/', '?', '#']).next().unwrap_or(after)
+}
+
+// Whole labels; `*.` stands for one or more, not none.
+fn host_matches(rule: &str, host: &str) -> bool {
+    let rule = rule.strip_suffix('.').unwrap_or(rule);
+    match rule.strip_prefix("*.") {
+        Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        None => rule == host || rule == "*",
+    }
+}
+
+fn segments(path: &str) -> Vec<Vec<u8>> {
+    path.trim_start_matches('/').split('/').map(decode).collect()
+}
+
+fn is_below(url: &Url, folder: &str) -> bool {
+    let folder = folder.trim_matches('/');
+    if folder.is_empty() {
+        return true;
+    }
+    let (path, folder) = (segments(url.path()), segments(folder));
+    path.len() > folder.len()
+        && path[..folder.len()] == folder[..]
+        && path[folder.len()..].iter().any(|part| !part.is_empty())
+}
+
+fn is_at_or_below(url: &Url, folder: &str) -> bool {
+    let folder = folder.trim_matches('/');
+    let fold = |parts: Vec<Vec<u8>>| parts.into_iter().map(|part| part.to_ascii_lowercase()).collect::<Vec<_>>();
+    folder.is_empty() || fold(segments(url.path())).starts_with(&fold(segments(folder)))
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code
+            .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+        {
+            Some(byte) if bytes[at] == b'%' => {
+                decoded.push(byte);
+                at += 3;
+            }
+            _ => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    decoded
+}
+
+/// Tells whether an address is one that a fetch may connect to: neither loopback, private, link-local, shared, multicast,
+/// unspecified, reserved, nor a form of IPv6 that carries such an IPv4 address.
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !(a == 0
+        || a == 10
+        || a == 127
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 169 && b == 254)
+        || (a == 172 && (16..32).contains(&b))
+        || (a == 192 && b == 168)
+        || (a == 192 && b == 0 && (c == 0 || c == 2))
+        || (a == 192 && b == 88 && c == 99)
+        || (a == 198 && (18..20).contains(&b))
+        || (a == 198 && b == 51 && c == 100)
+        || (a == 203 && b == 0 && c == 113)
+        || a >= 224)
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let parts = address.segments();
+    let low = || Ipv4Addr::from((u32::from(parts[6]) << 16) | u32::from(parts[7]));
+    // IPv4 in IPv6: mapped, compatible, NAT64, 6to4, Teredo.
+    if parts[..5] == [0; 5] && parts[5] == 0xffff || parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
+        return is_public_v4(low());
+    }
+    if parts[..6] == [0; 6] || parts[0] == 0x64 && parts[1] == 0xff9b || parts[0] == 0x2002 {
+        return false;
+    }
+    let global = (0x2000..0x4000).contains(&parts[0]);
+    let documentation = parts[0] == 0x2001 && parts[1] == 0xdb8 || parts[0] == 0x3fff;
+    let special = parts[0] == 0x2001 && parts[1] < 0x200;
+    global && !documentation && !special
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_public_addresses_are_public() {
+        for bad in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "2001:db8::1",
+            "::ffff:10.0.0.1",
+            "2001::1",
+            "198.18.0.1",
+        ] {
+            assert!(!is_public(bad.parse().unwrap()), "{bad}");
+        }
+        for good in ["18.64.1.1", "1.1.1.1", "2606:4700::1111", "172.32.0.1", "100.128.0.1", "::ffff:8.8.8.8"] {
+            assert!(is_public(good.parse().unwrap()), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_one_or_more_labels() {
+        assert!(host_matches("*.rust-lang.org", "doc.rust-lang.org"));
+        assert!(host_matches("*.rust-lang.org", "a.b.rust-lang.org"));
+        assert!(!host_matches("*.rust-lang.org", "rust-lang.org"));
+        assert!(!host_matches("*.rust-lang.org", "evilrust-lang.org"));
+        assert!(!host_matches("*.rust-lang.org", ".rust-lang.org"));
+    }
+}

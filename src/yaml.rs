@@ -1,0 +1,218 @@
+//! YAML as our files use it: strict, bounded, and with errors that name the line and the nearest known key.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_yaml::{Budget, Error, options::MergeKeyPolicy};
+
+pub use serde_yaml::Spanned;
+
+/// The most bytes that a file of ours may have.
+pub const MAX_BYTES: usize = 256 * 1024;
+
+/// Why a file was not understood: `policy.yaml:14:7: unknown key `alow`; did you mean `allow`?`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct YamlError {
+    /// The file, as the user named it.
+    pub file: String,
+    /// The line, from 1; 0 where no place is known.
+    pub line: u64,
+    /// The column, from 1.
+    pub column: u64,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl fmt::Display for YamlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            write!(f, "{}: {}", self.file, self.message)
+        } else {
+            write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+        }
+    }
+}
+
+impl std::error::Error for YamlError {}
+
+impl YamlError {
+    /// An error at a place.
+    pub fn at(file: &str, line: u64, column: u64, message: impl Into<String>) -> YamlError {
+        YamlError { file: file.to_owned(), line, column, message: message.into() }
+    }
+}
+
+/// Reads one document. Refuses unknown and duplicate keys, anchors, aliases, merge keys, tabs, several documents, tags
+/// and more than [`MAX_BYTES`]; only `true` and `false` are booleans, and a scalar read as text keeps its spelling.
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, YamlError> {
+    if text.len() > MAX_BYTES {
+        return Err(YamlError::at(file, 0, 0, format!("{} bytes; at most {MAX_BYTES} are read", text.len())));
+    }
+    if let Some((line, column)) = find(text, '\t') {
+        return Err(YamlError::at(
+            file,
+            line,
+            column,
+            "a tab; indent with blanks, and write `\\t` inside double quotes",
+        ));
+    }
+    if let Some((line, column)) = find(text, '\0') {
+        return Err(YamlError::at(file, line, column, "a NUL byte"));
+    }
+    let budget = serde_yaml::budget! {
+        max_nodes: 20_000, max_depth: 64, max_events: 60_000, max_anchors: 0, max_aliases: 0, max_documents: 1,
+    };
+    serde_yaml::from_str_with_options(text, options(budget)).map_err(|error| translate(file, &error))
+}
+
+fn options(budget: Option<Budget>) -> serde_yaml::Options {
+    serde_yaml::options! {
+        budget: budget,
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        reject_unsupported_tags: true,
+        reject_tagged_field_names: true,
+        with_snippet: false,
+    }
+}
+
+fn find(text: &str, wanted: char) -> Option<(u64, u64)> {
+    text.lines().enumerate().find_map(|(index, line)| {
+        let column = line.chars().position(|c| c == wanted)?;
+        Some((index as u64 + 1, column as u64 + 1))
+    })
+}
+
+fn translate(file: &str, error: &Error) -> YamlError {
+    let error = error.without_snippet();
+    let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
+    let message = match error {
+        Error::SerdeUnknownField { field, expected, .. } => unknown("key", field, expected),
+        Error::SerdeUnknownVariant { variant, expected, .. } => unknown("value", variant, expected),
+        Error::DuplicateMappingKey { key, .. } => match key {
+            Some(key) => format!("duplicate key `{key}`"),
+            None => "duplicate key".to_owned(),
+        },
+        Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not read".to_owned(),
+        Error::MultipleDocuments { .. } => "more than one document".to_owned(),
+        // Anchors and aliases are refused through a budget of none.
+        Error::Budget { breach, .. } => {
+            let breach = format!("{breach:?}");
+            if breach.contains("nchor") || breach.contains("lias") {
+                "anchors and aliases are not read; write the value out".to_owned()
+            } else if breach.contains("ocument") {
+                "more than one document".to_owned()
+            } else {
+                format!("too large or too deep ({breach})")
+            }
+        }
+        other => {
+            let text = other.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            // The place stands in front already.
+            let text = match text.rfind(" at line ") {
+                Some(end) if line != 0 => &text[..end],
+                _ => text,
+            };
+            let first = text.lines().next().unwrap_or("not understood").trim().to_owned();
+            let mut rest =
+                first.strip_prefix(&format!("line {line} column {column}: ")).map(str::to_owned).unwrap_or(first);
+            if rest.ends_with('.') {
+                rest.pop();
+            }
+            rest
+        }
+    };
+    YamlError { file: file.to_owned(), line, column, message }
+}
+
+fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
+    match nearest(found, known.iter().copied()) {
+        Some(near) => format!("unknown {what} `{found}`; did you mean `{near}`?"),
+        None => format!("unknown {what} `{found}`; known are {}", known.join(", ")),
+    }
+}
+
+/// Returns the nearest of some known words, if one is near enough to be meant.
+pub fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = found.to_lowercase().replace('-', "_");
+    known
+        .map(|word| (distance(&folded, &word.to_lowercase().replace('-', "_")), word))
+        .filter(|(distance, word)| *distance <= 1 + word.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+// Edits (insert, delete, replace, swap neighbours) between two short words.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let cost = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + cost);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Small {
+        allow: Vec<String>,
+        #[serde(default)]
+        on: bool,
+    }
+
+    fn message(text: &str) -> String {
+        parse::<Small>("p.yaml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_place_and_the_nearest_key() {
+        assert_eq!(message("on: true\nalow: []\n"), "p.yaml:2:1: unknown key `alow`; did you mean `allow`?");
+    }
+
+    #[test]
+    fn words_stay_text_where_text_is_meant() {
+        let small: Small = parse("p", "allow: [no, on, 1.10, 012, 1_000, yes]").unwrap();
+        assert_eq!(small.allow, ["no", "on", "1.10", "012", "1_000", "yes"]);
+        assert!(parse::<Small>("p", "allow: []\non: yes").is_err());
+        let json: serde_json::Value = parse("p", "default: no").unwrap();
+        assert_eq!(json["default"], "no");
+    }
+
+    #[test]
+    fn what_can_hide_meaning_is_refused_with_its_place() {
+        for (text, part) in [
+            ("allow: [a]\nallow: [b]", "p.yaml:2:1: duplicate key `allow`"),
+            ("allow: &x [a]", "anchors and aliases"),
+            ("allow: [a]\n---\nallow: [b]", "more than one document"),
+            ("allow:\n\t- a", "p.yaml:2:1: a tab"),
+            ("allow: [a]\n<<: {on: true}", "merge keys"),
+            ("allow: [a", "p.yaml:"),
+        ] {
+            let message = message(text);
+            assert!(message.contains(part), "{text:?} gave {message}");
+        }
+        assert!(message(&format!("allow: [{}]", "a, ".repeat(30_000))).contains("too large"));
+        assert!(message(&" ".repeat(MAX_BYTES + 1)).contains("bytes"));
+        assert!(parse::<serde_json::Value>("p", &format!("{}{}", "[".repeat(500), "]".repeat(500))).is_err());
+    }
+}
