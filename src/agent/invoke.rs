@@ -9,8 +9,7 @@ use serde_json::Value;
 use super::limits::{Account, Exceeded};
 use super::loop_guard::LoopGuard;
 use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
-use crate::change::ChangeSet;
-use crate::change::diff;
+use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
 use crate::model::{Arguments, Part, ToolCall, ToolSpec};
@@ -374,24 +373,24 @@ fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision)
     }
 }
 
+/// Tells which paths a call staged, compared with what was staged before it.
 fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) {
-    let empty = crate::change::Entry::Absent;
-    for (path, change) in after.iter() {
-        if before.get(path).map(|earlier| &earlier.after) == Some(&change.after) {
-            continue;
-        }
-        let from = before.staged(path).unwrap_or(&change.before);
-        let (added, removed) = diff::count_lines(from, &change.after);
-        let kind = match (from == &empty, change.after == empty) {
-            (true, _) => "added",
-            (false, true) => "deleted",
-            (false, false) => "modified",
-        };
-        emit(Event::FileChange { path: path.to_string_lossy(), kind: kind.into(), added, removed });
-    }
-    for (path, change) in before.iter().filter(|(path, _)| after.get(path).is_none()) {
-        let (added, removed) = diff::count_lines(&change.after, &change.before);
-        emit(Event::FileChange { path: path.to_string_lossy(), kind: "modified".into(), added, removed });
+    let changed = after.iter().map(|(path, change)| {
+        let from = before.staged(path).unwrap_or(&change.before).clone();
+        (path, Change { before: from, after: change.after.clone() })
+    });
+    let taken_back = before.iter().filter(|(path, _)| after.get(path).is_none()).map(|(path, change)| {
+        (path, Change { before: change.after.clone(), after: change.before.clone() })
+    });
+    for (path, change) in changed.chain(taken_back) {
+        let Some(kind) = change.kind() else { continue };
+        let counts = diff::counts(&change);
+        emit(Event::FileChange {
+            path: path.to_string_lossy(),
+            kind: kind.name().into(),
+            added: counts.added,
+            removed: counts.removed,
+        });
     }
 }
 

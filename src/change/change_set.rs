@@ -51,6 +51,17 @@ pub enum Kind {
     Deleted,
 }
 
+impl Kind {
+    /// Returns the name that stands in events and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Added => "added",
+            Kind::Modified => "modified",
+            Kind::Deleted => "deleted",
+        }
+    }
+}
+
 /// One path's change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
