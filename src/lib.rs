@@ -1,6 +1,7 @@
 //! Qwen Code for machines.
 
 pub mod change;
+pub mod deliver;
 pub mod event;
 pub mod exit;
 pub mod model;
