@@ -1,0 +1,579 @@
+//! Changes into the files of the work tree: all of them or none.
+//!
+//! New contents are written beside their targets and swapped in, so that no reader ever sees half a file and taking
+//! back is a swap again. What was there is in the record before the first byte is written.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat};
+
+use super::folder::{Folder, is_missing};
+use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, quoted};
+use super::steps::Steps;
+use super::{DeliverError, Site};
+use crate::change::{Change, ChangeSet, Entry};
+use crate::path::RelPath;
+
+/// Applies a change set to the work tree and returns the undo record's folder.
+pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {
+    Applied::begin(changes, site, steps)?.finish()
+}
+
+/// Checks that everything the run changed is still as the run found it.
+pub fn check_base(changes: &ChangeSet, root: &Path) -> Result<(), DeliverError> {
+    let folder = open_root(root)?;
+    changes.iter().try_for_each(|(path, change)| check_unchanged(&folder, path, change))
+}
+
+fn open_root(root: &Path) -> Result<Folder, DeliverError> {
+    Folder::root(root).map_err(|error| DeliverError::io(root.display(), &error))
+}
+
+fn check_unchanged(root: &Folder, path: &RelPath, change: &Change) -> Result<(), DeliverError> {
+    match root.entry_at(path) {
+        Ok(found) if found == change.before => Ok(()),
+        Ok(_) => Err(moved(path)),
+        Err(error) => Err(DeliverError::io(path, &error)),
+    }
+}
+
+fn moved(path: &RelPath) -> DeliverError {
+    DeliverError::conflict(
+        format!("{path} has changed since the run read it"),
+        "run again on the files as they are now",
+    )
+}
+
+/// Changes that stand in the tree and can still be taken back.
+pub struct Applied<'a> {
+    root: Folder,
+    run_id: String,
+    items: Vec<Item<'a>>,
+    done: Vec<Done>,
+    journal: Option<(Journal, Record)>,
+    steps: &'a Steps,
+}
+
+struct Item<'a> {
+    path: &'a RelPath,
+    change: &'a Change,
+    /// The folder of the temporary file: the deepest one on the way that is there from the start to the end.
+    folder: RelPath,
+    temporary: OsString,
+}
+
+/// One thing that was done, in order.
+enum Done {
+    Written { item: usize },
+    Exchanged { item: usize },
+    Placed { item: usize },
+    Removed { item: usize },
+    FolderMade(RelPath),
+    FolderRemoved(RelPath),
+    OldDropped { item: usize },
+}
+
+impl<'a> Applied<'a> {
+    /// Puts every change in its place, or takes back what was begun.
+    pub fn begin(changes: &'a ChangeSet, site: &Site<'_>, steps: &'a Steps) -> Result<Applied<'a>, DeliverError> {
+        let root = open_root(site.root)?;
+        if !root.lock() {
+            return Err(DeliverError::conflict(
+                format!("another run is delivering to {}", site.root.display()),
+                "wait for it, then run `qwen apply` with the result",
+            ));
+        }
+        let mut items = Vec::new();
+        for (number, (path, change)) in changes.iter().enumerate() {
+            check_unchanged(&root, path, change)?;
+            let folder = standing_folder(&root, changes, path)?;
+            let temporary = OsString::from(format!(".qwen-{}-{number}", site.run_id));
+            items.push(Item { path, change, folder, temporary });
+        }
+        let mut applied =
+            Applied { root, run_id: site.run_id.to_owned(), items, done: Vec::new(), journal: None, steps };
+        if let Some(undo) = site.undo {
+            let record = applied.record(site);
+            let befores = applied.items.iter().map(|item| &item.change.before);
+            let journal = Journal::begin(undo, &record, befores, steps).map_err(|error| {
+                let mut failed = DeliverError::io(format!("the undo record in {}", undo.display()), &error);
+                if let DeliverError::Io { hint, .. } = &mut failed {
+                    "make the folder writable, or give --no-undo".clone_into(hint);
+                }
+                failed
+            })?;
+            applied.journal = Some((journal, record));
+        }
+        match applied.run() {
+            Ok(()) => Ok(applied),
+            Err(cause) => Err(applied.roll_back(cause)),
+        }
+    }
+
+    fn record(&self, site: &Site<'_>) -> Record {
+        let temporary = |item: &Item<'_>| {
+            item.folder.child(&item.temporary).map(|path| quoted(path.as_bytes())).unwrap_or_default()
+        };
+        let missing: BTreeSet<RelPath> = self
+            .items
+            .iter()
+            .filter(|item| item.change.after != Entry::Absent)
+            .flat_map(|item| folders_between(&item.folder, item.path))
+            .collect();
+        Record {
+            version: 1,
+            run_id: site.run_id.to_owned(),
+            time: site.time.to_owned(),
+            root: quoted(std::os::unix::ffi::OsStrExt::as_bytes(site.root.as_os_str())),
+            state: State::Begun,
+            files: self
+                .items
+                .iter()
+                .map(|item| Saved {
+                    path: quoted(item.path.as_bytes()),
+                    before: Shape::of(&item.change.before),
+                    after: Shape::of(&item.change.after),
+                })
+                .collect(),
+            folders_made: missing.iter().map(|folder| quoted(folder.as_bytes())).collect(),
+            temporary: self.items.iter().filter(|item| item.change.after != Entry::Absent).map(temporary).collect(),
+            commit: None,
+        }
+    }
+
+    /// Notes the commit in the record, before any reference moves.
+    pub fn note_commit(&mut self, commit: SavedCommit) -> io::Result<()> {
+        match &mut self.journal {
+            None => Ok(()),
+            Some((journal, record)) => {
+                record.commit = Some(commit);
+                journal.write(record, self.steps)
+            }
+        }
+    }
+
+    /// Drops the old contents; nothing can be taken back afterwards but by the record, whose folder is returned.
+    pub fn finish(mut self) -> Result<Option<PathBuf>, DeliverError> {
+        for item in 0..self.items.len() {
+            if self.items[item].change.before == Entry::Absent || self.items[item].change.after == Entry::Absent {
+                continue;
+            }
+            let Item { path, folder, temporary, .. } = &self.items[item];
+            let dropped = self.root.enter(folder).and_then(|folder| folder.unlink(temporary, self.steps));
+            if let Err(error) = dropped {
+                let cause = DeliverError::io(path, &error);
+                return Err(self.roll_back(cause));
+            }
+            self.done.push(Done::OldDropped { item });
+        }
+        if let Some((journal, record)) = &mut self.journal {
+            record.state = State::Done;
+            record.temporary.clear();
+            if let Err(error) = journal.write(record, self.steps) {
+                let cause = DeliverError::io("the undo record", &error);
+                return Err(self.roll_back(cause));
+            }
+        }
+        Ok(self.journal.map(|(journal, _)| journal.folder().to_path_buf()))
+    }
+
+    fn run(&mut self) -> Result<(), DeliverError> {
+        for item in 0..self.items.len() {
+            self.attempt(item, |this| this.write_new(item))?;
+        }
+        let makes_way = |this: &Self, item: usize| {
+            let path = this.items[item].path;
+            let other_is_related = |other: &Item<'_>| {
+                other.change.after != Entry::Absent && (other.path.is_under(path) || path.is_under(other.path))
+            };
+            this.items.iter().any(other_is_related)
+        };
+        let gone: Vec<usize> =
+            (0..self.items.len()).filter(|item| self.items[*item].change.after == Entry::Absent).collect();
+        let (first, last): (Vec<usize>, Vec<usize>) = gone.into_iter().partition(|item| makes_way(self, *item));
+        for item in first {
+            self.attempt(item, |this| this.remove(item))?;
+        }
+        for item in 0..self.items.len() {
+            self.attempt(item, |this| this.put_in_place(item))?;
+        }
+        for item in last {
+            self.attempt(item, |this| this.remove(item))?;
+        }
+        Ok(())
+    }
+
+    fn attempt(&mut self, item: usize, act: impl FnOnce(&mut Self) -> io::Result<bool>) -> Result<(), DeliverError> {
+        match act(self) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(moved(self.items[item].path)),
+            Err(error) if is_missing(&error) || error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(moved(self.items[item].path))
+            }
+            Err(error) => Err(DeliverError::io(self.items[item].path, &error)),
+        }
+    }
+
+    fn write_new(&mut self, item: usize) -> io::Result<bool> {
+        let Item { path, change, folder, temporary } = &self.items[item];
+        if change.after == Entry::Absent {
+            return Ok(true);
+        }
+        let like = self.stat(path)?;
+        let folder = self.root.enter(folder)?;
+        self.done.push(Done::Written { item });
+        folder.create(temporary, &change.after, like.as_ref(), self.steps)?;
+        Ok(true)
+    }
+
+    fn stat(&self, path: &RelPath) -> io::Result<Option<Stat>> {
+        match self.root.parent_of(path) {
+            Ok((folder, name)) => folder.stat(name),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn put_in_place(&mut self, item: usize) -> io::Result<bool> {
+        let Item { path, change, folder, temporary } = &self.items[item];
+        if change.after == Entry::Absent {
+            return Ok(true);
+        }
+        let from = self.root.enter(folder)?;
+        if change.before == Entry::Absent {
+            for made in folders_between(folder, path) {
+                let (parent, name) = self.root.parent_of(&made)?;
+                if parent.stat(name)?.is_none() {
+                    parent.make(name, self.steps)?;
+                    self.done.push(Done::FolderMade(made));
+                }
+            }
+            let (parent, name) = self.root.parent_of(path)?;
+            from.place(temporary, &parent, name, self.steps)?;
+            self.done.push(Done::Placed { item });
+            return Ok(true);
+        }
+        let (parent, name) = self.root.parent_of(path)?;
+        from.exchange(temporary, &parent, name, self.steps)?;
+        self.done.push(Done::Exchanged { item });
+        // What was swapped out is what was really there, whoever wrote it and when.
+        Ok(from.entry(temporary)? == change.before)
+    }
+
+    fn remove(&mut self, item: usize) -> io::Result<bool> {
+        let Item { path, change, .. } = &self.items[item];
+        let (parent, name) = self.root.parent_of(path)?;
+        if parent.entry(name)? != change.before {
+            return Ok(false);
+        }
+        parent.unlink(name, self.steps)?;
+        self.done.push(Done::Removed { item });
+        let mut folder = path.parent();
+        while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
+            let (parent, name) = self.root.parent_of(&empty)?;
+            match parent.remove(name, self.steps) {
+                Ok(()) => self.done.push(Done::FolderRemoved(empty.clone())),
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
+                Err(error) => return Err(error),
+            }
+            folder = empty.parent();
+        }
+        Ok(true)
+    }
+
+    /// Takes back everything, in reverse, and returns the cause with a word on how that went.
+    pub fn roll_back(mut self, cause: DeliverError) -> DeliverError {
+        let done = std::mem::take(&mut self.done);
+        let dropped: BTreeSet<usize> = done
+            .iter()
+            .filter_map(|done| if let Done::OldDropped { item } = done { Some(*item) } else { None })
+            .collect();
+        let mut stuck = Vec::new();
+        for done in done.iter().rev() {
+            if let Err(error) = self.take_back(done, &dropped)
+                && !is_missing(&error)
+            {
+                stuck.push(error.to_string());
+            }
+        }
+        if stuck.is_empty() {
+            if let Some((journal, _)) = self.journal {
+                journal.discard();
+            }
+            return match cause {
+                DeliverError::Io { message, hint, .. } => DeliverError::Io { message, hint, rolled_back: true },
+                DeliverError::Conflict { .. } | DeliverError::Denied { .. } => cause,
+            };
+        }
+        let hint = match &self.journal {
+            Some(_) => format!("`qwen undo {}` puts the rest back", self.run_id),
+            None => "the files named above need a look".to_owned(),
+        };
+        DeliverError::Io {
+            message: format!("{cause}; taking back failed: {}", stuck.join("; ")),
+            hint,
+            rolled_back: false,
+        }
+    }
+
+    fn take_back(&self, done: &Done, dropped: &BTreeSet<usize>) -> io::Result<()> {
+        match done {
+            Done::Written { item } | Done::Placed { item } | Done::Exchanged { item } => {
+                let Item { path, change, folder, temporary } = &self.items[*item];
+                let from = self.root.enter(folder)?;
+                match done {
+                    Done::Placed { .. } => {
+                        let (parent, name) = self.root.parent_of(path)?;
+                        parent.place(name, &from, temporary, self.steps)
+                    }
+                    Done::Exchanged { .. } if dropped.contains(item) => {
+                        restore(&self.root, path, &change.before, &self.run_id, self.steps)
+                    }
+                    Done::Exchanged { .. } => {
+                        let (parent, name) = self.root.parent_of(path)?;
+                        from.exchange(temporary, &parent, name, self.steps)
+                    }
+                    _ => from.unlink(temporary, self.steps),
+                }
+            }
+            Done::Removed { item } => {
+                let Item { path, change, .. } = &self.items[*item];
+                restore(&self.root, path, &change.before, &self.run_id, self.steps)
+            }
+            Done::FolderMade(path) => {
+                let (parent, name) = self.root.parent_of(path)?;
+                parent.remove(name, self.steps)
+            }
+            Done::FolderRemoved(path) => {
+                let (parent, name) = self.root.parent_of(path)?;
+                parent.make(name, self.steps)
+            }
+            Done::OldDropped { .. } => Ok(()),
+        }
+    }
+}
+
+/// Puts an entry at a path, whatever file or link stands there, at once; makes the folders on the way.
+pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
+    for folder in folders_between(&RelPath::root(), path) {
+        let (parent, name) = root.parent_of(&folder)?;
+        if parent.stat(name)?.is_none() {
+            parent.make(name, steps)?;
+        }
+    }
+    let (parent, name) = root.parent_of(path)?;
+    let like = parent.stat(name)?;
+    if *entry == Entry::Absent {
+        return if like.is_some() { parent.unlink(name, steps) } else { Ok(()) };
+    }
+    let temporary = back_name(run_id);
+    if parent.stat(&temporary)?.is_some() {
+        parent.unlink(&temporary, steps)?;
+    }
+    parent.create(&temporary, entry, like.as_ref(), steps)?;
+    if like.is_some() {
+        parent.exchange(&temporary, &parent, name, steps)?;
+        parent.unlink(&temporary, steps)
+    } else {
+        parent.place(&temporary, &parent, name, steps)
+    }
+}
+
+/// The name beside a file under which its old contents are written before they are swapped in.
+pub(super) fn back_name(run_id: &str) -> OsString {
+    format!(".qwen-{run_id}-back").into()
+}
+
+/// Returns the folders below `from` on the way to `path`, outermost first.
+fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
+    let mut folders = Vec::new();
+    let mut folder = path.parent();
+    while let Some(inner) = folder.filter(|inner| inner != from && !inner.is_root()) {
+        folder = inner.parent();
+        folders.push(inner);
+    }
+    folders.reverse();
+    folders
+}
+
+/// Finds the deepest folder on the way to a path that is there already.
+fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result<RelPath, DeliverError> {
+    let mut standing = RelPath::root();
+    for folder in folders_between(&RelPath::root(), path) {
+        let stat = root
+            .parent_of(&folder)
+            .and_then(|(parent, name)| parent.stat(name))
+            .map_err(|error| DeliverError::io(&folder, &error))?;
+        match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Some(FileType::Directory) => standing = folder,
+            None => break,
+            // It makes way for the folder.
+            Some(_) if changes.staged(&folder) == Some(&Entry::Absent) => break,
+            Some(_) => {
+                return Err(DeliverError::conflict(
+                    format!("{path} cannot be written: {folder} is no folder any more"),
+                    "run again on the files as they are now",
+                ));
+            }
+        }
+    }
+    Ok(standing)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::test_support::{Project, link, script};
+    use super::*;
+    use crate::deliver::undo;
+
+    /// Every kind of change at once, a file that becomes a folder and a folder that becomes a file among them.
+    fn project() -> (Project, ChangeSet) {
+        let project = Project::new()
+            .file("kept", "kept\n")
+            .file("changed", "old\n")
+            .file("gone/only", "1\n")
+            .file("deep/gone/x", "1\n")
+            .file("deep/kept", "1\n")
+            .file("file-to-folder", "1\n")
+            .file("folder-to-file/x", "1\n")
+            .file("file-to-link", "1\n")
+            .file("mode", "1\n");
+        let changes = project.changes(&[
+            ("changed", Entry::file("new\n")),
+            ("gone/only", Entry::Absent),
+            ("deep/gone/x", Entry::Absent),
+            ("file-to-folder", Entry::Absent),
+            ("file-to-folder/a/b", Entry::file("2\n")),
+            ("folder-to-file/x", Entry::Absent),
+            ("folder-to-file", Entry::file("2\n")),
+            ("file-to-link", link("kept")),
+            ("mode", script("1\n")),
+            ("new/folder/file", Entry::file("")),
+            ("new/folder/script", script("x\n")),
+        ]);
+        (project, changes)
+    }
+
+    #[test]
+    fn every_change_is_in_the_tree_and_undo_puts_all_of_it_back() {
+        let (project, changes) = project();
+        let before = project.tree();
+        let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+        for (path, change) in changes.iter() {
+            assert_eq!(project.entry(path), change.after, "{path}");
+        }
+        assert!(!project.root().join("gone").exists());
+        assert!(project.leftovers().is_empty(), "{:?}", project.leftovers());
+        let report = undo(&record, project.root(), &Steps::default()).unwrap();
+        assert_eq!(report.restored.len(), changes.len());
+        assert_eq!(project.tree(), before);
+    }
+
+    #[test]
+    fn whatever_operation_fails_the_tree_is_as_before_and_nothing_is_left_over() {
+        let count = {
+            let (project, changes) = project();
+            let steps = Steps::default();
+            apply(&changes, &project.site(), &steps).unwrap();
+            steps.taken()
+        };
+        assert!(count > 30);
+        for number in 0..count {
+            let (project, changes) = project();
+            let before = project.tree();
+            let error = apply(&changes, &project.site(), &Steps::failing_at(number)).unwrap_err();
+            assert_eq!(error.exit(), crate::exit::Exit::Conflict);
+            assert_eq!(project.tree(), before, "operation {number}: {error}");
+            assert!(project.records().is_empty(), "operation {number}");
+        }
+    }
+
+    #[test]
+    fn a_kill_at_any_operation_is_put_right_by_undo() {
+        for number in 0.. {
+            let (project, changes) = project();
+            let before = project.tree();
+            let killed = apply(&changes, &project.site(), &Steps::killed_at(number)).is_err();
+            // Undoing may be killed as well, and is only repeated.
+            for (folder, _) in project.records() {
+                let _ = undo(&folder, project.root(), &Steps::killed_at(number % 7));
+            }
+            undo::recover(&project.undo(), project.root()).unwrap();
+            for (folder, _) in project.records() {
+                undo(&folder, project.root(), &Steps::default()).unwrap();
+            }
+            assert_eq!(project.tree(), before, "operation {number}");
+            if !killed {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_changed_since_is_a_conflict_and_nothing_is_written() {
+        for (path, content) in [("changed", "by another\n"), ("new/folder/file", "there now"), ("new", "a file")] {
+            let (project, changes) = project();
+            let project = project.file(path, content);
+            let before = project.tree();
+            let error = apply(&changes, &project.site(), &Steps::default()).unwrap_err();
+            assert!(matches!(error, DeliverError::Conflict { .. }), "{error:?}");
+            assert!(error.to_string().contains(path), "{error}");
+            assert_eq!(project.tree(), before);
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_never_followed() {
+        let (project, changes) = project();
+        let outside = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(outside.path(), project.root().join("new")).unwrap();
+        assert!(apply(&changes, &project.site(), &Steps::default()).is_err());
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn two_deliveries_at_once_are_a_conflict_for_the_second() {
+        let (project, changes) = project();
+        let (first, second) = (project.site(), Site { run_id: "second", ..project.site() });
+        let (steps, other) = (Steps::default(), Steps::default());
+        let applied = Applied::begin(&changes, &first, &steps).unwrap();
+        assert!(matches!(apply(&changes, &second, &other), Err(DeliverError::Conflict { .. })));
+        applied.finish().unwrap();
+        assert!(matches!(apply(&changes, &second, &other), Err(DeliverError::Conflict { .. })));
+    }
+
+    #[test]
+    fn the_mode_of_a_file_is_kept_but_for_the_bit_that_changes() {
+        let project = Project::new().file("private", "1\n").file("script", "1\n");
+        let mode = |name: &str| std::fs::metadata(project.root().join(name)).unwrap().permissions().mode() & 0o7777;
+        for name in ["private", "script"] {
+            std::fs::set_permissions(project.root().join(name), std::fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        let changes = project.changes(&[("private", Entry::file("2\n")), ("script", script("2\n"))]);
+        apply(&changes, &project.site(), &Steps::default()).unwrap();
+        assert_eq!((mode("private"), mode("script")), (0o640, 0o750));
+    }
+
+    #[test]
+    fn undo_leaves_alone_what_has_changed_since_and_names_it() {
+        let (project, changes) = project();
+        let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+        let project = project.file("changed", "by a person\n");
+        let report = undo(&record, project.root(), &Steps::default()).unwrap();
+        assert_eq!(report.left_alone, [RelPath::new("changed").unwrap()]);
+        assert_eq!(report.restored.len(), changes.len() - 1);
+        assert_eq!(std::fs::read(project.root().join("changed")).unwrap(), b"by a person\n");
+    }
+
+    #[test]
+    fn a_root_that_is_gone_is_an_error_and_no_panic() {
+        let (project, changes) = project();
+        std::fs::remove_dir_all(project.root()).unwrap();
+        assert!(matches!(apply(&changes, &project.site(), &Steps::default()), Err(DeliverError::Io { .. })));
+    }
+}

@@ -1,0 +1,166 @@
+//! Folders held by descriptor: what is decided about a name happens to that name and no link leads elsewhere.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
+
+use super::steps::Steps;
+use crate::change::Entry;
+use crate::path::RelPath;
+
+/// An open folder.
+pub struct Folder(OwnedFd);
+
+impl Folder {
+    /// Opens the root of a tree.
+    pub fn root(path: &Path) -> io::Result<Folder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Folder(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// Takes the lock of this folder, which ends with this process at the latest; `false` if another holds it.
+    pub fn lock(&self) -> bool {
+        // A file system without locks is no reason to refuse: the comparison with the base still guards every file.
+        rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK)
+    }
+
+    /// Opens a folder below this one; no part of the path may be a link.
+    pub fn enter(&self, path: &RelPath) -> io::Result<Folder> {
+        let mut folder = self.0.try_clone()?;
+        for name in path.components() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            folder = rustix::fs::openat(&folder, OsStr::from_bytes(name), flags, Mode::empty())?;
+        }
+        Ok(Folder(folder))
+    }
+
+    /// Opens the folder that holds a path, and returns the path's name in it.
+    pub fn parent_of<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
+        let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
+        Ok((self.enter(&path.parent().unwrap_or_default())?, name))
+    }
+
+    /// Returns what stands at a path below; [`Entry::Absent`] also where a part of the path is no folder.
+    pub fn entry_at(&self, path: &RelPath) -> io::Result<Entry> {
+        match self.parent_of(path) {
+            Ok((folder, name)) => folder.entry(name),
+            Err(error) if is_missing(&error) => Ok(Entry::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks at a name without following it.
+    pub fn stat(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if is_missing(&error.into()) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns what stands at a name, contents included; a folder or a device is [`Entry::Absent`].
+    pub fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        let Some(stat) = self.stat(name)? else { return Ok(Entry::Absent) };
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let mut content = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0));
+                File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?).read_to_end(&mut content)?;
+                Entry::File { content: content.into(), executable: stat.st_mode & 0o100 != 0 }
+            }
+            FileType::Symlink => {
+                Entry::Link { target: rustix::fs::readlinkat(&self.0, name, Vec::new())?.into_bytes() }
+            }
+            _ => Entry::Absent,
+        })
+    }
+
+    /// Makes a new file or link. A file gets the mode and owner of `like`, as far as allowed, and is on the disk
+    /// before this returns.
+    pub fn create(&self, name: &OsStr, entry: &Entry, like: Option<&Stat>, steps: &Steps) -> io::Result<()> {
+        match entry {
+            Entry::Absent => Ok(()),
+            Entry::Link { target } => {
+                steps.step()?;
+                Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), &self.0, name)?)
+            }
+            Entry::File { content, executable } => {
+                steps.step()?;
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(if *executable { 0o777 } else { 0o666 });
+                let mut file = File::from(rustix::fs::openat(&self.0, name, flags, mode)?);
+                steps.step()?;
+                file.write_all(content)?;
+                if let Some(like) = like.filter(|like| FileType::from_raw_mode(like.st_mode).is_file()) {
+                    // Who may read may execute.
+                    let execute = (like.st_mode & 0o444) >> 2;
+                    let mode = if *executable { like.st_mode | execute } else { like.st_mode & !0o111 };
+                    let mode = if (like.st_mode & 0o100 != 0) == *executable { like.st_mode } else { mode };
+                    let (owner, group) =
+                        (rustix::fs::Uid::from_raw(like.st_uid), rustix::fs::Gid::from_raw(like.st_gid));
+                    // Only root can give a file away; for all others the owner is the same or stays ours.
+                    let _ = rustix::fs::fchown(file.as_fd(), Some(owner), Some(group));
+                    rustix::fs::fchmod(file.as_fd(), Mode::from_raw_mode(mode & 0o7777))?;
+                }
+                file.sync_data()
+            }
+        }
+    }
+
+    /// Swaps two names at once, or, where the file system cannot, leaves `target`'s file at `name` by a second name.
+    pub fn exchange(&self, name: &OsStr, other: &Folder, target: &OsStr, steps: &Steps) -> io::Result<()> {
+        steps.step()?;
+        match rustix::fs::renameat_with(&self.0, name, &other.0, target, RenameFlags::EXCHANGE) {
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+                let mut kept = OsString::from(name);
+                kept.push("-old");
+                rustix::fs::linkat(&other.0, target, &self.0, &*kept, AtFlags::empty())?;
+                rustix::fs::renameat(&self.0, name, &other.0, target)?;
+                Ok(rustix::fs::renameat(&self.0, &*kept, &self.0, name)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Moves a name to one that is free.
+    pub fn place(&self, name: &OsStr, other: &Folder, target: &OsStr, steps: &Steps) -> io::Result<()> {
+        steps.step()?;
+        match rustix::fs::renameat_with(&self.0, name, &other.0, target, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+                if other.stat(target)?.is_some() {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                Ok(rustix::fs::renameat(&self.0, name, &other.0, target)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Removes a file or link.
+    pub fn unlink(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
+        steps.step()?;
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Makes a folder.
+    pub fn make(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
+        steps.step()?;
+        Ok(rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
+    }
+
+    /// Removes an empty folder.
+    pub fn remove(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
+        steps.step()?;
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+/// Tells whether an error says that nothing is there. A link as a part of the path counts: it is no folder.
+pub fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

@@ -1,0 +1,155 @@
+//! The last look at everything that changed, as one diff, however it came about.
+
+use std::path::Path;
+
+use super::DeliverError;
+use crate::change::{Change, ChangeSet, Entry};
+use crate::path::RelPath;
+
+/// What the policy says of paths, and the caps.
+pub struct Gate<'a> {
+    /// Judges one path's change: the write rules, kinds and modes. An error says the rule and the call that made it.
+    pub judge: &'a dyn Fn(&RelPath, &Change) -> Result<(), String>,
+    /// Names a secret that a change adds.
+    pub secret: &'a dyn Fn(&RelPath, &Change) -> Option<String>,
+    /// The most files.
+    pub max_files: Option<usize>,
+    /// The most bytes of the patch.
+    pub max_patch_bytes: Option<usize>,
+}
+
+impl Gate<'_> {
+    /// Refuses the whole change set for the first thing that may not be delivered.
+    pub fn check(&self, changes: &ChangeSet, patch_bytes: usize, root: &Path) -> Result<(), DeliverError> {
+        if let Some(most) = self.max_files.filter(|most| changes.len() > *most) {
+            return Err(DeliverError::denied(
+                format!("{} files changed, at most {most} may be", changes.len()),
+                "raise `paths.write.max_files` or --max-changed-files",
+            ));
+        }
+        if let Some(most) = self.max_patch_bytes.filter(|most| patch_bytes > *most) {
+            return Err(DeliverError::denied(
+                format!("the patch has {patch_bytes} bytes, at most {most} are allowed"),
+                "raise --max-patch-bytes",
+            ));
+        }
+        for (path, change) in changes.iter() {
+            check_shape(path, change, root)?;
+            (self.judge)(path, change).map_err(|reason| {
+                DeliverError::denied(
+                    format!("{path}: {reason}"),
+                    "allow it in the policy, or leave it out of the change",
+                )
+            })?;
+            if let Some(secret) = (self.secret)(path, change) {
+                return Err(DeliverError::denied(
+                    format!("{path}: the change adds a secret ({secret})"),
+                    "take it out; the policy's `secrets.on_write` decides",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What no policy can allow: git's own folder, other repositories, links that lead out.
+fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), DeliverError> {
+    let refused = |reason: &str| Err(DeliverError::denied(format!("{path}: {reason}"), "leave it out of the change"));
+    if path.is_root() {
+        return refused("the workspace itself is no file");
+    }
+    if path.components().any(|name| name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b"git~1")) {
+        return refused("git's own folder is never written");
+    }
+    let mut folder = path.parent();
+    while let Some(inner) = folder.filter(|folder| !folder.is_root()) {
+        if inner.under(root).join(".git").symlink_metadata().is_ok() {
+            return refused("it lies in a submodule or another repository");
+        }
+        folder = inner.parent();
+    }
+    if let Entry::Link { target } = &change.after {
+        let folder = path.parent().unwrap_or_default();
+        if !stays_below(&folder, target) {
+            return refused("the link leads out of the workspace");
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a link's target, read from its folder, never climbs above the root on its way.
+fn stays_below(folder: &RelPath, target: &[u8]) -> bool {
+    if target.first() == Some(&b'/') {
+        return false;
+    }
+    let mut depth = folder.components().count();
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => match depth.checked_sub(1) {
+                Some(up) => depth = up,
+                None => return false,
+            },
+            _ => depth += 1,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, after: Entry, root: &Path) -> Result<(), String> {
+        let mut changes = ChangeSet::default();
+        changes.stage(RelPath::new(path).unwrap(), || Entry::Absent, after);
+        let gate = Gate {
+            judge: &|path, _| if path.to_string() == "no" { Err("denied by paths.write".to_owned()) } else { Ok(()) },
+            secret: &|_, change| change.after.content().filter(|c| *c == b"key").map(|_| "a key".to_owned()),
+            max_files: Some(1),
+            max_patch_bytes: Some(100),
+        };
+        gate.check(&changes, 10, root).map_err(|error| {
+            assert_eq!(error.exit(), crate::exit::Exit::Denied);
+            error.to_string()
+        })
+    }
+
+    #[test]
+    fn what_no_policy_can_allow_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("sub/deep")).unwrap();
+        std::fs::write(root.join("sub/.git"), "gitdir: elsewhere").unwrap();
+        let link = |target: &str| Entry::Link { target: target.into() };
+        assert_eq!(check("a", Entry::file("1"), root), Ok(()));
+        assert_eq!(check("d/l", link("../a/./b"), root), Ok(()));
+        for (path, entry) in [
+            (".git/config", Entry::file("1")),
+            ("x/.GIT/hooks/pre-commit", Entry::file("1")),
+            ("sub/deep/a", Entry::file("1")),
+            ("l", link("/etc/passwd")),
+            ("d/l", link("../../x")),
+            ("d/l", link("a/../../../d/x")),
+            ("no", Entry::file("1")),
+            ("a", Entry::file("key")),
+        ] {
+            assert!(check(path, entry, root).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn caps_hold_for_the_whole_change() {
+        let mut changes = ChangeSet::default();
+        for name in ["a", "b"] {
+            changes.stage(RelPath::new(name).unwrap(), || Entry::Absent, Entry::file("1"));
+        }
+        let gate = |max_files, max_patch_bytes| {
+            let gate = Gate { judge: &|_, _| Ok(()), secret: &|_, _| None, max_files, max_patch_bytes };
+            gate.check(&changes, 50, Path::new("/nonexistent")).is_ok()
+        };
+        assert!(gate(Some(2), Some(50)));
+        assert!(!gate(Some(1), None));
+        assert!(!gate(None, Some(49)));
+    }
+}

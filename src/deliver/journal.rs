@@ -1,0 +1,219 @@
+//! The record of a delivery: what stood there before, written first, so that a kill at any point can be put right.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::steps::Steps;
+use crate::change::patch::sha256;
+use crate::change::{Entry, diff, git_name};
+use crate::path::RelPath;
+
+/// How far a delivery came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It may have stopped anywhere between before and after.
+    Begun,
+    /// All is delivered.
+    Done,
+    /// All is as before.
+    Undone,
+}
+
+/// One delivery. Names are written as git quotes them, so that any byte survives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The format of this file.
+    pub version: u32,
+    /// The run.
+    pub run_id: String,
+    /// When it began.
+    pub time: String,
+    /// The workspace.
+    pub root: String,
+    /// How far it came.
+    pub state: State,
+    /// Each changed file.
+    pub files: Vec<Saved>,
+    /// Folders that were made, outermost first.
+    pub folders_made: Vec<String>,
+    /// Temporary files that may be left over.
+    pub temporary: Vec<String>,
+    /// The commit that was made, if one was.
+    pub commit: Option<SavedCommit>,
+}
+
+/// A changed file before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Saved {
+    /// Relative to the workspace.
+    pub path: String,
+    /// Its contents are in `blobs/`.
+    pub before: Shape,
+    /// Only its digest is kept.
+    pub after: Shape,
+}
+
+/// An entry by its digest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "kind", deny_unknown_fields)]
+pub enum Shape {
+    /// Nothing.
+    Absent,
+    /// A file.
+    File {
+        /// Digest of its bytes.
+        sha256: String,
+        /// Whether it may be executed.
+        executable: bool,
+    },
+    /// A link.
+    Link {
+        /// Digest of its target.
+        sha256: String,
+    },
+}
+
+/// A commit that a delivery made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedCommit {
+    /// The reference that was moved; `HEAD` or `refs/heads/NAME`.
+    pub reference: String,
+    /// What it was; `None` if it was not there.
+    pub old: Option<String>,
+    /// What it became.
+    pub new: String,
+}
+
+impl Shape {
+    /// Describes an entry.
+    pub fn of(entry: &Entry) -> Shape {
+        let digest = || sha256(diff::text_of(entry));
+        match entry {
+            Entry::Absent => Shape::Absent,
+            Entry::File { executable, .. } => Shape::File { sha256: digest(), executable: *executable },
+            Entry::Link { .. } => Shape::Link { sha256: digest() },
+        }
+    }
+}
+
+/// Writes a name so that every byte survives.
+pub fn quoted(name: &[u8]) -> String {
+    let mut out = Vec::new();
+    git_name::quote(name, &mut out);
+    String::from_utf8(out).expect("a quoted name is ASCII")
+}
+
+/// Reads a name of a record; `None` if it is none.
+pub fn unquoted(name: &str) -> Option<Vec<u8>> {
+    if name.starts_with('"') { git_name::unquote(name.as_bytes()).map(|(name, _)| name) } else { Some(name.into()) }
+}
+
+/// Reads a path of a record.
+pub fn path(name: &str) -> io::Result<RelPath> {
+    unquoted(name)
+        .and_then(|bytes| RelPath::from_bytes(&bytes))
+        .ok_or_else(|| io::Error::other(format!("a damaged name in the record: {name}")))
+}
+
+/// A record's folder on the disk.
+pub struct Journal {
+    folder: PathBuf,
+}
+
+impl Journal {
+    /// Writes a new record with the contents before, all on the disk before this returns.
+    pub fn begin<'e>(
+        undo: &Path,
+        record: &Record,
+        befores: impl Iterator<Item = &'e Entry>,
+        steps: &Steps,
+    ) -> io::Result<Journal> {
+        let journal = Journal { folder: undo.join(&record.run_id) };
+        steps.step()?;
+        private_folder(undo)?;
+        std::fs::DirBuilder::new().create(&journal.folder)?;
+        private_folder(&journal.folder.join("blobs"))?;
+        let mut known = BTreeSet::new();
+        for before in befores.filter(|before| **before != Entry::Absent) {
+            let content = diff::text_of(before);
+            let name = sha256(content);
+            if known.insert(name.clone()) {
+                steps.step()?;
+                write_private(&journal.folder.join("blobs").join(name), content)?;
+            }
+        }
+        journal.write(record, steps)?;
+        Ok(journal)
+    }
+
+    /// Replaces the record at once.
+    pub fn write(&self, record: &Record, steps: &Steps) -> io::Result<()> {
+        steps.step()?;
+        let text = serde_json::to_vec_pretty(record).expect("a record has only text keys");
+        let new = self.folder.join("record.json.new");
+        let _ = std::fs::remove_file(&new);
+        write_private(&new, &text)?;
+        std::fs::rename(&new, self.folder.join("record.json"))?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    /// Opens a record's folder.
+    pub fn open(folder: &Path) -> io::Result<(Journal, Record)> {
+        let text = std::fs::read(folder.join("record.json"))?;
+        let record: Record = serde_json::from_slice(&text)?;
+        if record.version != 1 {
+            return Err(io::Error::other(format!("record format {} is not known here", record.version)));
+        }
+        Ok((Journal { folder: folder.to_path_buf() }, record))
+    }
+
+    /// Returns the entry that a shape describes, from the contents kept.
+    pub fn entry(&self, shape: &Shape) -> io::Result<Entry> {
+        let read = |digest: &String| -> io::Result<Vec<u8>> {
+            let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !is_digest {
+                return Err(io::Error::other("a damaged digest in the record"));
+            }
+            let content = std::fs::read(self.folder.join("blobs").join(digest))?;
+            if sha256(&content) == *digest { Ok(content) } else { Err(io::Error::other("kept contents are damaged")) }
+        };
+        Ok(match shape {
+            Shape::Absent => Entry::Absent,
+            Shape::File { sha256, executable } => {
+                Entry::File { content: read(sha256)?.into(), executable: *executable }
+            }
+            Shape::Link { sha256 } => Entry::Link { target: read(sha256)? },
+        })
+    }
+
+    /// Returns where the record is kept.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Removes the record: nothing was changed, there is nothing to undo.
+    pub fn discard(self) {
+        // A record that cannot be removed says `begun`, and putting it back finds everything as before.
+        let _ = std::fs::remove_dir_all(self.folder);
+    }
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    file.sync_data()
+}

@@ -1,0 +1,191 @@
+//! The one place that writes to the project: a change set becomes a patch, applied files, a commit or a branch.
+//!
+//! All or nothing, whatever fails: every function here leaves the tree as it was or as it shall be.
+
+pub mod apply;
+pub mod folder;
+pub mod gate;
+pub mod journal;
+pub mod steps;
+pub mod undo;
+
+#[cfg(test)]
+mod test_support;
+
+use std::path::{Path, PathBuf};
+
+use crate::change::patch::{self, ObjectFormat, sha256};
+use crate::change::{Change, ChangeSet, Entry, Kind, diff};
+use crate::event::FileReport;
+use crate::exit::Exit;
+use crate::path::RelPath;
+
+pub use gate::Gate;
+pub use steps::Steps;
+pub use undo::{UndoReport, records, recover, undo};
+
+/// What becomes of the changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivery {
+    /// A patch; nothing is written.
+    DryRun,
+    /// The files of the work tree.
+    Apply,
+}
+
+/// Where changes are delivered to.
+pub struct Site<'a> {
+    /// The workspace.
+    pub root: &'a Path,
+    /// The workspace's folder in its repository; the root without one.
+    pub prefix: &'a RelPath,
+    /// What the repository names its objects by.
+    pub format: ObjectFormat,
+    /// The folder of undo records; `None` where nothing can be undone (`--no-undo`).
+    pub undo: Option<&'a Path>,
+    /// The run's name: the record's, and part of the names of temporary files. Letters, digits, `-` and `_`.
+    pub run_id: &'a str,
+    /// When, for the record.
+    pub time: &'a str,
+}
+
+/// What was delivered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Delivered {
+    /// What `git apply` takes.
+    pub patch: Vec<u8>,
+    /// Each changed file, as the result object has it (`executes_later` is the policy's to say).
+    pub files: Vec<FileReport>,
+    /// Whether the changes are in the tree or in a commit now.
+    pub applied: bool,
+    /// The new commit.
+    pub commit: Option<String>,
+    /// The branch that the commit is on.
+    pub branch: Option<String>,
+    /// What the operator should know.
+    pub warnings: Vec<String>,
+    /// The undo record's folder.
+    pub record: Option<PathBuf>,
+}
+
+/// Why nothing was delivered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeliverError {
+    /// The project is not as the change needs it (63).
+    #[error("{message}")]
+    Conflict {
+        /// What, with its name.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The gate refused (60).
+    #[error("{message}")]
+    Denied {
+        /// What, with its name.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The disk failed (63).
+    #[error("{message}")]
+    Io {
+        /// What, with its name.
+        message: String,
+        /// What to do.
+        hint: String,
+        /// Whether something had been written, and all of it was taken back.
+        rolled_back: bool,
+    },
+}
+
+impl DeliverError {
+    pub(crate) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> DeliverError {
+        DeliverError::Conflict { message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn denied(message: impl Into<String>, hint: impl Into<String>) -> DeliverError {
+        DeliverError::Denied { message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn io(what: impl std::fmt::Display, cause: &std::io::Error) -> DeliverError {
+        let hint = match cause.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                "make room on the disk, then apply the patch with `qwen apply`"
+            }
+            _ => "the patch is in the result; deliver it with `qwen apply` when the cause is gone",
+        };
+        DeliverError::Io { message: format!("{what}: {cause}"), hint: hint.to_owned(), rolled_back: false }
+    }
+
+    /// Returns the way the run ends.
+    pub fn exit(&self) -> Exit {
+        match self {
+            DeliverError::Conflict { .. } | DeliverError::Io { .. } => Exit::Conflict,
+            DeliverError::Denied { .. } => Exit::Denied,
+        }
+    }
+
+    /// Returns what would help.
+    pub fn hint(&self) -> &str {
+        match self {
+            DeliverError::Conflict { hint, .. } | DeliverError::Denied { hint, .. } | DeliverError::Io { hint, .. } => {
+                hint
+            }
+        }
+    }
+
+    /// Tells whether a delivery was begun and taken back.
+    pub fn rolled_back(&self) -> bool {
+        matches!(self, DeliverError::Io { rolled_back: true, .. })
+    }
+}
+
+/// Delivers a change set: the gate first, then all of it or nothing.
+pub fn deliver(
+    changes: &ChangeSet,
+    how: &Delivery,
+    site: &Site<'_>,
+    gate: &Gate<'_>,
+) -> Result<Delivered, DeliverError> {
+    let patch = patch::print(changes, site.prefix, site.format);
+    let mut delivered = Delivered { files: reports(changes, site.prefix), patch, ..Delivered::default() };
+    gate.check(changes, delivered.patch.len(), site.root)?;
+    if changes.is_empty() {
+        return Ok(delivered);
+    }
+    match how {
+        Delivery::DryRun => {}
+        Delivery::Apply => {
+            delivered.record = apply::apply(changes, site, &Steps::default())?;
+            delivered.applied = true;
+        }
+    }
+    Ok(delivered)
+}
+
+/// Returns what the result object says of each file.
+pub fn reports(changes: &ChangeSet, prefix: &RelPath) -> Vec<FileReport> {
+    changes.iter().map(|(path, change)| report(&patch::name_in_repository(prefix, path), change)).collect()
+}
+
+fn report(name: &[u8], change: &Change) -> FileReport {
+    let digest = |entry: &Entry| (*entry != Entry::Absent).then(|| sha256(diff::text_of(entry)));
+    let counts = diff::counts(change);
+    let is_binary = [&change.before, &change.after].into_iter().any(|entry| diff::is_binary(diff::text_of(entry)));
+    FileReport {
+        path: String::from_utf8_lossy(name).into_owned(),
+        kind: match change.kind() {
+            Some(Kind::Added) => "added",
+            Some(Kind::Deleted) => "deleted",
+            Some(Kind::Modified) | None => "modified",
+        }
+        .to_owned(),
+        added: counts.added,
+        removed: counts.removed,
+        sha256_before: digest(&change.before),
+        sha256_after: digest(&change.after),
+        binary: is_binary,
+        executes_later: false,
+    }
+}

@@ -1,0 +1,46 @@
+//! The write operations of a delivery, counted, so that a test can make each of them fail in turn.
+
+use std::cell::Cell;
+use std::io;
+
+/// Passed before every write operation. In a run it never stops anything.
+#[derive(Debug, Default)]
+pub struct Steps {
+    taken: Cell<usize>,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// This operation fails, later ones work: the disk was full, a folder vanished.
+    Once(usize),
+    /// This operation and every later one fail: what a kill leaves.
+    From(usize),
+}
+
+impl Steps {
+    /// Makes the operation of this number fail, counted from 0, and no other.
+    pub fn failing_at(number: usize) -> Steps {
+        Steps { taken: Cell::new(0), fault: Some(Fault::Once(number)) }
+    }
+
+    /// Makes the operation of this number and every later one fail, as if the process had been killed.
+    pub fn killed_at(number: usize) -> Steps {
+        Steps { taken: Cell::new(0), fault: Some(Fault::From(number)) }
+    }
+
+    /// Returns how many operations were begun.
+    pub fn taken(&self) -> usize {
+        self.taken.get()
+    }
+
+    pub(crate) fn step(&self) -> io::Result<()> {
+        let number = self.taken.replace(self.taken.get() + 1);
+        let fails = match self.fault {
+            None => false,
+            Some(Fault::Once(at)) => number == at,
+            Some(Fault::From(at)) => number >= at,
+        };
+        if fails { Err(io::Error::new(io::ErrorKind::StorageFull, "made to fail by a test")) } else { Ok(()) }
+    }
+}
