@@ -3,4 +3,5 @@
 mod change_modes;
 mod endings;
 mod layers;
+mod sandbox;
 mod support;

@@ -1,0 +1,156 @@
+//! Which policy texts count in this run, and whose word each of them is (docs/policy.md, "Whose policy counts").
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::event::RunError;
+use crate::exit::Exit;
+use crate::policy::layers::{LayerText, Standing};
+use crate::policy::{Policy, builtin};
+
+use super::Failure;
+
+/// What the flags, the environment and the repository say about the policy.
+pub struct PolicySources<'a> {
+    /// `--policy`, else `QWEN_POLICY`: a file or `builtin:NAME`.
+    pub named: Option<&'a str>,
+    /// The built-in policy of `--approval-mode` or `--yolo`.
+    pub mode: Option<&'static str>,
+    /// Whether `--apply`, `--commit` or `--branch` was given.
+    pub delivers: bool,
+    /// The folder in which relative names are looked up.
+    pub cwd: &'a Path,
+    /// The repository's top folder, else the workspace.
+    pub top: &'a Path,
+    /// Whether the repository's own files are trusted.
+    pub trusted: bool,
+    /// The machine's policy; `/etc/qwen/policy.yaml` but in tests.
+    pub machine: &'a Path,
+}
+
+/// A policy, and what its owner should know about how it came about.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The policy.
+    pub policy: Policy,
+    /// Warnings.
+    pub warnings: Vec<String>,
+    /// Whether the granting layer is a file (then a mode only narrows).
+    pub from_file: bool,
+}
+
+/// Reads the layers and puts them together. Every fault is 52: nothing was sent.
+pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
+    let mut warnings = Vec::new();
+    let repository = sources.top.join(".qwen/policy.yaml");
+    let repository_text = read_optional(&repository)?;
+    let mut narrowing = Vec::new();
+
+    let (first, from_file) = match (sources.named, &repository_text) {
+        (Some(named), _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
+        (None, Some(text)) if sources.trusted => {
+            (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true)
+        }
+        (None, _) => {
+            let name = match (sources.mode, sources.delivers) {
+                // A delivery flag is the operator's word, so the plain mode may deliver.
+                (Some("default") | None, true) => "edit",
+                (Some(mode), _) => mode,
+                (None, false) => "default",
+            };
+            (builtin_layer(name)?, false)
+        }
+    };
+    if let Some(text) = repository_text
+        && !(sources.named.is_none() && sources.trusted)
+    {
+        if !sources.trusted {
+            warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
+        }
+        narrowing.push(layer(".qwen/policy.yaml", text, Standing::Repository));
+    }
+    if let Some(mode) = sources.mode
+        && (from_file || sources.named.is_some())
+    {
+        // Beside a file a mode takes away and never adds; with a delivery flag the plain mode counts as `edit`.
+        let name = if mode == "default" && sources.delivers { "edit" } else { mode };
+        narrowing.push(builtin_layer(name)?);
+    }
+    if let Some(text) = machine_policy(sources.machine)? {
+        narrowing.push(layer(&sources.machine.display().to_string(), text, Standing::Operator));
+    }
+    let base = match sources.named {
+        Some(named) if !named.starts_with("builtin:") => {
+            sources.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default()
+        }
+        Some(_) | None => sources.top.join(".qwen"),
+    };
+    let parents = |name: &str| std::fs::read_to_string(base.join(name)).ok();
+    let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
+        config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
+    })?;
+    Ok(Chosen { policy, warnings, from_file })
+}
+
+/// Reads a policy by the name that a flag or variable gives.
+pub fn named_layer(named: &str, cwd: &Path) -> Result<LayerText, Failure> {
+    if let Some(name) = named.strip_prefix("builtin:") {
+        return builtin_layer(name);
+    }
+    let path = cwd.join(named);
+    let text = read(&path).map_err(|error| {
+        config(format!("policy {named}: {error}"), "give a file that exists, or builtin:NAME (see `qwen policy builtin`)")
+    })?;
+    Ok(layer(named, text, Standing::Operator))
+}
+
+fn builtin_layer(name: &str) -> Result<LayerText, Failure> {
+    LayerText::builtin(name).ok_or_else(|| {
+        config(
+            format!("there is no built-in policy `{name}`"),
+            &format!("the built-in policies are {}", builtin::NAMES.join(", ")),
+        )
+    })
+}
+
+fn layer(name: &str, text: String, standing: Standing) -> LayerText {
+    LayerText { name: name.to_owned(), text, standing }
+}
+
+/// Reads the machine's policy. Whoever may write it may do anything here, so it must be root's alone.
+fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
+    let Some(text) = read_optional(path)? else { return Ok(None) };
+    let metadata = std::fs::metadata(path).map_err(|error| config(format!("{}: {error}", path.display()), "make it readable"))?;
+    if metadata.uid() != 0 || metadata.permissions().mode() & 0o022 != 0 {
+        return Err(config(
+            format!("{} is not root's alone: it narrows every run on this machine", path.display()),
+            "chown root and chmod go-w, or remove it",
+        ));
+    }
+    Ok(Some(text))
+}
+
+fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
+    match read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => Ok(None),
+        // A policy that is there and cannot be read must not count as none.
+        Err(error) => Err(config(format!("{}: {error}", path.display()), "make it readable, or remove it")),
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+fn config(message: String, hint: &str) -> Failure {
+    Failure {
+        exit: Exit::Config,
+        error: RunError { code: "config".into(), message, hint: Some(hint.to_owned()), ..RunError::default() },
+    }
+}
+
+/// Returns the folder of a repository's own configuration.
+pub fn configuration_folder(top: &Path) -> PathBuf {
+    top.join(".qwen")
+}

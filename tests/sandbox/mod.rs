@@ -1,0 +1,119 @@
+//! Every promise about commands, tried from inside a command.
+
+mod ending;
+mod starting;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use qwen_run::path::RelPath;
+use qwen_run::policy::CommandPlan;
+use qwen_run::policy::grant::Start;
+use qwen_run::sandbox::{Demand, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use qwen_run::workspace::disk::Disk;
+
+/// A place with a project, a lent copy, a real home with secrets and a private folder.
+struct Place {
+    folder: tempfile::TempDir,
+    network: Network,
+    path: OsString,
+    env_set: Vec<(String, String)>,
+    environment: Vec<(String, OsString)>,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["project", "project/src", "lent", "lent/src", "home", "home/.ssh", "private", "outside"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        file("project/a.txt", "project\n");
+        file("lent/a.txt", "lent\n");
+        file("home/.ssh/id_ed25519", "PRIVATE KEY\n");
+        file("outside/secret", "SECRET\n");
+        let path = std::env::var_os("PATH").unwrap();
+        Place { folder, network: Network::None, path, env_set: Vec::new(), environment: Vec::new() }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn sandbox_with(&self, demand: Demand) -> Result<Sandbox, SandboxError> {
+        let mut environment: BTreeMap<OsString, OsString> = BTreeMap::new();
+        environment.insert("PATH".into(), self.path.clone());
+        environment.insert("HOME".into(), self.at("home").into());
+        environment.insert("SECRET_TOKEN".into(), "hunter2hunter2".into());
+        environment.extend(self.environment.iter().map(|(name, value)| (name.into(), value.clone())));
+        Sandbox::new(SandboxOptions {
+            demand,
+            helper: env!("CARGO_BIN_EXE_qwen").into(),
+            private: self.at("private"),
+            workspace: self.at("project"),
+            environment,
+            disk: &Disk,
+            read_system: Vec::new(),
+            network: self.network.clone(),
+            env_pass: Vec::new(),
+            env_set: self.env_set.clone(),
+        })
+    }
+
+    /// The sandbox of exactly this tier; where the machine cannot give it, says so aloud and returns nothing.
+    fn sandbox(&self, tier: Tier) -> Option<Sandbox> {
+        let demand = if tier == Tier::T0 { Demand::Off } else { Demand::AtMost(tier) };
+        let sandbox = self.sandbox_with(demand).unwrap();
+        if sandbox.tier() != tier {
+            println!("NOT TESTED: this machine gives {} where {} was to be tried", sandbox.tier().name(), tier.name());
+            return None;
+        }
+        Some(sandbox)
+    }
+
+    fn request(&self) -> RunRequest {
+        RunRequest::in_folder(self.at("lent"), Duration::from_secs(60))
+    }
+}
+
+fn script(text: &str) -> CommandPlan {
+    plan(Start::Script(text.to_owned()))
+}
+
+fn pipeline(programs: &[&[&str]]) -> CommandPlan {
+    plan(Start::Pipeline(programs.iter().map(|words| words.iter().map(|word| (*word).to_owned()).collect()).collect()))
+}
+
+fn plan(start: Start) -> CommandPlan {
+    CommandPlan { directory: RelPath::root(), start, writes_nothing: false, writes_git: false, programs: Vec::new() }
+}
+
+fn wait<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn run(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequest) -> RunOutput {
+    wait(sandbox.run(plan, request)).unwrap()
+}
+
+fn text(captured: &qwen_run::sandbox::Captured) -> String {
+    String::from_utf8(captured.text()).unwrap()
+}
+
+/// Tells whether a process is there and running.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+}
+
+/// Waits until a file has text; the test's own limit of time ends it otherwise.
+fn wait_for(file: &Path) -> String {
+    loop {
+        match std::fs::read_to_string(file) {
+            Ok(text) if text.ends_with('\n') => return text,
+            _ => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
