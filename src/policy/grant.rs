@@ -42,6 +42,34 @@ impl Grant {
         (self.may_read)(path)
     }
 
+    /// Returns [`Grant::may_read`] as a value, for a search that works on other threads than the call.
+    pub fn read_filter(&self) -> Arc<dyn Fn(&RelPath) -> bool + Send + Sync> {
+        Arc::clone(&self.may_read)
+    }
+
+    /// Builds a grant without a policy, for tests of what demands one.
+    #[cfg(test)]
+    pub(crate) fn for_tests(
+        reads: &[(&str, &str)],
+        writes: &[(&str, &str)],
+        may_read: impl Fn(&RelPath) -> bool + Send + Sync + 'static,
+    ) -> Grant {
+        let pairs = |list: &[(&str, &str)]| {
+            let pair = |(given, path): &(&str, &str)| {
+                (PathBuf::from(given), RelPath::new(path).expect("a path below the root"))
+            };
+            list.iter().map(pair).collect()
+        };
+        Grant { reads: pairs(reads), writes: pairs(writes), command: None, may_read: Arc::new(may_read) }
+    }
+
+    /// Adds a command to a grant of a test.
+    #[cfg(test)]
+    pub(crate) fn with_command(mut self, plan: CommandPlan) -> Grant {
+        self.command = Some(plan);
+        self
+    }
+
     /// Returns what may run, if the call declared a command.
     pub fn command(&self) -> Option<&CommandPlan> {
         self.command.as_ref()

@@ -108,7 +108,7 @@ fn builtin_layer(name: &str) -> Result<LayerText, Failure> {
     LayerText::builtin(name).ok_or_else(|| {
         config(
             format!("there is no built-in policy `{name}`"),
-            &format!("the built-in policies are {}", builtin::NAMES.join(", ")),
+            &format!("the built-in policies are {}", builtin::BUILTINS.map(|(name, _)| name).join(", ")),
         )
     })
 }

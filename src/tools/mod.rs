@@ -1,5 +1,21 @@
 //! What the model can call: one file a tool, one line a tool in the registry.
 
+pub mod common;
+pub mod edit;
+pub mod glob;
+pub mod list_directory;
+pub mod read_file;
+pub mod read_many_files;
+pub mod registry;
+pub mod run_shell_command;
+pub mod save_memory;
+pub mod search_file_content;
+pub mod todo_write;
+pub mod write_file;
+
+pub use registry::{Prepared, Registry};
+pub use run_shell_command::{CommandReport, CommandRequest, CommandRunner};
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -48,6 +64,10 @@ pub struct ToolContext<'a> {
     pub memory: &'a RunMemory,
     /// The run's limits on tools.
     pub limits: &'a ToolLimits,
+    /// What starts commands.
+    pub runner: &'a dyn CommandRunner,
+    /// Whether the model takes images and documents.
+    pub media: bool,
 }
 
 /// What the run remembers between calls: the to-do list, and what each file looked like when it was read.
@@ -174,3 +194,6 @@ pub(crate) fn required_str<'a>(arguments: &'a Map<String, Value>, name: &str) ->
 pub(crate) fn optional_path<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a Path> {
     arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(Path::new)
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -3,6 +3,9 @@
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 
 pub mod disk;
+pub mod ignore;
+pub mod outputs;
+pub mod walk;
 
 use std::ffi::OsString;
 use std::io;

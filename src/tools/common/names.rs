@@ -1,0 +1,100 @@
+//! Paths as the model gives them and as messages show them.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::path::RelPath;
+use crate::tools::{ToolContext, ToolError, ToolErrorKind};
+use crate::workspace::WorkspaceError;
+
+/// Returns a path as one line: control characters and bytes that are not UTF-8 are written as escapes.
+pub fn one_line(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if !text.chars().any(is_hidden) {
+        return text.into_owned();
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_hidden(c) { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
+}
+
+/// Characters that would break a line or hide what it says.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns the absolute path that the model's path means, by its text: `.` and `..` folded, links not followed.
+pub fn absolute(root: &Path, given: &Path) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in root.join(given).components() {
+        match part {
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => path.push(part),
+        }
+    }
+    path
+}
+
+/// Returns [`absolute`] as one line, for a message.
+pub(crate) fn shown(cx: &ToolContext<'_>, given: &Path) -> String {
+    one_line(&absolute(cx.workspace.root(), given))
+}
+
+/// Returns a path relative to the workspace as one line; `.` for the root.
+pub fn relative(path: &RelPath) -> String {
+    if path.is_root() { ".".to_owned() } else { one_line(path.as_path()) }
+}
+
+/// Returns the text of an argument as one line of at most 100 characters.
+pub fn brief(text: &str) -> String {
+    let mut line: String = text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).take(101).collect();
+    if let Some((end, _)) = line.char_indices().nth(100) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// Says in the words of tools.md why a file could not be had; `path` is [`shown`].
+pub(crate) fn file_error(error: &WorkspaceError, path: &str) -> ToolError {
+    match error {
+        WorkspaceError::NotFound(_) => ToolError::failed(format!("File not found: {path}")),
+        WorkspaceError::IsFolder(_) => ToolError::failed(format!("Path is a directory, not a file: {path}")),
+        WorkspaceError::NotAFile(_) => ToolError::failed(format!("Path is not a regular file: {path}")),
+        WorkspaceError::NotGranted(_) => ToolError {
+            message: format!("The policy did not grant this call access to {path}"),
+            kind: ToolErrorKind::Denied,
+        },
+        WorkspaceError::Io { cause, .. } => ToolError::failed(format!("Cannot access {path}: {cause}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_break_the_output() {
+        assert_eq!(one_line(Path::new("a\nb\u{202e}c")), "a\\nb\\u{202e}c");
+        assert_eq!(one_line(Path::new("größe x")), "größe x");
+    }
+
+    #[test]
+    fn paths_are_absolute_or_relative_to_the_workspace() {
+        let root = Path::new("/w");
+        assert_eq!(absolute(root, Path::new("./a/../b")), Path::new("/w/b"));
+        assert_eq!(absolute(root, Path::new("/x/y")), Path::new("/x/y"));
+        assert_eq!(absolute(root, Path::new(".")), Path::new("/w"));
+    }
+
+    #[test]
+    fn a_long_argument_is_cut_at_a_character() {
+        assert_eq!(brief(&"ä".repeat(200)).chars().count(), 101);
+        assert_eq!(brief("a\nb"), "a b");
+    }
+}

@@ -1,0 +1,243 @@
+//! `glob`: files by a pattern of their names, newest first.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde_json::{Map, Value, json};
+
+use super::common::{names, search};
+use super::{Call, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
+use crate::model::{BoxFuture, ToolSpec};
+use crate::path::RelPath;
+use crate::policy::{Access, Grant};
+use crate::workspace::walk::{Filter, Found};
+
+/// The tool.
+pub struct Glob;
+
+/// Characters of file names that one answer holds.
+const CHARS: usize = 25_000;
+
+impl Tool for Glob {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "glob".into(),
+            description: "Find files by name, newest first.".into(),
+            parameters: json!({"type": "object", "properties": {
+                "pattern": {"type": "string", "description": "As **/*.rs or src/*.{js,ts}"},
+                "path": {"type": "string", "description": "Folder to search"},
+                "case_sensitive": {"type": "boolean"},
+                "respect_git_ignore": {"type": "boolean"}
+            }, "required": ["pattern"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "FindFiles"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let pattern = required_str(&arguments, "pattern")?;
+        if pattern.trim().is_empty() {
+            return Err(ToolError::arguments("params/pattern must not be empty"));
+        }
+        let flag = |name: &str, default| arguments.get(name).and_then(Value::as_bool).unwrap_or(default);
+        let case_sensitive = flag("case_sensitive", false);
+        // Tried here so that a wrong pattern is a wrong argument; an absolute one is known only in the workspace.
+        matcher(pattern, case_sensitive)?;
+        Ok(Box::new(GlobCall {
+            pattern: pattern.to_owned(),
+            path: optional_path(&arguments, "path").unwrap_or(Path::new(".")).to_path_buf(),
+            case_sensitive,
+            git: flag("respect_git_ignore", true),
+        }))
+    }
+}
+
+/// Compiles a pattern; one without a slash speaks of names at any depth, as in `.gitignore`.
+pub(crate) fn matcher(pattern: &str, case_sensitive: bool) -> Result<GlobMatcher, ToolError> {
+    let pattern = pattern.trim_start_matches("./");
+    let anywhere = format!("**/{pattern}");
+    let whole = if pattern.contains('/') { pattern } else { &anywhere };
+    GlobBuilder::new(whole)
+        .literal_separator(true)
+        .case_insensitive(!case_sensitive)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| ToolError::arguments(format!("params/pattern: {error}")))
+}
+
+struct GlobCall {
+    pattern: String,
+    path: PathBuf,
+    case_sensitive: bool,
+    git: bool,
+}
+
+impl Call for GlobCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Search { root: self.path.clone(), patterns: vec![self.pattern.clone()] }]
+    }
+
+    fn describe(&self) -> String {
+        format!("{} within {}", names::brief(&self.pattern), names::one_line(&self.path))
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let scope = search::Scope::new(&self.path, grant, cx)?;
+            let within = names::one_line(&self.path);
+            let absolute = format!("{}/", names::absolute(cx.workspace.root(), &self.path).display());
+            let pattern = self.pattern.strip_prefix(&absolute).unwrap_or(&self.pattern).to_owned();
+            let matcher = matcher(&pattern, self.case_sensitive)?;
+            let modules_named =
+                pattern.contains("node_modules") || scope.start.components().any(|part| part == b"node_modules");
+            let git = self.git;
+            let root = cx.workspace.root().to_path_buf();
+            let files = search::in_background(move |cancelled| {
+                let start = scope.start.clone();
+                let want = |path: &RelPath| matcher.is_match(below(path, &start)) && (scope.may_read)(path);
+                let enter = |path: &RelPath| modules_named || path.file_name() != Some("node_modules".as_ref());
+                let walk = scope.walk(&Filter { git, enter: &enter, want: &want }, cancelled);
+                newest_first(&root, walk.files)
+            })
+            .await?;
+            if files.is_empty() {
+                let text = format!("No files found matching pattern \"{}\" within {within}", self.pattern);
+                return Ok(ToolOutput::text(text, "No files found"));
+            }
+            let count = files.len();
+            let mut text = format!(
+                "Found {count} file(s) matching \"{}\" within {within}, sorted by modification time (newest first):",
+                self.pattern
+            );
+            for (index, path) in files.iter().enumerate() {
+                let line = names::one_line(&path.under(cx.workspace.root()));
+                if text.len() + line.len() > CHARS {
+                    text.push_str(&format!("\n... and {} more; use a narrower pattern or path", count - index));
+                    break;
+                }
+                text.push('\n');
+                text.push_str(&line);
+            }
+            Ok(ToolOutput::text(text, format!("Found {count} matching file(s)")))
+        })
+    }
+}
+
+/// Returns a path relative to a folder above it.
+pub(crate) fn below<'a>(path: &'a RelPath, folder: &RelPath) -> &'a Path {
+    path.as_path().strip_prefix(folder.as_path()).unwrap_or(path.as_path())
+}
+
+/// Sorts by time of change, then by name. What this run staged is newer than anything on the disk.
+fn newest_first(root: &Path, files: Vec<Found>) -> Vec<RelPath> {
+    let time = |found: &Found| match found.staged {
+        Some(_) => None,
+        None => Some(
+            std::fs::symlink_metadata(found.path.under(root))
+                .and_then(|metadata| metadata.modified())
+                .unwrap_or(SystemTime::UNIX_EPOCH),
+        ),
+    };
+    let mut timed: Vec<(bool, Reverse<Option<SystemTime>>, RelPath)> = files
+        .into_iter()
+        .map(|found| {
+            let time = time(&found);
+            (time.is_some(), Reverse(time), found.path)
+        })
+        .collect();
+    timed.sort_unstable();
+    timed.into_iter().map(|(_, _, path)| path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::tests::Project;
+    use std::time::Duration;
+
+    fn glob(project: &Project, arguments: Value) -> String {
+        project.says("glob", arguments)
+    }
+
+    fn aged(project: &Project, ages: &[(&str, u64)]) {
+        for (name, seconds) in ages {
+            let file = std::fs::File::options().append(true).open(project.folder.path().join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - seconds)).unwrap();
+        }
+    }
+
+    #[test]
+    fn files_come_newest_first_then_by_name() {
+        let project = Project::new(&[
+            ("src/old.ts", b""),
+            ("src/sub/new.ts", b""),
+            ("src/b.ts", b""),
+            ("src/a.TS", b""),
+            ("c.ts", b""),
+        ]);
+        aged(&project, &[("src/old.ts", 9), ("src/sub/new.ts", 1), ("src/b.ts", 5), ("src/a.TS", 5)]);
+        insta::assert_snapshot!(glob(&project, json!({"pattern": "*.ts", "path": "src"})), @r#"
+        Found 4 file(s) matching "*.ts" within src, sorted by modification time (newest first):
+        /p/src/sub/new.ts
+        /p/src/a.TS
+        /p/src/b.ts
+        /p/src/old.ts
+        "#);
+        project.call("write_file", json!({"file_path": "src/z.ts", "content": ""})).unwrap();
+        let said = glob(&project, json!({"pattern": "src/*.ts", "case_sensitive": true}));
+        insta::assert_snapshot!(said, @r#"
+        Found 3 file(s) matching "src/*.ts" within ., sorted by modification time (newest first):
+        /p/src/z.ts
+        /p/src/b.ts
+        /p/src/old.ts
+        "#);
+    }
+
+    #[test]
+    fn patterns_know_braces_and_any_depth() {
+        let project = Project::new(&[("a/b/c.rs", b""), ("a/c.js", b""), ("d.ts", b"")]);
+        let count = |pattern: &str| glob(&project, json!({"pattern": pattern})).lines().count() - 1;
+        assert_eq!(count("**/*.{rs,js}"), 2);
+        assert_eq!(count("**"), 3);
+        assert_eq!(count("a/**/*.rs"), 1);
+        assert_eq!(count("./a/*"), 1);
+        assert_eq!(count(&format!("{}/a/*", project.workspace.root().display())), 1);
+        assert_eq!(
+            glob(&project, json!({"pattern": "*.X", "path": "a"})),
+            "No files found matching pattern \"*.X\" within a"
+        );
+        assert!(glob(&project, json!({"pattern": "a{"})).starts_with("params/pattern: "));
+    }
+
+    #[test]
+    fn what_is_ignored_or_denied_is_left_out() {
+        let project = Project::new(&[
+            (".git/config", b""),
+            (".gitignore", b"*.o\n"),
+            (".qwenignore", b"q\n"),
+            ("x.o", b""),
+            ("q", b""),
+            (".env", b""),
+            ("node_modules/m/i.js", b""),
+        ]);
+        let files = |arguments: Value| glob(&project, arguments).lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+        let mut all = files(json!({"pattern": "**"}));
+        all.sort();
+        assert_eq!(all, ["/p/.gitignore", "/p/.qwenignore"]);
+        assert_eq!(files(json!({"pattern": "*.o", "respect_git_ignore": false})), ["/p/x.o"]);
+        assert_eq!(files(json!({"pattern": "node_modules/**"})), ["/p/node_modules/m/i.js"]);
+        assert_eq!(files(json!({"pattern": "*.js", "path": "node_modules"})), ["/p/node_modules/m/i.js"]);
+    }
+}

@@ -1,0 +1,190 @@
+//! `list_directory`: the names in one folder.
+
+use std::path::PathBuf;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::{Map, Value, json};
+
+use super::common::names;
+use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::model::{BoxFuture, ToolSpec};
+use crate::path::{Node, Tree};
+use crate::policy::{Access, Grant};
+use crate::workspace::{WorkspaceError, ignore};
+
+/// The tool.
+pub struct ListDirectory;
+
+/// Names shown of one folder.
+const SHOWN: usize = 2_000;
+
+impl Tool for ListDirectory {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "list_directory".into(),
+            description: "List the names in a folder.".into(),
+            parameters: json!({"type": "object", "properties": {
+                "path": {"type": "string", "description": "Folder; . is the workspace"},
+                "ignore": {"type": "array", "items": {"type": "string"}, "description": "Globs of names to leave out"},
+                "respect_git_ignore": {"type": "boolean"},
+                "file_filtering_options": {"type": "object"}
+            }, "required": ["path"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "ReadFolder"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let path = required_str(&arguments, "path")?;
+        let path = if path.is_empty() { "." } else { path };
+        let mut globs = GlobSetBuilder::new();
+        for glob in arguments.get("ignore").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let built = GlobBuilder::new(glob.trim_end_matches('/')).literal_separator(true).build();
+            globs.add(built.map_err(|error| ToolError::arguments(format!("params/ignore: {error}")))?);
+        }
+        let globs = globs.build().map_err(|error| ToolError::arguments(format!("params/ignore: {error}")))?;
+        let nested = arguments.get("file_filtering_options").and_then(|options| options.get("respect_git_ignore"));
+        let git = nested.or(arguments.get("respect_git_ignore")).and_then(Value::as_bool).unwrap_or(true);
+        Ok(Box::new(ListCall { path: path.into(), globs, git }))
+    }
+}
+
+struct ListCall {
+    path: PathBuf,
+    globs: GlobSet,
+    git: bool,
+}
+
+impl Call for ListCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::List { path: self.path.clone() }]
+    }
+
+    fn describe(&self) -> String {
+        names::one_line(&self.path)
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let shown = names::shown(cx, &self.path);
+            let not_granted = || names::file_error(&WorkspaceError::NotGranted(self.path.clone()), &shown);
+            let folder = grant.readable(&self.path).ok_or_else(not_granted)?;
+            let failed = |cause: std::io::Error| ToolError::failed(format!("Cannot list {shown}: {cause}"));
+            let absolute = folder.under(cx.workspace.root());
+            match cx.workspace.look(&absolute).map_err(failed)? {
+                Some(Node::Dir) => {}
+                Some(Node::File { .. } | Node::Link(_) | Node::Other) => {
+                    return Err(ToolError::failed(format!("Path is not a directory: {shown}")));
+                }
+                None => return Err(ToolError::failed(format!("Directory not found: {shown}"))),
+            }
+            let rules = ignore::Rules::new(cx.workspace).level(folder);
+            let (mut folders, mut files) = (Vec::new(), Vec::new());
+            let (mut git_ignored, mut qwen_ignored) = (0, 0);
+            for name in cx.workspace.names(&absolute).map_err(failed)? {
+                let is_folder = matches!(cx.workspace.look(&absolute.join(&name)), Ok(Some(Node::Dir)));
+                if self.globs.is_match(&name) || (self.git && name == ".git") {
+                    continue;
+                }
+                let kind = if is_folder { ignore::Kind::Folder } else { ignore::Kind::File };
+                let ignored = rules.child(&name, kind);
+                match (ignored.git && self.git, ignored.qwen) {
+                    (true, _) => git_ignored += 1,
+                    (false, true) => qwen_ignored += 1,
+                    (false, false) if is_folder => folders.push(format!("[DIR] {}", names::one_line(name.as_ref()))),
+                    (false, false) => files.push(names::one_line(name.as_ref())),
+                }
+            }
+            let count = folders.len() + files.len();
+            let mut lines: Vec<String> = folders.into_iter().chain(files).take(SHOWN).collect();
+            if count > SHOWN {
+                lines.push(format!("... and {} more; use glob with a pattern", count - SHOWN));
+            }
+            let mut text = match count {
+                0 => format!("Directory {shown} is empty."),
+                _ => format!("Directory listing for {shown}:\n{}", lines.join("\n")),
+            };
+            let counts: Vec<String> = [(git_ignored, "git"), (qwen_ignored, "qwen")]
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, by)| format!("{count} {by}-ignored"))
+                .collect();
+            if !counts.is_empty() {
+                text.push_str(&format!("\n\n({})", counts.join(", ")));
+            }
+            Ok(ToolOutput::text(text, format!("Listed {count} item(s).")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::tests::Project;
+
+    fn list(project: &Project, arguments: Value) -> String {
+        project.says("list_directory", arguments)
+    }
+
+    #[test]
+    fn folders_come_first_and_what_is_ignored_is_counted() {
+        let project = Project::new(&[
+            ("sub/x", b""),
+            ("file1.txt", b""),
+            ("B.txt", b""),
+            (".hidden", b""),
+            ("a.o", b""),
+            ("b.o", b""),
+            ("s.key2", b""),
+            (".gitignore", b"*.o\n.gitignore\n"),
+            (".qwenignore", b"*.key2\n.qwenignore\n"),
+            (".git/HEAD", b""),
+        ]);
+        insta::assert_snapshot!(list(&project, json!({"path": "."})), @r"
+        Directory listing for /p:
+        [DIR] sub
+        .hidden
+        B.txt
+        file1.txt
+
+        (3 git-ignored, 2 qwen-ignored)
+        ");
+        insta::assert_snapshot!(list(&project, json!({"path": ".", "ignore": ["*.txt"], "file_filtering_options": {"respect_git_ignore": false}})), @r"
+        Directory listing for /p:
+        [DIR] .git
+        [DIR] sub
+        .gitignore
+        .hidden
+        a.o
+        b.o
+
+        (2 qwen-ignored)
+        ");
+    }
+
+    #[test]
+    fn an_empty_folder_a_file_and_nothing_are_told_apart() {
+        let project = Project::new(&[("empty/", b""), ("a", b""), ("ig/x.o", b""), (".gitignore", b"*.o")]);
+        assert_eq!(list(&project, json!({"path": "empty"})), "Directory /p/empty is empty.");
+        assert_eq!(list(&project, json!({"path": "ig"})), "Directory /p/ig is empty.\n\n(1 git-ignored)");
+        assert_eq!(list(&project, json!({"path": "a"})), "Path is not a directory: /p/a");
+        assert_eq!(list(&project, json!({"dir_path": "none"})), "Directory not found: /p/none");
+    }
+
+    #[test]
+    fn staged_files_are_listed_and_names_stay_on_their_line() {
+        let project = Project::new(&[("d/a\n[DIR] b", b"")]);
+        project.call("write_file", json!({"file_path": "d/new/x", "content": ""})).unwrap();
+        assert_eq!(list(&project, json!({"path": "d"})), "Directory listing for /p/d:\n[DIR] new\na\\n[DIR] b");
+    }
+}

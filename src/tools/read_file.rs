@@ -1,0 +1,282 @@
+//! `read_file`: one file as the model sees it: text by lines, images and documents as media.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use serde_json::{Map, Value, json};
+
+use super::common::{memory, names};
+use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::change::text::Decoded;
+use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::policy::{Access, Grant};
+use crate::workspace::{WorkspaceError, ignore, outputs};
+
+/// The tool.
+pub struct ReadFile;
+
+/// Lines shown if the call does not say.
+const LINES: usize = 2_000;
+/// Characters shown of one line.
+const LINE_CHARS: usize = 2_000;
+/// Characters shown of a file.
+const CHARS: usize = 25_000;
+/// Bytes of an image or document that are handed to the model.
+const MEDIA_BYTES: usize = 10 * 1024 * 1024;
+
+impl Tool for ReadFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "read_file".into(),
+            description: "Read a file. Read before you edit.".into(),
+            parameters: json!({"type": "object", "properties": {
+                "file_path": {"type": "string"},
+                "offset": {"type": "integer", "minimum": 0, "description": "First line, from 0"},
+                "limit": {"type": "integer", "minimum": 1, "description": "Number of lines"},
+                "pages": {"type": "string", "description": "PDF only, as 1-5"}
+            }, "required": ["file_path"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "ReadFile"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let path = required_str(&arguments, "file_path")?;
+        if path.trim().is_empty() {
+            return Err(ToolError::arguments("params/file_path must not be empty"));
+        }
+        let number =
+            |name: &str| arguments.get(name).and_then(Value::as_u64).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        Ok(Box::new(ReadCall { path: path.into(), offset: number("offset"), limit: number("limit") }))
+    }
+}
+
+struct ReadCall {
+    path: PathBuf,
+    offset: Option<usize>,
+    limit: Option<usize>,
+}
+
+impl Call for ReadCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Read { path: self.path.clone() }]
+    }
+
+    fn describe(&self) -> String {
+        names::one_line(&self.path)
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let shown = names::shown(cx, &self.path);
+            let absolute = names::absolute(cx.workspace.root(), &self.path);
+            // A full output of this run lies outside the workspace, in a folder that only we write.
+            if let Some(output) = outputs::read(&cx.limits.outputs, &absolute) {
+                let output = output.map_err(|error| ToolError::failed(format!("Cannot access {shown}: {error}")))?;
+                let text = String::from_utf8_lossy(&output);
+                return Ok(ToolOutput::text(range(&text, self.offset, self.limit)?, shown));
+            }
+            if let Some(path) = grant.readable(&self.path)
+                && ignore::Rules::new(cx.workspace).of(path, ignore::Kind::File).qwen
+            {
+                return Err(ToolError::failed(format!("File path '{shown}' is ignored by .qwenignore pattern(s).")));
+            }
+            let view = cx.workspace.read(grant, &self.path).map_err(|error| self.explain(&error, &shown))?;
+            memory::saw(cx.memory, &view.path, &view.content);
+            match content(&view.content, &self.path, &shown, cx.media) {
+                Content::Text(text) => {
+                    let llm = range(&text, self.offset, self.limit)?;
+                    let lines = llm.lines().count();
+                    Ok(ToolOutput::text(llm, format!("{}: {lines} lines", names::relative(&view.path))))
+                }
+                Content::Media(part) => Ok(ToolOutput {
+                    llm_content: vec![part],
+                    display: super::Display::Markdown(format!("{}: media", names::relative(&view.path))),
+                    command: None,
+                }),
+                Content::Notice(notice) => Ok(ToolOutput::text(notice.clone(), notice)),
+            }
+        })
+    }
+}
+
+impl ReadCall {
+    fn explain(&self, error: &WorkspaceError, shown: &str) -> ToolError {
+        names::file_error(error, shown)
+    }
+}
+
+/// A file as a model can take it.
+pub(crate) enum Content {
+    /// Text.
+    Text(String),
+    /// An image or document.
+    Media(Part),
+    /// One line in its place.
+    Notice(String),
+}
+
+/// Decides what a file is, by its bytes and then by its name.
+pub(crate) fn content(bytes: &[u8], path: &Path, shown: &str, media: bool) -> Content {
+    let Some(mime_type) = mime_type(bytes, path) else {
+        return match Decoded::from_bytes(bytes) {
+            Some(decoded) => Content::Text(decoded.text),
+            None => Content::Notice(format!("Cannot display content of binary file: {shown}")),
+        };
+    };
+    let kind = if mime_type == "application/pdf" { "PDF" } else { "image" };
+    if !media {
+        return Content::Notice(format!("[{kind} file: {shown}, {} bytes; the model does not take it]", bytes.len()));
+    }
+    if bytes.len() > MEDIA_BYTES {
+        return Content::Notice(format!("[{kind} file: {shown}, {} bytes; too large to show]", bytes.len()));
+    }
+    Content::Media(Part::Media {
+        mime_type: mime_type.to_owned(),
+        data: base64::engine::general_purpose::STANDARD.encode(bytes),
+        name: names::one_line(path),
+    })
+}
+
+/// Returns the type of an image or PDF; `None` for everything else, SVG included.
+fn mime_type(bytes: &[u8], path: &Path) -> Option<&'static str> {
+    const TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf"];
+    let found = infer::get(bytes)?.mime_type();
+    // Two letters begin a BMP, and many a text: the name must say so too.
+    let named_bmp = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bmp"));
+    TYPES.iter().find(|known| **known == found).copied().filter(|known| *known != "image/bmp" || named_bmp)
+}
+
+/// Returns lines of a text, bounded, with a message where that is not all of it.
+fn range(text: &str, offset: Option<usize>, limit: Option<usize>) -> Result<String, ToolError> {
+    let total = text.lines().count();
+    let first = offset.unwrap_or(0);
+    if first > 0 && first >= total {
+        return Err(ToolError::failed(format!("offset {first} is past the end: the file has {total} lines")));
+    }
+    let wanted = limit.unwrap_or(LINES);
+    let mut shown = String::new();
+    let (mut count, mut chars, mut cut) = (0, 0, false);
+    for line in text.split_inclusive('\n').skip(first).take(wanted) {
+        let body = line.trim_end_matches(['\n', '\r']);
+        let (line, whole) = match body.char_indices().nth(LINE_CHARS) {
+            Some((end, _)) => (format!("{}... [truncated]{}", &body[..end], &line[body.len()..]), false),
+            None => (line.to_owned(), true),
+        };
+        chars += line.chars().count();
+        // At least one line, or no call could ever get past it.
+        if chars > CHARS && count > 0 {
+            break;
+        }
+        cut |= !whole;
+        shown.push_str(&line);
+        count += 1;
+    }
+    let last = first + count;
+    if first == 0 && last >= total && !cut {
+        return Ok(shown);
+    }
+    let next = if last < total { format!(" To read on, use offset: {last}.") } else { String::new() };
+    let lines = format!("showing lines {}-{last} of {total} total lines", first + 1);
+    Ok(format!("[File content truncated: {lines}...{next}]\n{shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::tests::Project;
+
+    fn read(project: &Project, path: &str) -> String {
+        project.says("read_file", json!({"file_path": path}))
+    }
+
+    #[test]
+    fn text_is_shown_as_it_stands() {
+        let project =
+            Project::new(&[("a b", b"x\r\n\ty\n"), ("bom", b"\xef\xbb\xbfx"), ("latin", b"gr\xfcn"), ("e", b"")]);
+        assert_eq!(read(&project, "a b"), "x\r\n\ty\n");
+        assert_eq!(read(&project, "bom"), "x");
+        assert_eq!(read(&project, "latin"), "grün");
+        assert_eq!(read(&project, "e"), "");
+        let absolute = project.workspace.root().join("a b");
+        assert_eq!(read(&project, absolute.to_str().unwrap()), "x\r\n\ty\n");
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let project = Project::new(&[
+            ("sub/", b""),
+            ("bin", b"\x7fELF\0\0\0\0"),
+            (".qwenignore", b"*.secret\n"),
+            ("a.secret", b""),
+        ]);
+        assert_eq!(read(&project, "none"), "File not found: /p/none");
+        assert_eq!(read(&project, "sub"), "Path is a directory, not a file: /p/sub");
+        assert_eq!(read(&project, "bin"), "Cannot display content of binary file: /p/bin");
+        assert_eq!(read(&project, "a.secret"), "File path '/p/a.secret' is ignored by .qwenignore pattern(s).");
+    }
+
+    #[test]
+    fn a_part_says_which_part_it_is() {
+        let text: String = (1..=500).map(|n| format!("{n}\n")).collect();
+        let project = Project::new(&[("a", text.as_bytes())]);
+        let part = |offset: u64, limit: u64| {
+            project.says("read_file", json!({"file_path": "a", "offset": offset, "limit": limit}))
+        };
+        assert!(part(0, 100).starts_with(
+            "[File content truncated: showing lines 1-100 of 500 total lines... To read on, use offset: 100.]\n1\n2\n"
+        ));
+        assert_eq!(part(498, 9), "[File content truncated: showing lines 499-500 of 500 total lines...]\n499\n500\n");
+        assert_eq!(part(500, 1), "offset 500 is past the end: the file has 500 lines");
+    }
+
+    #[test]
+    fn long_lines_and_long_files_are_cut_at_known_places() {
+        let long = format!("{}\nend\n", "ä".repeat(3000));
+        let project = Project::new(&[("long", long.as_bytes()), ("many", "x".repeat(99).repeat(1).as_bytes())]);
+        let said = read(&project, "long");
+        assert!(said.starts_with("[File content truncated: showing lines 1-2 of 2 total lines...]\n"), "{said}");
+        assert!(said.ends_with(&format!("{}... [truncated]\nend\n", "ä".repeat(10))));
+        let many: String = (0..1000).map(|_| format!("{}\n", "x".repeat(99))).collect();
+        project.on_disk("many", many.as_bytes());
+        assert!(read(&project, "many").starts_with(
+            "[File content truncated: showing lines 1-250 of 1000 total lines... To read on, use offset: 250.]\n"
+        ));
+    }
+
+    #[test]
+    fn images_are_media_for_a_model_that_takes_them() {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+        let mut project = Project::new(&[("a.png", png), ("a.svg", b"<svg/>"), ("BM.txt", b"BMX is a bike\n")]);
+        let output = project.call("read_file", json!({"file_path": "a.png"})).unwrap();
+        assert!(matches!(&output.llm_content[..], [Part::Media { mime_type, .. }] if mime_type == "image/png"));
+        assert_eq!(read(&project, "a.svg"), "<svg/>");
+        assert_eq!(read(&project, "BM.txt"), "BMX is a bike\n");
+        project.media = false;
+        assert_eq!(read(&project, "a.png"), "[image file: /p/a.png, 16 bytes; the model does not take it]");
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_and_does_not_hang() {
+        let project = Project::new(&[]);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            project.folder.path().join("fifo"),
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        assert_eq!(read(&project, "fifo"), "Path is not a regular file: /p/fifo");
+    }
+}

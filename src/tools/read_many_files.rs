@@ -1,0 +1,242 @@
+//! `read_many_files`: several files in one answer, by paths and globs. Also what `@path` in a prompt uses.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::{Map, Value, json};
+
+use super::common::{memory, names, search};
+use super::read_file::{Content, content};
+use super::{Call, Tool, ToolContext, ToolError, ToolOutput};
+use crate::change::Entry;
+use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::path::{Node, RelPath, Tree};
+use crate::policy::{Access, Grant};
+use crate::workspace::walk::Filter;
+
+/// The tool.
+pub struct ReadManyFiles;
+
+/// Characters after which no file is added.
+const CHARS: usize = 100_000;
+/// Lines shown of one file.
+const LINES: usize = 2_000;
+/// Names listed of what was left out.
+const NAMED: usize = 20;
+
+/// What nobody means when asking for many files.
+const DEFAULT_EXCLUDES: &[&str] = &[
+    "**/node_modules/**",
+    "**/.git/**",
+    "**/.vscode/**",
+    "**/.idea/**",
+    "**/dist/**",
+    "**/build/**",
+    "**/coverage/**",
+    "**/target/**",
+    "**/__pycache__/**",
+    "**/*.{pyc,pyo,class,jar,war,o,a,so,dll,dylib,exe,bin,obj,lib,wasm}",
+    "**/*.{zip,tar,gz,bz2,xz,rar,7z,doc,docx,xls,xlsx,ppt,pptx,odt,ods,odp}",
+    "**/.DS_Store",
+    "**/.env",
+];
+
+impl Tool for ReadManyFiles {
+    fn spec(&self) -> ToolSpec {
+        let globs = json!({"type": "array", "items": {"type": "string"}});
+        let flag = json!({"type": "boolean"});
+        let mut paths = globs.clone();
+        paths["minItems"] = 1.into();
+        paths["description"] = "Files, folders or globs".into();
+        ToolSpec {
+            name: "read_many_files".into(),
+            description: "Read several files at once.".into(),
+            parameters: json!({"type": "object", "properties": {
+                "paths": paths, "include": globs, "exclude": globs, "recursive": flag,
+                "useDefaultExcludes": flag, "respect_git_ignore": flag
+            }, "required": ["paths"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "ReadManyFiles"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let list = |name: &str| -> Vec<String> {
+            let items = arguments.get(name).and_then(Value::as_array).into_iter().flatten();
+            items.filter_map(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+        };
+        let flag = |name: &str| arguments.get(name).and_then(Value::as_bool).unwrap_or(true);
+        let paths = list("paths");
+        if paths.is_empty() {
+            return Err(ToolError::arguments("params/paths must NOT have fewer than 1 items"));
+        }
+        let exclude = list("exclude");
+        let defaults = DEFAULT_EXCLUDES.iter().copied().filter(|_| flag("useDefaultExcludes"));
+        let call = ManyCall {
+            patterns: [paths, list("include")].concat(),
+            exclude: glob_set("exclude", exclude.iter().map(String::as_str).chain(defaults))?,
+            recursive: flag("recursive"),
+            git: flag("respect_git_ignore"),
+        };
+        glob_set("paths", call.patterns.iter().map(String::as_str))?;
+        Ok(Box::new(call))
+    }
+}
+
+fn glob_set<'a>(name: &str, globs: impl Iterator<Item = &'a str>) -> Result<GlobSet, ToolError> {
+    let wrong = |error: globset::Error| ToolError::arguments(format!("params/{name}: {error}"));
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(wrong)?);
+    }
+    set.build().map_err(wrong)
+}
+
+struct ManyCall {
+    /// Files, folders and globs, as the model wrote them.
+    patterns: Vec<String>,
+    exclude: GlobSet,
+    recursive: bool,
+    git: bool,
+}
+
+impl Call for ManyCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Search { root: PathBuf::from("."), patterns: self.patterns.clone() }]
+    }
+
+    fn describe(&self) -> String {
+        names::brief(&self.patterns.join(", "))
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let scope = search::Scope::new(Path::new("."), grant, cx)?;
+            let root = cx.workspace.root();
+            // Names of files are taken as they are: a `[` in one is no pattern.
+            let mut named: Vec<RelPath> = Vec::new();
+            let mut globs: Vec<String> = Vec::new();
+            for pattern in &self.patterns {
+                let absolute = names::absolute(root, Path::new(pattern));
+                let Some(path) = RelPath::below(root, &absolute) else { continue };
+                match cx.workspace.look(&absolute) {
+                    Ok(Some(Node::File { .. })) => named.push(path),
+                    Ok(Some(Node::Dir)) => {
+                        let folder = globset::escape(&path.as_path().to_string_lossy());
+                        let below = if self.recursive { "**" } else { "*" };
+                        globs.push(if path.is_root() { below.to_owned() } else { format!("{folder}/{below}") });
+                    }
+                    Ok(Some(Node::Link(_) | Node::Other) | None) | Err(_) => {
+                        globs.push(path.as_path().to_string_lossy().into_owned());
+                    }
+                }
+            }
+            let set = glob_set("paths", globs.iter().map(String::as_str))?;
+            let ManyCall { exclude, git, .. } = *self;
+            let files = if globs.is_empty() && named.len() == 1 && exclude.is_empty() {
+                named.into_iter().filter(|path| (scope.may_read)(path)).collect()
+            } else {
+                search::in_background(move |cancelled| -> Vec<RelPath> {
+                    let want = |path: &RelPath| {
+                        (named.contains(path) || set.is_match(path.as_path()))
+                            && !exclude.is_match(path.as_path())
+                            && (scope.may_read)(path)
+                    };
+                    // A folder of which nothing can pass is not entered.
+                    let enter = |path: &RelPath| !exclude.is_match(path.as_path().join("_"));
+                    let walk = scope.walk(&Filter { git, enter: &enter, want: &want }, cancelled);
+                    walk.files.into_iter().map(|found| found.path).collect()
+                })
+                .await?
+            };
+            Ok(gather(cx, &files, &self_patterns(&globs, &files)))
+        })
+    }
+}
+
+/// What to say when nothing was found.
+fn self_patterns(globs: &[String], files: &[RelPath]) -> String {
+    if files.is_empty() { names::brief(&globs.join(", ")) } else { String::new() }
+}
+
+/// Puts files into one answer until it is full; the rest is named.
+fn gather(cx: &ToolContext<'_>, files: &[RelPath], patterns: &str) -> ToolOutput {
+    if files.is_empty() {
+        let text = format!("No files matching the criteria were found or all were skipped: {patterns}");
+        return ToolOutput::text(text, "No files read");
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    let mut text = String::new();
+    let (mut chars, mut read) = (0, 0);
+    let mut skipped: Vec<String> = Vec::new();
+    let mut left: Vec<String> = Vec::new();
+    for path in files {
+        let shown = names::one_line(&path.under(cx.workspace.root()));
+        if chars >= CHARS {
+            left.push(shown);
+            continue;
+        }
+        let Ok(Entry::File { content: bytes, .. }) = cx.workspace.entry(path) else {
+            skipped.push(shown);
+            continue;
+        };
+        match content(&bytes, path.as_path(), &shown, cx.media) {
+            Content::Text(body) => {
+                let body = excerpt(&body, CHARS - chars);
+                chars += body.chars().count();
+                text.push_str(&format!("--- {shown} ---\n\n{body}\n\n"));
+                memory::saw(cx.memory, path, &bytes);
+                read += 1;
+            }
+            Content::Media(part) => {
+                text.push_str(&format!("--- {shown} ---\n\n"));
+                parts.push(Part::Text(std::mem::take(&mut text)));
+                parts.push(part);
+                read += 1;
+            }
+            Content::Notice(notice) => skipped.push(notice),
+        }
+    }
+    let list = |names: &[String]| {
+        let more = names.len().saturating_sub(NAMED);
+        let shown = names[..names.len() - more].join("\n");
+        if more == 0 { shown } else { format!("{shown}\n... and {more} more") }
+    };
+    text.push_str("--- End of content ---");
+    if !left.is_empty() {
+        text.push_str(&format!("\n{} files did not fit; read them by themselves:\n{}", left.len(), list(&left)));
+    }
+    if !skipped.is_empty() {
+        text.push_str(&format!("\nSkipped:\n{}", list(&skipped)));
+    }
+    parts.push(Part::Text(text));
+    ToolOutput { llm_content: parts, display: super::Display::Markdown(format!("Read {read} file(s)")), command: None }
+}
+
+/// Returns the first lines of a file that fit, with a note where that is not all.
+fn excerpt(text: &str, chars: usize) -> String {
+    let total = text.lines().count();
+    let (mut shown, mut count, mut used) = (String::new(), 0, 0);
+    for line in text.split_inclusive('\n').take(LINES) {
+        used += line.chars().count();
+        if used > chars {
+            break;
+        }
+        shown.push_str(line);
+        count += 1;
+    }
+    if count < total {
+        shown.push_str(&format!("[File content truncated: showing lines 1-{count} of {total} total lines...]"));
+    }
+    shown
+}

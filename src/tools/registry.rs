@@ -1,0 +1,301 @@
+//! The list of built-in tools: one line each, looked up by name or alias.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::common::arguments::{self, Fitted};
+use super::{Call, Tool, ToolError};
+use crate::model::ToolSpec;
+
+/// The tools of a run, by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    tools: BTreeMap<String, Registered>,
+}
+
+#[derive(Clone)]
+struct Registered {
+    tool: Arc<dyn Tool>,
+    spec: ToolSpec,
+    built_in: bool,
+}
+
+/// Returns every built-in tool that needs nothing but the workspace, sorted by name.
+pub fn built_ins() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(super::edit::Edit),
+        Arc::new(super::glob::Glob),
+        Arc::new(super::list_directory::ListDirectory),
+        Arc::new(super::read_file::ReadFile),
+        Arc::new(super::read_many_files::ReadManyFiles),
+        Arc::new(super::run_shell_command::RunShellCommand),
+        Arc::new(super::save_memory::SaveMemory),
+        Arc::new(super::search_file_content::SearchFileContent),
+        Arc::new(super::todo_write::TodoWrite),
+        Arc::new(super::write_file::WriteFile),
+    ]
+}
+
+/// Names that models use for our tools, folded.
+const ALIASES: &[(&str, &str)] = &[
+    ("agent", "task"),
+    ("bash", "run_shell_command"),
+    ("cat", "read_file"),
+    ("createfile", "write_file"),
+    ("editfile", "edit"),
+    ("execute", "run_shell_command"),
+    ("executecommand", "run_shell_command"),
+    ("fetch", "web_fetch"),
+    ("findfiles", "glob"),
+    ("grep", "search_file_content"),
+    ("grepsearch", "search_file_content"),
+    ("listdir", "list_directory"),
+    ("listfiles", "list_directory"),
+    ("ls", "list_directory"),
+    ("read", "read_file"),
+    ("readfolder", "list_directory"),
+    ("replace", "edit"),
+    ("runcommand", "run_shell_command"),
+    ("savefile", "write_file"),
+    ("searchtext", "search_file_content"),
+    ("shell", "run_shell_command"),
+    ("strreplaceeditor", "edit"),
+    ("terminal", "run_shell_command"),
+    ("todo", "todo_write"),
+    ("view", "read_file"),
+    ("write", "write_file"),
+];
+
+impl Registry {
+    /// Makes a registry of the built-in tools.
+    pub fn of_built_ins() -> Registry {
+        let mut registry = Registry::default();
+        for tool in built_ins() {
+            registry.insert(tool, true);
+        }
+        registry
+    }
+
+    /// Adds a built-in tool that needs more than the workspace.
+    pub fn add_built_in(&mut self, tool: Arc<dyn Tool>) {
+        self.insert(tool, true);
+    }
+
+    /// Adds a tool from elsewhere; `false`, and nothing is added, if its name is taken.
+    pub fn add_foreign(&mut self, tool: Arc<dyn Tool>) -> bool {
+        let free = !self.tools.contains_key(&tool.spec().name);
+        if free {
+            self.insert(tool, false);
+        }
+        free
+    }
+
+    fn insert(&mut self, tool: Arc<dyn Tool>, built_in: bool) {
+        let spec = tool.spec();
+        self.tools.insert(spec.name.clone(), Registered { tool, spec, built_in });
+    }
+
+    /// Keeps the tools whose name passes.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.tools.retain(|name, _| keep(name));
+    }
+
+    /// Returns the names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.keys().map(String::as_str)
+    }
+
+    /// Returns every tool as the model sees it, sorted by name.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.values().map(|registered| registered.spec.clone()).collect()
+    }
+
+    /// Returns the tool of exactly this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(name).map(|registered| &registered.tool)
+    }
+
+    /// Returns the real name of what a model calls: the name itself, the name in another case or with other
+    /// separators, the display name, or a known alias. Never the nearest name.
+    pub fn real_name(&self, called: &str) -> Option<&str> {
+        if let Some((name, _)) = self.tools.get_key_value(called) {
+            return Some(name);
+        }
+        let folded = folded(called);
+        let alias = real_name(called);
+        let same = |(name, registered): &(&String, &Registered)| {
+            self::folded(name) == folded
+                || (registered.built_in && self::folded(registered.tool.display_name()) == folded)
+        };
+        let mut matching = self.tools.iter().filter(same);
+        match (matching.next(), matching.next()) {
+            (Some((name, _)), None) => Some(name),
+            (Some(_), Some(_)) => None,
+            (None, _) => self.tools.get_key_value(alias).map(|(name, _)| name.as_str()),
+        }
+    }
+
+    /// Says that there is no such tool and names the three nearest.
+    pub fn unknown(&self, called: &str) -> ToolError {
+        let mut names: Vec<&str> = self.names().collect();
+        names.sort_by_key(|name| (distance(&folded(name), &folded(called)), *name));
+        let nearest: Vec<String> = names.iter().take(3).map(|name| format!("{name:?}")).collect();
+        ToolError::arguments(format!(
+            "Tool {} not found in registry. Tools must use the exact names that are registered. Did you mean one of: {}?",
+            Value::from(super::common::names::brief(called)),
+            nearest.join(", ")
+        ))
+    }
+
+    /// Turns what the model called into a call: look-up, aliases, validation, coercion, the tool's own checks.
+    pub fn parse(&self, called: &str, arguments: Map<String, Value>) -> Result<Prepared, ToolError> {
+        let Some(registered) = self.real_name(called).and_then(|name| self.tools.get(name)) else {
+            return Err(self.unknown(called));
+        };
+        let name = &registered.spec.name;
+        let schema = &registered.spec.parameters;
+        let Fitted { arguments, notes } = match registered.built_in {
+            true => arguments::fit_builtin(name, schema, arguments)?,
+            false => arguments::fit(name, schema, arguments)?,
+        };
+        let call = registered.tool.parse(arguments.clone())?;
+        Ok(Prepared { name: name.clone(), only_reads: registered.tool.only_reads(), arguments, notes, call })
+    }
+}
+
+/// A call that is ready to be judged.
+pub struct Prepared {
+    /// The tool's real name.
+    pub name: String,
+    /// Whether it only looks.
+    pub only_reads: bool,
+    /// The arguments as they fit the schema.
+    pub arguments: Map<String, Value>,
+    /// What was corrected in them.
+    pub notes: Vec<String>,
+    /// The call.
+    pub call: Box<dyn Call>,
+}
+
+/// Returns the real name of a built-in tool for a name or alias, whether or not the tool is there; what is unknown
+/// is returned as it is. For policies and settings, which speak of tools without a registry.
+pub fn real_name(called: &str) -> &str {
+    const NAMES: &[&str] = &[
+        "edit",
+        "glob",
+        "list_directory",
+        "read_file",
+        "read_many_files",
+        "run_shell_command",
+        "save_memory",
+        "search_file_content",
+        "skill",
+        "structured_output",
+        "task",
+        "todo_write",
+        "web_fetch",
+        "web_search",
+        "write_file",
+    ];
+    let folded = folded(called);
+    let alias = ALIASES.binary_search_by(|(alias, _)| (*alias).cmp(&folded)).ok().map(|at| ALIASES[at].1);
+    alias.or_else(|| NAMES.iter().find(|name| self::folded(name) == folded).copied()).unwrap_or(called)
+}
+
+/// Case and `-` `_` aside.
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
+}
+
+/// Returns how many characters differ (Levenshtein), on short names.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(100).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(100).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_file_is_a_registered_tool() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tools");
+        // Not tools: the frame, and tools that come from elsewhere or need more than the workspace.
+        let others =
+            ["mod", "registry", "tests", "discovered", "web_fetch", "web_search", "task", "skill", "structured_output"];
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|entry| {
+                entry.unwrap().file_name().into_string().unwrap().strip_suffix(".rs").map(str::to_owned)
+            })
+            .filter(|name| !others.contains(&name.as_str()))
+            .collect();
+        files.sort();
+        let names: Vec<String> = built_ins().iter().map(|tool| tool.spec().name).collect();
+        assert_eq!(names, files);
+    }
+
+    #[test]
+    fn a_tool_answers_to_its_aliases_and_to_nothing_similar() {
+        let registry = Registry::of_built_ins();
+        for (called, expected) in [
+            ("edit", Some("edit")),
+            ("replace", Some("edit")),
+            ("Grep-Search", Some("search_file_content")),
+            ("grep", Some("search_file_content")),
+            ("READ_FILE", Some("read_file")),
+            ("ReadFile", Some("read_file")),
+            ("readfile", Some("read_file")),
+            ("FindFiles", Some("glob")),
+            ("ls", Some("list_directory")),
+            ("bash", Some("run_shell_command")),
+            ("Shell", Some("run_shell_command")),
+            ("read_fil", None),
+            ("web_fetch", None),
+            ("", None),
+        ] {
+            assert_eq!(registry.real_name(called), expected, "{called}");
+        }
+        assert!(ALIASES.is_sorted(), "the look-up is a binary search");
+        assert_eq!(real_name("agent"), "task");
+        assert_eq!(real_name("my_tool"), "my_tool");
+    }
+
+    #[test]
+    fn an_unknown_tool_names_the_three_nearest() {
+        let error = Registry::of_built_ins().parse("read_files", Map::new()).err().unwrap();
+        assert_eq!(
+            error.message,
+            "Tool \"read_files\" not found in registry. Tools must use the exact names that are registered. \
+             Did you mean one of: \"read_file\", \"write_file\", \"read_many_files\"?"
+        );
+    }
+
+    #[test]
+    fn the_schemas_are_short_and_valid() {
+        let specs = Registry::of_built_ins().specs();
+        let sent: usize = specs
+            .iter()
+            .map(|spec| {
+                jsonschema::validator_for(&spec.parameters).unwrap();
+                let function =
+                    json!({"name": spec.name, "description": spec.description, "parameters": spec.parameters});
+                json!({"type": "function", "function": function}).to_string().len() + 1
+            })
+            .sum();
+        assert!(sent <= 4500, "the tools take {sent} bytes of every request");
+    }
+}

@@ -1,0 +1,360 @@
+//! `search_file_content`: lines that match a pattern, by ripgrep's own libraries.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use globset::GlobMatcher;
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use serde_json::{Map, Value, json};
+
+use super::common::{names, search};
+use super::glob::{below, matcher};
+use super::{Call, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
+use crate::change::text::Decoded;
+use crate::model::{BoxFuture, ToolSpec};
+use crate::path::RelPath;
+use crate::policy::{Access, Grant};
+use crate::workspace::walk::{Filter, Found};
+
+/// The tool.
+pub struct SearchFileContent;
+
+/// Matches shown if the call does not say.
+const MATCHES: usize = 20;
+/// The most that a call may ask for.
+const MATCHES_MOST: usize = 100;
+/// Characters shown of a line.
+const LINE_CHARS: usize = 2_000;
+/// The longest line that is searched: more is no text that a model could use.
+const LINE_BYTES: usize = 64 * 1024 * 1024;
+
+impl Tool for SearchFileContent {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "search_file_content".into(),
+            description: "Search the lines of files with a regex.".into(),
+            parameters: json!({"type": "object", "properties": {
+                "pattern": {"type": "string"},
+                "path": {"type": "string", "description": "Folder or file"},
+                "include": {"type": "string", "description": "Glob of files, as *.ts"},
+                "maxResults": {"type": "integer", "minimum": 1, "description": "20 if not given, at most 100"},
+                "case_sensitive": {"type": "boolean"}
+            }, "required": ["pattern"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "SearchText"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let pattern = required_str(&arguments, "pattern")?;
+        if pattern.is_empty() {
+            return Err(ToolError::arguments("params/pattern must not be empty"));
+        }
+        let case_sensitive = arguments.get("case_sensitive").and_then(Value::as_bool).unwrap_or(false);
+        let include = arguments.get("include").and_then(Value::as_str).filter(|include| !include.is_empty());
+        let most = arguments.get("maxResults").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok());
+        Ok(Box::new(SearchCall {
+            regex: Regex::new(pattern, case_sensitive)?,
+            pattern: pattern.to_owned(),
+            path: optional_path(&arguments, "path").unwrap_or(Path::new(".")).to_path_buf(),
+            matcher: include
+                .map(|include| matcher(include, true))
+                .transpose()
+                .map_err(|error| ToolError::arguments(error.message.replace("params/pattern", "params/include")))?,
+            include: include.map(str::to_owned),
+            most: most.unwrap_or(MATCHES).clamp(1, MATCHES_MOST),
+        }))
+    }
+}
+
+struct SearchCall {
+    regex: Regex,
+    pattern: String,
+    path: PathBuf,
+    include: Option<String>,
+    matcher: Option<GlobMatcher>,
+    most: usize,
+}
+
+impl Call for SearchCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Search { root: self.path.clone(), patterns: self.include.iter().cloned().collect() }]
+    }
+
+    fn describe(&self) -> String {
+        format!("'{}' within {}", names::brief(&self.pattern), names::one_line(&self.path))
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let scope = search::Scope::new(&self.path, grant, cx)?;
+            let SearchCall { regex, pattern, path, include, matcher, most } = *self;
+            let about = format!(
+                "for pattern \"{pattern}\" in path \"{}\"{}",
+                names::one_line(&path),
+                include.map(|include| format!(" (filter: \"{include}\")")).unwrap_or_default()
+            );
+            let found = search::in_background(move |cancelled| {
+                let want = |path: &RelPath| {
+                    matcher.as_ref().is_none_or(|matcher| matcher.is_match(below(path, &scope.start)))
+                        && (scope.may_read)(path)
+                };
+                let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
+                search_all(scope.source.root(), &walk.files, &regex, most + 1, cancelled)
+            })
+            .await??;
+            if found.is_empty() {
+                return Ok(ToolOutput::text(format!("No matches found {about}."), "No matches found"));
+            }
+            let total: usize = found.iter().map(|(_, lines)| lines.len()).sum();
+            let cut = total > most;
+            let shown = total.min(most);
+            let noun = if shown == 1 { "match" } else { "matches" };
+            let mut text = format!("Found {shown} {noun} {about}:\n---");
+            let mut left = shown;
+            for (path, lines) in found {
+                if left == 0 {
+                    break;
+                }
+                text.push_str(&format!("\nFile: {}", names::relative(&path)));
+                for line in lines.iter().take(left) {
+                    text.push_str(&format!("\nL{}: {}", line.number, line.text));
+                }
+                left -= lines.len().min(left);
+                text.push_str("\n---");
+            }
+            if cut {
+                text.push_str(&format!(
+                    "\nWARNING: Results truncated to prevent context overflow. To see more results:\n\
+                     - Use a more specific pattern to reduce matches\n\
+                     - Add file filters with the 'include' parameter (e.g., \"*.js\", \"src/**\")\n\
+                     - Specify a narrower 'path' to search in a subdirectory\n\
+                     - Increase 'maxResults' parameter if you need more matches (current: {most})"
+                ));
+            }
+            let display = format!("Found {shown} {noun}{}", if cut { " (truncated)" } else { "" });
+            Ok(ToolOutput::text(text, display))
+        })
+    }
+}
+
+/// A line that matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    number: u64,
+    text: String,
+}
+
+/// A compiled pattern.
+enum Regex {
+    /// By lines of bytes, in linear time.
+    Plain(RegexMatcher),
+    /// With look-around or back-references, line by line.
+    Fancy(fancy_regex::Regex),
+}
+
+impl Regex {
+    fn new(pattern: &str, case_sensitive: bool) -> Result<Regex, ToolError> {
+        let plain = RegexMatcherBuilder::new()
+            .case_insensitive(!case_sensitive)
+            .multi_line(true)
+            .line_terminator(Some(b'\n'))
+            .crlf(true)
+            .build(pattern);
+        let error = match plain {
+            Ok(regex) => return Ok(Regex::Plain(regex)),
+            Err(error) => error,
+        };
+        let fancy = fancy_regex::RegexBuilder::new(pattern).case_insensitive(!case_sensitive).build();
+        match fancy {
+            // What our own dialect refuses for its meaning (a line break) the other one would only never match.
+            Ok(regex) if !matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) => Ok(Regex::Fancy(regex)),
+            Ok(_) | Err(_) => {
+                Err(ToolError::arguments(format!("Invalid regular expression pattern: {pattern}. {error}")))
+            }
+        }
+    }
+}
+
+/// Searches files in their order and returns the first `most` lines, by file.
+///
+/// Files are searched in parallel, so later ones may be searched in vain; what is returned is always the same.
+fn search_all(
+    root: &Path,
+    files: &[Found],
+    regex: &Regex,
+    most: usize,
+    cancelled: &AtomicBool,
+) -> Result<Vec<(RelPath, Vec<Line>)>, ToolError> {
+    let next = AtomicUsize::new(0);
+    let progress = Mutex::new(Progress::default());
+    let enough = AtomicBool::new(false);
+    let work = || {
+        let mut searcher = searcher();
+        while !enough.load(Ordering::Relaxed) && !cancelled.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(index) else { break };
+            let lines = search_one(&mut searcher, root, file, regex, most);
+            let mut progress = progress.lock().expect("nothing panics while it holds the results");
+            if progress.add(index, lines) >= most {
+                enough.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(files.len());
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let progress = progress.into_inner().expect("nothing panics while it holds the results");
+    let mut left = most;
+    let mut found = Vec::new();
+    for (index, result) in progress.found {
+        if left == 0 {
+            break;
+        }
+        let mut lines = result?;
+        lines.truncate(left);
+        left -= lines.len();
+        if !lines.is_empty() {
+            found.push((files[index].path.clone(), lines));
+        }
+    }
+    Ok(found)
+}
+
+/// Results by the index of their file, and how far every file is done.
+#[derive(Default)]
+struct Progress {
+    found: BTreeMap<usize, Result<Vec<Line>, ToolError>>,
+    /// Files that are done although one before them is not.
+    ahead: std::collections::BTreeSet<usize>,
+    /// All files below this index are done.
+    done: usize,
+    /// Lines found in them; an error counts as enough.
+    lines: usize,
+}
+
+impl Progress {
+    /// Adds a file's lines and returns how many stand without a gap before them.
+    fn add(&mut self, index: usize, result: Result<Vec<Line>, ToolError>) -> usize {
+        if result.as_ref().map_or(true, |lines| !lines.is_empty()) {
+            self.found.insert(index, result);
+        }
+        self.ahead.insert(index);
+        while self.ahead.remove(&self.done) {
+            self.lines = match self.found.get(&self.done) {
+                Some(Ok(lines)) => self.lines.saturating_add(lines.len()),
+                Some(Err(_)) => usize::MAX,
+                None => self.lines,
+            };
+            self.done += 1;
+        }
+        self.lines
+    }
+}
+
+fn searcher() -> Searcher {
+    SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(Some(LINE_BYTES))
+        .line_number(true)
+        .build()
+}
+
+/// Searches one file; one that cannot be read has no matches.
+fn search_one(
+    searcher: &mut Searcher,
+    root: &Path,
+    file: &Found,
+    regex: &Regex,
+    most: usize,
+) -> Result<Vec<Line>, ToolError> {
+    match regex {
+        Regex::Plain(matcher) => {
+            let mut sink = Lines { lines: Vec::new(), most };
+            // A file that vanished, may not be read or has an endless line is left out, as grep would.
+            let _ = match &file.staged {
+                Some(content) => searcher.search_slice(matcher, content, &mut sink),
+                None => match File::open(file.path.under(root)) {
+                    Ok(open) => searcher.search_file(matcher, &open, &mut sink),
+                    Err(_) => Ok(()),
+                },
+            };
+            Ok(sink.lines)
+        }
+        Regex::Fancy(regex) => {
+            let content = match &file.staged {
+                Some(content) => content.to_vec(),
+                None => std::fs::read(file.path.under(root)).unwrap_or_default(),
+            };
+            let Some(decoded) = Decoded::from_bytes(&content) else { return Ok(Vec::new()) };
+            let mut lines = Vec::new();
+            for (number, line) in (1..).zip(decoded.text.lines()) {
+                match regex.is_match(line) {
+                    Ok(true) => lines.push(Line { number, text: shown(line.as_bytes()) }),
+                    Ok(false) => {}
+                    Err(error) => {
+                        let place = names::relative(&file.path);
+                        return Err(ToolError::failed(format!(
+                            "the pattern is too costly for {place} line {number} ({error}); write it without \
+                             look-around or back-references"
+                        )));
+                    }
+                }
+                if lines.len() >= most {
+                    break;
+                }
+            }
+            Ok(lines)
+        }
+    }
+}
+
+/// Collects the first matching lines of a file.
+struct Lines {
+    lines: Vec<Line>,
+    most: usize,
+}
+
+impl Sink for Lines {
+    type Error = std::io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, std::io::Error> {
+        let number = found.line_number().unwrap_or_default();
+        self.lines.push(Line { number, text: shown(found.bytes()) });
+        Ok(self.lines.len() < self.most)
+    }
+}
+
+/// Returns a line as it stands, less its end; one that is not UTF-8 is read as Latin-1.
+fn shown(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text.to_owned(),
+        Err(_) => encoding_rs::mem::decode_latin1(line).into_owned(),
+    };
+    match text.char_indices().nth(LINE_CHARS) {
+        Some((end, _)) => format!("{}... [truncated]", &text[..end]),
+        None => text,
+    }
+}

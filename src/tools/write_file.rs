@@ -1,0 +1,203 @@
+//! `write_file`: a whole file, new or overwritten.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::common::{diff, memory, names};
+use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::change::Entry;
+use crate::change::text::{Decoded, LineEnd};
+use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::policy::{Access, Grant};
+use crate::workspace::WorkspaceError;
+
+/// The tool.
+pub struct WriteFile;
+
+impl Tool for WriteFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "write_file".into(),
+            description: "Create a file, or replace all of it. Use edit to change a part.".into(),
+            parameters: json!({"type": "object", "properties": {
+                "file_path": {"type": "string"},
+                "content": {"type": "string", "description": "The whole new text"}
+            }, "required": ["file_path", "content"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "WriteFile"
+    }
+
+    fn only_reads(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let path = required_str(&arguments, "file_path")?;
+        if path.is_empty() || path.ends_with('/') {
+            return Err(ToolError::arguments("params/file_path must name a file"));
+        }
+        let content = required_str(&arguments, "content")?.to_owned();
+        Ok(Box::new(WriteCall { path: path.into(), content }))
+    }
+}
+
+struct WriteCall {
+    path: PathBuf,
+    content: String,
+}
+
+impl Call for WriteCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Write { path: self.path.clone() }]
+    }
+
+    fn describe(&self) -> String {
+        format!("write {}", names::one_line(&self.path))
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let shown = names::shown(cx, &self.path);
+            let failed = |error: WorkspaceError| names::file_error(&error, &shown);
+            let not_granted = || failed(WorkspaceError::NotGranted(self.path.clone()));
+            let path = grant.writable(&self.path).ok_or_else(not_granted)?.clone();
+            let before = cx.workspace.entry(&path).map_err(failed)?;
+            let (existing, executable) = match &before {
+                Entry::File { content, executable } => (Some(content), *executable),
+                Entry::Absent => (None, false),
+                Entry::Link { .. } => return Err(failed(WorkspaceError::NotAFile(self.path.clone()))),
+            };
+            let old = existing.and_then(|content| Decoded::from_bytes(content));
+            let file = old.clone().unwrap_or_else(Decoded::new_file);
+            // A file without a line end says nothing about how it would end its lines.
+            let text = match old.as_ref().filter(|old| old.text.contains('\n')) {
+                Some(old) => LineEnd::of(&old.text).apply(&self.content),
+                None => self.content.clone(),
+            };
+            let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
+            let unseen = !memory::has_seen(cx.memory, &path);
+            let hash = memory::hash(&content);
+            let content = Entry::File { content: content.into(), executable };
+            cx.workspace.write(grant, &self.path, content).map_err(failed)?;
+            memory::saw_hash(cx.memory, &path, hash);
+            let llm = match (&old, existing) {
+                (_, None) => format!("Successfully created and wrote to new file: {shown}"),
+                (Some(old), Some(_)) if unseen => {
+                    format!("Successfully overwrote file: {shown}{}", gone(&old.text, &text))
+                }
+                (_, Some(_)) => format!("Successfully overwrote file: {shown}"),
+            };
+            let display = match (existing, &old) {
+                (Some(_), None) => Display::Markdown(format!("Overwrote the binary file {shown}")),
+                _ => Display::Diff(diff::unified(&names::relative(&path), &file.text, &text)),
+            };
+            Ok(ToolOutput { llm_content: vec![Part::Text(llm)], display, command: None })
+        })
+    }
+}
+
+/// Lists the lines of a file that the model never read and that its new text does not have.
+fn gone(before: &str, after: &str) -> String {
+    const SHOWN: usize = 40;
+    let mut left: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
+    for line in after.lines() {
+        *left.entry(line.trim()).or_default() += 1;
+    }
+    let lost: Vec<&str> = before
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .filter(|line| match left.get_mut(line.trim()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        })
+        .collect();
+    if lost.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nYou had not read this file. {} of its lines are gone; if they are still needed, put them back:\n",
+        lost.len()
+    );
+    for line in lost.iter().take(SHOWN) {
+        text.push_str(&line.chars().take(200).collect::<String>());
+        text.push('\n');
+    }
+    if lost.len() > SHOWN {
+        text.push_str(&format!("... and {} more lines\n", lost.len() - SHOWN));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::tests::Project;
+
+    fn write(project: &Project, path: &str, content: &str) -> String {
+        project.says("write_file", json!({"file_path": path, "content": content}))
+    }
+
+    #[test]
+    fn a_new_file_is_staged_with_its_parents_and_the_disk_untouched() {
+        let project = Project::new(&[]);
+        assert_eq!(write(&project, "a/b c/d", "x"), "Successfully created and wrote to new file: /p/a/b c/d");
+        assert_eq!(project.staged("a/b c/d").unwrap(), b"x");
+        assert!(!project.folder.path().join("a").exists());
+        assert_eq!(write(&project, "a/b c/d", "y"), "Successfully overwrote file: /p/a/b c/d");
+    }
+
+    #[test]
+    fn overwriting_what_was_never_read_lists_the_lines_that_are_gone() {
+        let project = Project::new(&[("a", b"one\ntwo\ntwo\nthree\n")]);
+        insta::assert_snapshot!(write(&project, "a", "one\ntwo\nfour\n"), @r"
+        Successfully overwrote file: /p/a
+        You had not read this file. 2 of its lines are gone; if they are still needed, put them back:
+        two
+        three
+        ");
+        let project = Project::new(&[("a", b"one\n")]);
+        project.says("read_file", json!({"file_path": "a"}));
+        assert_eq!(write(&project, "a", "two\n"), "Successfully overwrote file: /p/a");
+    }
+
+    #[test]
+    fn mark_encoding_line_ends_and_mode_are_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let project = Project::new(&[
+            ("crlf", b"\xef\xbb\xbfa\r\nb\r\n"),
+            ("latin", b"gr\xfcn\n"),
+            ("utf16", b"\xff\xfea\0\r\0\n\0"),
+            ("run", b"#!/bin/sh\n"),
+        ]);
+        let run = project.folder.path().join("run");
+        std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write(&project, "crlf", "c\nd\n");
+        write(&project, "latin", "rötlich\n");
+        write(&project, "utf16", "b\n");
+        write(&project, "run", "#!/bin/bash\n");
+        assert_eq!(project.staged("crlf").unwrap(), b"\xef\xbb\xbfc\r\nd\r\n");
+        assert_eq!(project.staged("latin").unwrap(), b"r\xf6tlich\n");
+        assert_eq!(project.staged("utf16").unwrap(), b"\xff\xfeb\0\r\0\n\0");
+        let path = crate::path::RelPath::new("run").unwrap();
+        assert!(matches!(project.workspace.entry(&path).unwrap(), Entry::File { executable: true, .. }));
+        assert_eq!(write(&project, "latin", "→"), "/p/latin: the file is Latin-1 and cannot hold '→'");
+    }
+
+    #[test]
+    fn a_folder_or_a_link_is_not_overwritten() {
+        let project = Project::new(&[("sub/", b""), ("a", b"")]);
+        assert_eq!(write(&project, "sub", "x"), "Path is a directory, not a file: /p/sub");
+        assert!(write(&project, "sub/", "x").starts_with("params/file_path must name a file"));
+    }
+}

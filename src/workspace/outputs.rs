@@ -1,0 +1,54 @@
+//! The run's own folder of full outputs: written for the model to read, never delivered.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Keeps an output in `folder` under the next free name and returns its path.
+pub fn keep(folder: &Path, output: &[u8]) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    for number in 1..=u32::MAX {
+        let path = folder.join(format!("output-{number}.txt"));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => {
+                file.write_all(output)?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("no free name is left for an output"))
+}
+
+/// Reads a kept output; `None` if `path` is not a plain name in `folder`, or no regular file stands there.
+pub fn read(folder: &Path, path: &Path) -> Option<io::Result<Vec<u8>>> {
+    if path.parent() != Some(folder) || path.file_name().is_none() {
+        return None;
+    }
+    let regular = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    regular.then(|| std::fs::read(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_never_overwrite_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = keep(folder.path(), b"1").unwrap();
+        let second = keep(folder.path(), b"2").unwrap();
+        assert_eq!((std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap()), (b"1".to_vec(), b"2".to_vec()));
+        assert_eq!(read(folder.path(), &second).unwrap().unwrap(), b"2");
+    }
+
+    #[test]
+    fn only_plain_names_of_the_folder_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read(folder.path(), Path::new("/etc/passwd")).is_none());
+        assert!(read(folder.path(), &folder.path().join("..")).is_none());
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("output-1.txt")).unwrap();
+        assert!(read(folder.path(), &folder.path().join("output-1.txt")).is_none());
+    }
+}
