@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::emit::renderer::Renderer;
+use crate::emit::Renderer;
 use crate::event::{Event, RunFinished, ToolResult};
 use crate::exit::Exit;
 

@@ -1,0 +1,191 @@
+//! The first message of a run: the task, with what of the project it names.
+
+use serde_json::{Map, Value};
+
+use crate::agent::invoke::Judge;
+use crate::cli::prompt::{Piece, Prompt};
+use crate::event::RunError;
+use crate::exit::Exit;
+use crate::model::Part;
+use crate::policy::Access;
+use crate::prompt::first_message::{LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths};
+use crate::tools::{Registry, ToolContext};
+
+use super::Failure;
+use super::listing::listing;
+
+/// What makes the first message.
+pub struct Task<'a> {
+    /// What was typed and read.
+    pub prompt: &'a Prompt,
+    /// `--file PATH[:FROM-TO]`, in order.
+    pub files: &'a [String],
+    /// The tools, for reading under the policy.
+    pub registry: &'a Registry,
+    /// The gate.
+    pub judge: &'a dyn Judge,
+    /// Files and memory.
+    pub context: &'a ToolContext<'a>,
+    /// Whether a name that is no path is an error (`--strict`).
+    pub strict: bool,
+}
+
+impl Task<'_> {
+    /// Reads what the prompt names and returns the message and warnings.
+    ///
+    /// Everything is read through the tools and under the policy: what may not be read is an error where it was named
+    /// by a flag or `@`, and simply not shown where the prompt only mentions it.
+    pub async fn message(&self) -> Result<(Vec<Part>, Vec<String>), Failure> {
+        let mut warnings = Vec::new();
+        let mut included = String::new();
+        let mut media = Vec::new();
+        let mut task = String::new();
+        for file in self.files {
+            let text = self.file(file).await?;
+            included.push_str(&text);
+        }
+        if let Some(read) = &self.prompt.read {
+            task.push_str(read.trim_end_matches('\n'));
+            if !self.prompt.typed.is_empty() {
+                task.push_str("\n\n");
+            }
+        }
+        for piece in &self.prompt.typed {
+            match piece {
+                Piece::Text(text) => task.push_str(text),
+                Piece::Path { path, spelled } => match self.include(path).await? {
+                    Some(parts) => {
+                        task.push_str(path);
+                        for part in parts {
+                            match part {
+                                Part::Text(text) => included.push_str(&text),
+                                Part::Media { .. } => media.push(part),
+                            }
+                        }
+                    }
+                    None if self.strict => {
+                        return Err(input(
+                            format!("{spelled} in the prompt is no file, folder or pattern of the workspace"),
+                            "correct it, or write \\@ for a plain @",
+                        ));
+                    }
+                    None => {
+                        warnings.push(format!("{spelled} in the prompt is no path of the workspace; it stays text"));
+                        task.push_str(spelled);
+                    }
+                },
+            }
+        }
+        let shown = self.mentioned().await;
+        let names = listing(self.context.workspace, LISTING_CHARS);
+        let mut parts = vec![Part::Text(first_message(&names, &shown, &included, task.trim()))];
+        parts.extend(media);
+        Ok((parts, warnings))
+    }
+
+    /// Reads the small files that the typed text mentions without `@`.
+    async fn mentioned(&self) -> Vec<(String, String)> {
+        let typed: String = self
+            .prompt
+            .typed
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.as_str(),
+                Piece::Path { .. } => " ",
+            })
+            .collect();
+        let mut shown = Vec::new();
+        for name in named_paths(&typed) {
+            if shown.len() == SHOWN_FILES {
+                break;
+            }
+            let path = std::path::Path::new(name);
+            let (_, grant) = self.judge.authorize("read_file", &[Access::Read { path: path.into() }]);
+            let Some(grant) = grant else { continue };
+            let Ok(view) = self.context.workspace.read(&grant, path) else { continue };
+            if view.content.len() > SHOWN_FILE_BYTES || view.content.contains(&0) {
+                continue;
+            }
+            if let Ok(text) = std::str::from_utf8(&view.content) {
+                crate::tools::common::memory::saw(self.context.memory, &view.path, &view.content);
+                shown.push((view.path.to_string(), text.to_owned()));
+            }
+        }
+        shown
+    }
+
+    async fn file(&self, named: &str) -> Result<String, Failure> {
+        let mut arguments = Map::new();
+        let (path, lines) = split_range(named);
+        arguments.insert("file_path".into(), path.into());
+        if let Some((from, to)) = lines {
+            arguments.insert("offset".into(), (from - 1).into());
+            arguments.insert("limit".into(), (to + 1 - from).into());
+        }
+        let parts = self.call("read_file", arguments).await.map_err(|error| {
+            input(format!("--file {named}: {error}"), "give a file of the workspace that the policy lets it read")
+        })?;
+        Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
+    }
+
+    /// Reads `@path`; `None` if nothing is there.
+    async fn include(&self, path: &str) -> Result<Option<Vec<Part>>, Failure> {
+        let mut arguments = Map::new();
+        arguments.insert("paths".into(), Value::from(vec![path]));
+        match self.call("read_many_files", arguments).await {
+            Ok(parts) if parts.iter().all(|part| matches!(part, Part::Text(text) if !text.starts_with("--- "))) => Ok(None),
+            Ok(parts) => Ok(Some(parts)),
+            Err(error) if error.starts_with("denied") => Err(Failure {
+                exit: Exit::Denied,
+                error: RunError {
+                    code: "denied".into(),
+                    message: format!("@{path} in the prompt: {error}"),
+                    hint: Some("the policy's `paths.read` decides what a prompt may include".into()),
+                    ..RunError::default()
+                },
+            }),
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Vec<Part>, String> {
+        let prepared = self.registry.parse(tool, arguments).map_err(|error| error.message)?;
+        let (decision, grant) = self.judge.authorize(tool, &prepared.call.accesses());
+        let Some(grant) = grant else { return Err(format!("denied by the policy: {}", decision.reason)) };
+        let output = prepared.call.run(&grant, self.context).await.map_err(|error| error.message)?;
+        Ok(output.llm_content)
+    }
+}
+
+/// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range is whole.
+fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
+    let range = named.rsplit_once(':').and_then(|(path, range)| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+        (from >= 1 && to >= from).then_some((path, (from, to)))
+    });
+    match range {
+        Some((path, lines)) => (path, Some(lines)),
+        None => (named, None),
+    }
+}
+
+fn input(message: String, hint: &str) -> Failure {
+    Failure {
+        exit: Exit::Input,
+        error: RunError { code: "input".into(), message, hint: Some(hint.to_owned()), ..RunError::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_flag_may_name_lines() {
+        assert_eq!(split_range("a.rs"), ("a.rs", None));
+        assert_eq!(split_range("a.rs:3-7"), ("a.rs", Some((3, 7))));
+        assert_eq!(split_range("a.rs:3"), ("a.rs", Some((3, 3))));
+        assert_eq!(split_range("a:b:7-3"), ("a:b:7-3", None));
+    }
+}
