@@ -3,6 +3,8 @@
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 
 pub mod disk;
+pub mod git;
+pub mod repository;
 
 use std::ffi::OsString;
 use std::io;
