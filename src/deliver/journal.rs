@@ -90,6 +90,8 @@ pub struct SavedCommit {
     pub old: Option<String>,
     /// What it became.
     pub new: String,
+    /// What `update-index --index-info` takes to bring the changed paths back.
+    pub index_before: String,
 }
 
 impl Shape {
@@ -204,6 +206,12 @@ impl Journal {
         // A record that cannot be removed says `begun`, and putting it back finds everything as before.
         let _ = std::fs::remove_dir_all(self.folder);
     }
+}
+
+/// Tells whether records can be written in a folder that may not be there yet; nothing is written to find out.
+pub fn is_writable(undo: &Path) -> bool {
+    let standing = undo.ancestors().find(|folder| folder.symlink_metadata().is_ok());
+    standing.is_some_and(|folder| folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 fn private_folder(path: &Path) -> io::Result<()> {

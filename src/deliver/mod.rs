@@ -3,6 +3,7 @@
 //! All or nothing, whatever fails: every function here leaves the tree as it was or as it shall be.
 
 pub mod apply;
+pub mod commit;
 pub mod folder;
 pub mod gate;
 pub mod journal;
@@ -19,7 +20,9 @@ use crate::change::{Change, ChangeSet, Entry, Kind, diff};
 use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::path::RelPath;
+use crate::workspace::repository::{Repository, RepositoryError, Standing};
 
+pub use commit::{Order, Person};
 pub use gate::Gate;
 pub use steps::Steps;
 pub use undo::{UndoReport, records, recover, undo};
@@ -31,16 +34,23 @@ pub enum Delivery {
     DryRun,
     /// The files of the work tree.
     Apply,
+    /// A commit on the current branch; work tree and index hold it too.
+    Commit(Order),
+    /// A commit on a new branch; work tree and index stay.
+    Branch {
+        /// Without `refs/heads/`.
+        name: String,
+        /// What the commit says.
+        order: Order,
+    },
 }
 
 /// Where changes are delivered to.
 pub struct Site<'a> {
     /// The workspace.
     pub root: &'a Path,
-    /// The workspace's folder in its repository; the root without one.
-    pub prefix: &'a RelPath,
-    /// What the repository names its objects by.
-    pub format: ObjectFormat,
+    /// The repository that holds it.
+    pub repository: Option<&'a Repository>,
     /// The folder of undo records; `None` where nothing can be undone (`--no-undo`).
     pub undo: Option<&'a Path>,
     /// The run's name: the record's, and part of the names of temporary files. Letters, digits, `-` and `_`.
@@ -148,20 +158,90 @@ pub fn deliver(
     site: &Site<'_>,
     gate: &Gate<'_>,
 ) -> Result<Delivered, DeliverError> {
-    let patch = patch::print(changes, site.prefix, site.format);
-    let mut delivered = Delivered { files: reports(changes, site.prefix), patch, ..Delivered::default() };
+    let root = RelPath::root();
+    let prefix = site.repository.map_or(&root, |repository| &repository.prefix);
+    let format = site.repository.map_or(ObjectFormat::Sha1, |repository| repository.format);
+    let patch = patch::print(changes, prefix, format);
+    let mut delivered = Delivered { files: reports(changes, prefix), patch, ..Delivered::default() };
     gate.check(changes, delivered.patch.len(), site.root)?;
     if changes.is_empty() {
         return Ok(delivered);
     }
+    let standing = match site.repository {
+        Some(repository) => repository.standing(changes).map_err(|error| from_repository(&error))?,
+        None => Standing::default(),
+    };
+    if let Some((path, submodule)) = standing.in_submodule.first() {
+        return Err(DeliverError::denied(
+            format!("{path}: it lies in the submodule {submodule}"),
+            "run in the submodule's own work tree",
+        ));
+    }
     match how {
-        Delivery::DryRun => {}
+        Delivery::DryRun => {
+            let warning = |path| {
+                format!("{path} had uncommitted changes when the run began; they must go before it is delivered")
+            };
+            delivered.warnings.extend(standing.dirty.iter().map(warning));
+            if let Err(DeliverError::Conflict { message, .. }) = apply::check_base(changes, site.root) {
+                delivered.warnings.push(message);
+            }
+        }
         Delivery::Apply => {
+            refuse_dirty(&standing)?;
             delivered.record = apply::apply(changes, site, &Steps::default())?;
             delivered.applied = true;
         }
+        Delivery::Commit(order) => {
+            refuse_dirty(&standing)?;
+            commit::on_head(changes, order, site, &Steps::default(), &mut delivered)?;
+        }
+        Delivery::Branch { name, order } => {
+            refuse_dirty(&standing)?;
+            commit::on_branch(changes, name, order, site, &mut delivered)?;
+        }
     }
     Ok(delivered)
+}
+
+/// Finds what would make a delivery fail whatever the run changes, before the first request.
+pub fn preflight(how: &Delivery, site: &Site<'_>) -> Result<(), DeliverError> {
+    match how {
+        Delivery::DryRun => return Ok(()),
+        Delivery::Apply => {}
+        Delivery::Commit(order) => commit::preflight(None, order, site)?,
+        Delivery::Branch { name, order } => return commit::preflight(Some(name), order, site),
+    }
+    if let Err(error) = rustix::fs::access(site.root, rustix::fs::Access::WRITE_OK) {
+        return Err(DeliverError::conflict(
+            format!("{} cannot be written: {}", site.root.display(), std::io::Error::from(error)),
+            "deliver a patch (--dry-run), or make the folder writable",
+        ));
+    }
+    match site.undo {
+        Some(undo) if !journal::is_writable(undo) => Err(DeliverError::conflict(
+            format!("no undo record can be written in {}", undo.display()),
+            "make the folder writable, or give --no-undo",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn refuse_dirty(standing: &Standing) -> Result<(), DeliverError> {
+    match standing.dirty.as_slice() {
+        [] => Ok(()),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more files)", rest.len()) };
+            Err(DeliverError::conflict(
+                format!("{first} had uncommitted changes when the run began{more}"),
+                "commit or stash them, then run again",
+            ))
+        }
+    }
+}
+
+pub(crate) fn from_repository(error: &RepositoryError) -> DeliverError {
+    DeliverError::conflict(error.to_string(), "the repository must be readable by git; `qwen doctor` shows its state")
 }
 
 /// Returns what the result object says of each file.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::journal::Record;
 use super::{Gate, Site, undo};
-use crate::change::patch::ObjectFormat;
 use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::workspace::disk::Disk;
@@ -15,7 +14,6 @@ pub(super) struct Project {
     folder: tempfile::TempDir,
     root: PathBuf,
     undo: PathBuf,
-    prefix: RelPath,
 }
 
 pub(super) fn link(target: &str) -> Entry {
@@ -35,7 +33,7 @@ impl Project {
         let root = folder.path().canonicalize().unwrap().join("project");
         std::fs::create_dir(&root).unwrap();
         let undo = folder.path().join("state/undo");
-        Project { folder, root, undo, prefix: RelPath::root() }
+        Project { folder, root, undo }
     }
 
     pub(super) fn file(self, path: &str, content: &str) -> Project {
@@ -56,8 +54,7 @@ impl Project {
     pub(super) fn site(&self) -> Site<'_> {
         Site {
             root: &self.root,
-            prefix: &self.prefix,
-            format: ObjectFormat::Sha1,
+            repository: None,
             undo: Some(&self.undo),
             run_id: "run-1",
             time: "2026-01-01T00:00:00Z",

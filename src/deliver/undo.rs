@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 
 use super::apply::{back_name, restore};
+use super::commit;
 use super::folder::{Folder, is_missing};
 use super::journal::{self, Journal, Record, Shape, State};
 use super::steps::Steps;
@@ -122,6 +123,7 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> io::Result<UndoReport>
         report.restored.push(path.clone());
     }
     remove_empty(&tree, &folders, steps)?;
+    report.warnings.extend(record.commit.as_ref().and_then(|commit| commit::undo(commit, root)));
     record.state = State::Undone;
     record.temporary.clear();
     journal.write(&record, steps)?;

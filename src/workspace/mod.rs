@@ -3,8 +3,10 @@
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 
 pub mod disk;
+pub mod git;
 pub mod ignore;
 pub mod outputs;
+pub mod repository;
 pub mod walk;
 
 use std::ffi::OsString;

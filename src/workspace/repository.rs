@@ -1,0 +1,407 @@
+//! The repository that holds the workspace: where it is, what HEAD says, which paths a person has changed.
+//!
+//! The facts a run begins with are read from a few small files, without a process; what is unusual is asked of git.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use super::git::{Git, GitError};
+use crate::change::patch::{ObjectFormat, mode, name_in_repository};
+use crate::change::{ChangeSet, Entry, diff};
+use crate::path::RelPath;
+
+/// A repository with a work tree that holds the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// This work tree's own git folder.
+    pub git_dir: PathBuf,
+    /// The git folder that all work trees share.
+    pub common_dir: PathBuf,
+    /// The top of the work tree.
+    pub top: PathBuf,
+    /// The workspace's folder, relative to the top.
+    pub prefix: RelPath,
+    /// The commit of HEAD; `None` on an unborn branch.
+    pub head: Option<String>,
+    /// The branch; `None` where HEAD is detached.
+    pub branch: Option<String>,
+    /// What objects are named by.
+    pub format: ObjectFormat,
+    /// Whether it is laid out as simple readers expect: loose and packed references, SHA-1, no sparse or split index,
+    /// nothing left out of the clone.
+    pub is_plain: bool,
+}
+
+/// Why the repository cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryError {
+    /// A file of git's cannot be read.
+    #[error("{path}: {cause}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        #[source]
+        cause: io::Error,
+    },
+    /// A file of git's says something that cannot be.
+    #[error("{path}: {reason}")]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        reason: String,
+    },
+    /// Git says no.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl Repository {
+    /// Finds the repository that holds a canonical folder; `None` if there is none or the folder is in no work tree.
+    pub fn discover(root: &Path) -> Result<Option<Repository>, RepositoryError> {
+        for top in root.ancestors() {
+            let dot_git = top.join(".git");
+            let git_dir = match dot_git.metadata() {
+                Ok(metadata) if metadata.is_dir() => {
+                    if !dot_git.join("HEAD").symlink_metadata().is_ok_and(|head| head.is_file() || head.is_symlink()) {
+                        continue;
+                    }
+                    dot_git
+                }
+                Ok(_) => linked_git_dir(top, &dot_git)?,
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                Err(cause) => return Err(RepositoryError::Io { path: dot_git, cause }),
+            };
+            return Repository::at(top, git_dir, root);
+        }
+        Ok(None)
+    }
+
+    fn at(top: &Path, git_dir: PathBuf, root: &Path) -> Result<Option<Repository>, RepositoryError> {
+        let common_dir = match std::fs::read(git_dir.join("commondir")) {
+            Ok(path) => git_dir.join(OsStr::from_bytes(path.trim_ascii_end())),
+            Err(_) => git_dir.clone(),
+        };
+        let common_dir = common_dir.canonicalize().unwrap_or(common_dir);
+        let Some(prefix) = RelPath::below(top, root) else { return Ok(None) };
+        let probe = Probe::read(&common_dir)?;
+        if probe.is_bare && git_dir == common_dir {
+            return Ok(None);
+        }
+        let is_split = git_dir.join("index").metadata().is_ok() && has_shared_index(&git_dir);
+        let mut repository = Repository {
+            common_dir,
+            top: top.to_path_buf(),
+            prefix,
+            head: None,
+            branch: None,
+            format: probe.format,
+            is_plain: probe.is_plain && !is_split,
+            git_dir,
+        };
+        (repository.head, repository.branch) = repository.read_head(probe.has_files_for_references)?;
+        Ok(Some(repository))
+    }
+
+    /// Returns git in the top of the work tree.
+    pub fn git(&self) -> Git {
+        Git::new(&self.top)
+    }
+
+    /// Reads HEAD again, as it is now: the commit and the branch.
+    pub fn head_now(&self) -> Result<(Option<String>, Option<String>), RepositoryError> {
+        self.read_head(Probe::read(&self.common_dir)?.has_files_for_references)
+    }
+
+    fn read_head(&self, by_file: bool) -> Result<(Option<String>, Option<String>), RepositoryError> {
+        if by_file && let Some(head) = self.head_by_file() {
+            return Ok(head);
+        }
+        let branch = self.git().line(&["symbolic-ref", "-q", "HEAD"], b"").ok();
+        let head = match self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"], b"") {
+            Ok(head) => Some(head),
+            // Without a commit git says nothing and fails; anything that it says is a fault.
+            Err(GitError::Failed { message, .. }) if message.starts_with("exit status") && branch.is_some() => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((head, branch.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned))))
+    }
+
+    /// Reads HEAD without git; `None` where it takes more than the plain files.
+    fn head_by_file(&self) -> Option<(Option<String>, Option<String>)> {
+        let head = std::fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
+        let head = head.trim_end();
+        let Some(reference) = head.strip_prefix("ref: ") else {
+            return is_object(head).then(|| (Some(head.to_owned()), None));
+        };
+        let branch = reference.strip_prefix("refs/heads/")?;
+        let is_safe = branch.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+        if !is_safe {
+            return None;
+        }
+        let commit = match std::fs::read_to_string(self.common_dir.join(reference)) {
+            Ok(text) if is_object(text.trim_end()) => Some(text.trim_end().to_owned()),
+            // A symbolic branch, or a damaged one.
+            Ok(_) => return None,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
+                ) =>
+            {
+                match std::fs::read(self.common_dir.join("packed-refs")) {
+                    Ok(packed) => packed.split(|byte| *byte == b'\n').find_map(|line| {
+                        let (object, name) = line.split_at_checked(line.iter().position(|byte| *byte == b' ')?)?;
+                        (&name[1..] == reference.as_bytes()).then(|| String::from_utf8_lossy(object).into_owned())
+                    }),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                    Err(_) => return None,
+                }
+            }
+            Err(_) => return None,
+        };
+        Some((commit, Some(branch.to_owned())))
+    }
+
+    /// Returns the tracked paths of the workspace, relative to it.
+    pub fn tracked(&self) -> Result<Vec<RelPath>, RepositoryError> {
+        let folder = self.prefix.under(&self.top);
+        let names = Git::new(&folder).run(&["ls-files", "-z", "--cached"], b"")?;
+        Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).filter_map(RelPath::from_bytes).collect())
+    }
+
+    /// Compares what the run found with HEAD and the index, for the changed paths only.
+    pub fn standing(&self, changes: &ChangeSet) -> Result<Standing, RepositoryError> {
+        let mut standing = Standing::default();
+        if changes.is_empty() {
+            return Ok(standing);
+        }
+        let names: Vec<Vec<u8>> = changes.iter().map(|(path, _)| name_in_repository(&self.prefix, path)).collect();
+        let (head, index) = (self.in_head(&names)?, self.in_index(&names)?);
+        for ((path, change), name) in changes.iter().zip(&names) {
+            if let Some(folder) = ancestors(name).find(|folder| {
+                head.get(*folder).is_some_and(|at| at.mode == "160000") || index.submodules.contains(&folder.to_vec())
+            }) {
+                standing.in_submodule.push((path.clone(), String::from_utf8_lossy(folder).into_owned()));
+                continue;
+            }
+            let (in_head, in_index) = (head.get(name), index.files.get(name));
+            if in_head.is_none() && in_index.is_none() {
+                continue;
+            }
+            let is_clean = in_head == in_index && in_head.is_some_and(|at| at.mode != "160000") && {
+                let at = in_head.expect("one of two equal options is some");
+                match mode(&change.before) {
+                    None => false,
+                    Some(mode) if mode != at.mode && (mode == "120000") != (at.mode == "120000") => false,
+                    Some(mode) if mode != at.mode && self.minds_mode() => false,
+                    Some(_) => {
+                        let content = diff::text_of(&change.before);
+                        self.format.blob(content) == at.object
+                            || matches!(change.before, Entry::File { .. })
+                                && self.blob(name, content, false)? == at.object
+                    }
+                }
+            };
+            if !is_clean {
+                standing.dirty.push(path.clone());
+            }
+        }
+        Ok(standing)
+    }
+
+    /// Names the blob that git would keep for a file's bytes (line ends converted, LFS pointers made; no other filter
+    /// runs), and writes it where `git` keeps its objects if asked.
+    pub fn blob(&self, name: &[u8], content: &[u8], write: bool) -> Result<String, RepositoryError> {
+        self.blob_by(&self.without_filters()?, name, content, write)
+    }
+
+    /// As [`Repository::blob`], by a git that [`Repository::without_filters`] returned.
+    pub fn blob_by(&self, git: &Git, name: &[u8], content: &[u8], write: bool) -> Result<String, RepositoryError> {
+        let mut path = OsString::from("--path=");
+        path.push(OsStr::from_bytes(name));
+        let mut arguments = vec![OsString::from("hash-object"), "--stdin".into(), path];
+        if write {
+            arguments.insert(1, "-w".into());
+        }
+        Ok(git.line(&arguments, content)?)
+    }
+
+    /// Returns git with every filter driver of the configuration switched off but `lfs`.
+    pub fn without_filters(&self) -> Result<Git, RepositoryError> {
+        let listed = self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"");
+        let mut git = self.git();
+        // Exit status 1 without a word: there is none.
+        for key in listed.unwrap_or_default().split(|byte| *byte == 0).filter(|key| !key.is_empty()) {
+            let key = String::from_utf8_lossy(key).into_owned();
+            let Some((driver, name)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
+                continue;
+            };
+            match name {
+                _ if driver == "lfs" => {}
+                "clean" | "smudge" | "process" => git = git.config(&key, ""),
+                "required" => git = git.config(&key, "false"),
+                _ => {}
+            }
+        }
+        Ok(git)
+    }
+
+    fn minds_mode(&self) -> bool {
+        self.git().line(&["config", "--type=bool", "core.fileMode"], b"").map_or(true, |value| value != "false")
+    }
+
+    fn in_head(&self, names: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, TreeEntry>, RepositoryError> {
+        let mut found = BTreeMap::new();
+        let Some(head) = self.head_now()?.0 else { return Ok(found) };
+        for chunk in with_ancestors(names).chunks(1000) {
+            let mut arguments: Vec<OsString> = ["ls-tree", "-z", "--full-tree", &head, "--"].map(OsString::from).into();
+            arguments.extend(chunk.iter().map(|name| OsString::from_vec(name.clone())));
+            for line in self.git().run(&arguments, b"")?.split(|byte| *byte == 0) {
+                let Some((meta, name)) = split_at_tab(line) else { continue };
+                let mut words = meta.split(' ');
+                let (Some(mode), _, Some(object)) = (words.next(), words.next(), words.next()) else { continue };
+                if mode != "040000" {
+                    found.insert(name.to_vec(), TreeEntry { mode: mode.to_owned(), object: object.to_owned() });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn in_index(&self, names: &[Vec<u8>]) -> Result<Index, RepositoryError> {
+        let mut index = Index::default();
+        let git = self.git().env("GIT_LITERAL_PATHSPECS", "1");
+        for chunk in names.chunks(1000) {
+            let mut arguments: Vec<OsString> =
+                ["ls-files", "-z", "--stage", "--full-name", "--"].map(OsString::from).into();
+            arguments.extend(chunk.iter().map(|name| OsString::from_vec(name.clone())));
+            for line in git.run(&arguments, b"")?.split(|byte| *byte == 0) {
+                let Some((meta, name)) = split_at_tab(line) else { continue };
+                let words: Vec<&str> = meta.split(' ').collect();
+                let [mode, object, stage] = words[..] else { continue };
+                if mode == "160000" {
+                    index.submodules.push(name.to_vec());
+                }
+                // An unmerged path equals nothing in HEAD.
+                let mode = if stage == "0" { mode } else { "unmerged" };
+                index.files.insert(name.to_vec(), TreeEntry { mode: mode.to_owned(), object: object.to_owned() });
+            }
+        }
+        Ok(index)
+    }
+}
+
+/// How the changed paths stand to HEAD and the index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Tracked, and in the work tree or the index other than in HEAD when the run found them. Untracked is not dirty.
+    pub dirty: Vec<RelPath>,
+    /// In a submodule, with the submodule's name.
+    pub in_submodule: Vec<(RelPath, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TreeEntry {
+    mode: String,
+    object: String,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    files: BTreeMap<Vec<u8>, TreeEntry>,
+    submodules: Vec<Vec<u8>>,
+}
+
+fn ancestors(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at])
+}
+
+fn with_ancestors(names: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = names.to_vec();
+    all.extend(names.iter().flat_map(|name| ancestors(name).map(<[u8]>::to_vec)));
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn split_at_tab(line: &[u8]) -> Option<(&str, &[u8])> {
+    let tab = line.iter().position(|byte| *byte == b'\t')?;
+    Some((std::str::from_utf8(&line[..tab]).ok()?, &line[tab + 1..]))
+}
+
+fn is_object(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn linked_git_dir(top: &Path, dot_git: &Path) -> Result<PathBuf, RepositoryError> {
+    let text = std::fs::read(dot_git).map_err(|cause| RepositoryError::Io { path: dot_git.into(), cause })?;
+    let path = text.strip_prefix(b"gitdir: ").ok_or_else(|| RepositoryError::Damaged {
+        path: dot_git.into(),
+        reason: "it does not say `gitdir: PATH`".to_owned(),
+    })?;
+    let git_dir = top.join(OsStr::from_bytes(path.trim_ascii_end()));
+    git_dir.canonicalize().map_err(|cause| RepositoryError::Io { path: git_dir, cause })
+}
+
+fn has_shared_index(git_dir: &Path) -> bool {
+    let names = std::fs::read_dir(git_dir).into_iter().flatten().flatten();
+    names.map(|entry| entry.file_name()).any(|name| name.as_bytes().starts_with(b"sharedindex."))
+}
+
+/// What the configuration says of the layout.
+struct Probe {
+    format: ObjectFormat,
+    is_plain: bool,
+    is_bare: bool,
+    has_files_for_references: bool,
+}
+
+impl Probe {
+    /// Reads the few keys that change the layout. They count only in this file, so includes do not matter.
+    fn read(common_dir: &Path) -> Result<Probe, RepositoryError> {
+        let path = common_dir.join("config");
+        let text = match std::fs::read(&path) {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(cause) => return Err(RepositoryError::Io { path, cause }),
+        };
+        let mut probe =
+            Probe { format: ObjectFormat::Sha1, is_plain: true, is_bare: false, has_files_for_references: true };
+        let mut section = String::new();
+        for line in text.lines().map(|line| line.trim().to_ascii_lowercase()) {
+            let line = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                Some((name, rest)) => {
+                    section = name.to_owned();
+                    rest.trim().to_owned()
+                }
+                None => line,
+            };
+            let (key, value) = line.split_once('=').map_or((line.as_str(), "true"), |(k, v)| (k.trim(), v.trim()));
+            let is_on = !matches!(value, "false" | "no" | "off" | "0" | "");
+            match (section.as_str(), key) {
+                ("extensions", "objectformat") if value == "sha256" => {
+                    (probe.format, probe.is_plain) = (ObjectFormat::Sha256, false);
+                }
+                ("extensions", "refstorage") if value != "files" => {
+                    (probe.has_files_for_references, probe.is_plain) = (false, false);
+                }
+                ("extensions", "noop" | "noop-v1" | "preciousobjects" | "objectformat" | "refstorage" | "") => {}
+                ("extensions", _) => probe.is_plain = false,
+                ("core", "bare") => probe.is_bare = is_on,
+                ("core", "worktree") => probe.is_plain = false,
+                ("core", "sparsecheckout") | ("index", "sparse") | ("core", "splitindex") if is_on => {
+                    probe.is_plain = false;
+                }
+                _ => {}
+            }
+        }
+        Ok(probe)
+    }
+}
