@@ -1,5 +1,6 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod attempt;
 pub mod cassette;
 pub mod catalogue;
 pub mod client;
@@ -7,6 +8,7 @@ pub mod config;
 pub mod endpoint;
 pub mod errors;
 pub mod http;
+pub mod printed;
 pub mod prompted;
 pub mod quirks;
 pub mod request;
