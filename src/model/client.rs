@@ -1,6 +1,7 @@
 //! The client: a [`Model`] behind an OpenAI-compatible server.
 
 use std::collections::HashSet;
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use tokio::time::Instant;
 
 use super::assemble::{self, Assembled, BodyError};
 use super::attempt::{Attempt, Failure, is_cut};
+use super::canonical::Masks;
+use super::cassette::Recorder;
 use super::catalogue;
 use super::coerce::ToolSet;
 use super::config::{ClientConfig, TextToolsMode};
@@ -77,6 +80,14 @@ impl Client {
         Client::with_transport(config, http)
     }
 
+    /// Prepares a client that writes a cassette beside its work.
+    pub fn recording(config: ClientConfig, out: Box<dyn Write + Send>, masks: Masks) -> Result<Client, ModelError> {
+        let endpoint = checked_endpoint(&config)?;
+        let (base_url, model) = (endpoint.to_string(), config.model.clone());
+        let http = Arc::new(Http::new(endpoint, &config));
+        Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model)))
+    }
+
     /// Prepares a client over another transport, such as a cassette's player: no key is asked for.
     pub fn with_transport(config: ClientConfig, transport: Arc<dyn Transport>) -> Result<Client, ModelError> {
         let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;
@@ -96,11 +107,6 @@ impl Client {
         Ok(Client { config, quirks, transport, state: Mutex::new(state) })
     }
 
-    /// Tells whether the tools stand in the prompt now.
-    pub fn text_tools(&self) -> bool {
-        self.state().prompted
-    }
-
     /// Puts the tools into the prompt from now on, unless the configuration says never; tells whether that is so now.
     pub fn switch_to_text_tools(&self) -> bool {
         if self.config.text_tools == TextToolsMode::Off {
@@ -108,28 +114,6 @@ impl Client {
         }
         self.state().prompted = true;
         true
-    }
-
-    /// Reads a turn that came as text once more, as if the tools stood in the prompt (wire.md R26).
-    ///
-    /// `None` if there is still no call in it that a tool on offer would take.
-    pub fn read_again(&self, turn: &Turn, request: &Request) -> Option<Turn> {
-        if self.config.text_tools == TextToolsMode::Off {
-            return None;
-        }
-        let mut options = self.assembler_options(request);
-        options.text_tools = TextTools::Prompted;
-        let read = assemble::from_body(&completion(&turn.message.text), self.tool_set(request), options, &mut Vec::new());
-        let assembled = read.ok().filter(|assembled| !assembled.calls.is_empty())?;
-        Some(Turn {
-            stop: assembled.stop(),
-            message: AssistantMessage {
-                text: assembled.text,
-                reasoning: turn.message.reasoning.clone(),
-                calls: assembled.calls,
-            },
-            ..turn.clone()
-        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -365,7 +349,9 @@ impl Client {
                         && !assembled.text.trim().is_empty()
                         && run.continuations < MAX_CONTINUATIONS;
                     if !cut {
-                        return Ok(run.turn(assembled));
+                        let turn = run.turn(assembled);
+                        self.learn_leak(&turn, &mut printed);
+                        return Ok(turn);
                     }
                     run.keep(assembled);
                     printed.replay_from(run.kept.len());
@@ -543,6 +529,18 @@ impl Client {
         }
     }
 
+    /// Puts the tools into the prompt once all calls of a turn came as text: the server does not know them (wire.md R26).
+    fn learn_leak(&self, turn: &Turn, printed: &mut Printed<'_>) {
+        let calls = &turn.message.calls;
+        let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());
+        if leaked && !self.text_tools() && self.switch_to_text_tools() {
+            printed.push(Delta::Notice(Notice::Downgrade {
+                feature: feature_name(Feature::Tools).to_owned(),
+                message: "the server leaves the model's calls in the text".to_owned(),
+            }));
+        }
+    }
+
     /// Compares what the server counted with our guess: it calibrates the next one, and shows a conversation cut in
     /// silence (wire.md R51).
     fn learn_usage(&self, estimate: u64, usage: &Usage, printed: &mut Printed<'_>) {
@@ -700,6 +698,30 @@ impl Model for Client {
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Turn, ModelError>> {
         Box::pin(self.answer(request, on_delta))
+    }
+
+    fn text_tools(&self) -> bool {
+        self.state().prompted
+    }
+
+    fn read_again(&self, turn: &Turn, request: &Request) -> Option<Turn> {
+        if self.config.text_tools == TextToolsMode::Off {
+            return None;
+        }
+        let mut options = self.assembler_options(request);
+        options.text_tools = TextTools::Prompted;
+        let read = assemble::from_body(&completion(&turn.message.text), self.tool_set(request), options, &mut Vec::new());
+        let assembled = read.ok().filter(|assembled| !assembled.calls.is_empty())?;
+        self.switch_to_text_tools();
+        Some(Turn {
+            stop: assembled.stop(),
+            message: AssistantMessage {
+                text: assembled.text,
+                reasoning: turn.message.reasoning.clone(),
+                calls: assembled.calls,
+            },
+            ..turn.clone()
+        })
     }
 
     fn facts(&self) -> ModelFacts {
