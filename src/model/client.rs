@@ -1,56 +1,811 @@
 //! The client: a [`Model`] behind an OpenAI-compatible server.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::config::ClientConfig;
-use super::transport::Transport;
-use super::{BoxFuture, Delta, Model, ModelError, ModelFacts, Request, Turn};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::assemble::{self, Assembled, BodyError};
+use super::attempt::{Attempt, Failure, is_cut};
+use super::canonical::Masks;
+use super::cassette::Recorder;
+use super::catalogue;
+use super::coerce::ToolSet;
+use super::config::{ClientConfig, TextToolsMode};
+use super::endpoint::{Endpoint, EndpointError};
+use super::errors::{class_name, feature_name, hint};
+use super::http::Http;
+use super::leaked_calls::TextTools;
+use super::printed::Printed;
+use super::quirks::{Cache, ForcedTool, PreserveThinking, Quirks, ReasoningOut, quirks_named};
+use super::request::{self, Options, Shape};
+use super::retry::{Budgets, Retry, Verdict, may_fall_back};
+use super::transport::{Method, Transport, WireRequest};
+use super::{
+    AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice, Part,
+    Reasoning, Request, StreamFault, ToolSpec, Turn, Usage,
+};
+
+/// How often an answer that was cut is continued (wire.md 4.4).
+const MAX_CONTINUATIONS: u32 = 3;
+
+/// What a model is told whose answer was cut.
+const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
+
+/// The wait for a first byte from a server that is not this machine.
+const FIRST_BYTE: Duration = Duration::from_secs(120);
+/// The same on this machine, where a processor may read the prompt.
+const FIRST_BYTE_LOCAL: Duration = Duration::from_secs(600);
 
 /// Answers requests by asking a server.
 pub struct Client {
     config: ClientConfig,
+    quirks: &'static Quirks,
     transport: Arc<dyn Transport>,
+    state: Mutex<State>,
+}
+
+/// What the run has learned so far.
+struct State {
+    endpoint: Endpoint,
+    /// 0 is the model of the configuration, then its fall-backs.
+    model: usize,
+    given_up: HashSet<Feature>,
+    prompted: bool,
+    learned_window: Option<u64>,
+    learned_output: Option<u64>,
+    warned_of_truncation: bool,
+    /// What the server counted for each token of our guess.
+    calibration: f64,
+    turns: u64,
+    tools: Option<(Arc<[ToolSpec]>, Arc<ToolSet>)>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.state().endpoint).field("model", &self.config.model).finish()
+    }
 }
 
 impl Client {
-    /// Prepares a client; nothing is sent and no connection opened.
+    /// Prepares a client; nothing is sent, no connection opened, no certificate read.
+    ///
+    /// Refuses a base URL that is none, plain http beyond this machine, and a key that is missing or another provider's.
     pub fn new(config: ClientConfig) -> Result<Client, ModelError> {
-        let endpoint = super::endpoint::Endpoint::parse(&config.base_url).expect("stub");
-        let http = Arc::new(super::http::Http::new(endpoint, &config));
+        let endpoint = checked_endpoint(&config)?;
+        let http = Arc::new(Http::new(endpoint, &config));
         Client::with_transport(config, http)
     }
 
-    /// Prepares a client over another transport: a cassette's recorder or player.
+    /// Prepares a client that writes a cassette beside its work.
+    pub fn recording(config: ClientConfig, out: Box<dyn Write + Send>, masks: Masks) -> Result<Client, ModelError> {
+        let endpoint = checked_endpoint(&config)?;
+        let (base_url, model) = (endpoint.to_string(), config.model.clone());
+        let http = Arc::new(Http::new(endpoint, &config));
+        Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model)))
+    }
+
+    /// Prepares a client over another transport, such as a cassette's player: no key is asked for.
     pub fn with_transport(config: ClientConfig, transport: Arc<dyn Transport>) -> Result<Client, ModelError> {
-        Ok(Client { config, transport })
+        let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;
+        let quirks = config.provider.map_or_else(|| endpoint.quirks(), quirks_named);
+        let state = State {
+            endpoint,
+            model: 0,
+            given_up: HashSet::new(),
+            prompted: config.text_tools == TextToolsMode::Force,
+            learned_window: None,
+            learned_output: None,
+            warned_of_truncation: false,
+            calibration: 1.0,
+            turns: 0,
+            tools: None,
+        };
+        Ok(Client { config, quirks, transport, state: Mutex::new(state) })
     }
 
-    /// Tells whether the tools stand in the prompt now.
-    pub fn text_tools(&self) -> bool {
-        false
+    /// Puts the tools into the prompt from now on, unless the configuration says never; tells whether that is so now.
+    pub fn switch_to_text_tools(&self) -> bool {
+        if self.config.text_tools == TextToolsMode::Off {
+            return false;
+        }
+        self.state().prompted = true;
+        true
     }
 
-    /// Puts the tools into the prompt from now on.
-    pub fn switch_to_text_tools(&self) {
-        let _ = &self.transport;
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is valid after any panic: each field stands for itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn model_name(&self) -> &str {
+        let index = self.state().model;
+        if index == 0 { &self.config.model } else { &self.config.fallback_models[index - 1] }
+    }
+
+    fn tool_set(&self, request: &Request) -> Arc<ToolSet> {
+        let mut state = self.state();
+        match &state.tools {
+            Some((specs, set)) if Arc::ptr_eq(specs, &request.tools) => set.clone(),
+            Some(_) | None => {
+                let set = Arc::new(ToolSet::new(request.tools.clone()));
+                state.tools = Some((request.tools.clone(), set.clone()));
+                set
+            }
+        }
+    }
+
+    fn assembler_options(&self, request: &Request) -> assemble::Options {
+        let used_ids = request
+            .messages
+            .iter()
+            .flat_map(|message| match message {
+                Message::Assistant(turn) => turn.calls.as_slice(),
+                Message::System(_) | Message::User(_) | Message::Tool(_) => &[],
+            })
+            .map(|call| call.id.clone())
+            .collect();
+        let text_tools = match self.config.text_tools {
+            TextToolsMode::Off => TextTools::Off,
+            TextToolsMode::Auto | TextToolsMode::Force => {
+                if self.text_tools() {
+                    TextTools::Prompted
+                } else {
+                    TextTools::Auto
+                }
+            }
+        };
+        assemble::Options { turn: request.turn, text_tools, used_ids, model: self.model_name().to_owned() }
+    }
+
+    /// Writes the body of a request as things stand now.
+    fn body(&self, request: &Request, continued: Option<&str>) -> request::Body {
+        let model = self.model_name().to_owned();
+        let facts = self.facts();
+        let state = self.state();
+        let has = |feature| !state.given_up.contains(&feature);
+        let family = catalogue::normal_name(&model);
+        // Other families' templates drop content that is a list.
+        let marks = self.quirks.cache == Cache::Marks && family.starts_with("qwen") && has(Feature::CacheControl);
+        let shape = Shape {
+            prompted: state.prompted,
+            parts: marks,
+            images: facts.images && has(Feature::Media),
+            reasoning: if has(Feature::Thinking) { self.quirks.reasoning_out } else { ReasoningOut::Never },
+            null_content: self.quirks.null_content,
+            tool_media: self.quirks.tool_media,
+        };
+        let extra_messages = continued.map(|text| {
+            [
+                Message::Assistant(AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() }),
+                Message::User(vec![Part::Text(RESUME.to_owned())]),
+            ]
+        });
+        let messages: Vec<&Message> = request.messages.iter().chain(extra_messages.iter().flatten()).collect();
+        let mut options = Options {
+            stream: has(Feature::Stream),
+            stream_options: self.quirks.stream_options && has(Feature::StreamOptions),
+            max_tokens: None,
+            sampling: if has(Feature::Sampling) { self.sampling(&model) } else { Vec::new() },
+            force_tool: request
+                .force_tool
+                .clone()
+                .filter(|_| self.quirks.forced_tool == ForcedTool::Named && has(Feature::ToolChoice)),
+            parallel_tool_calls: self.quirks.parallel_tool_calls && has(Feature::ParallelToolCalls),
+            thinking: self
+                .config
+                .thinking
+                .map(|on| (self.quirks.thinking_switch, on))
+                .filter(|_| has(Feature::Thinking)),
+            preserve_thinking: self.quirks.preserve_thinking == PreserveThinking::Body
+                && family.starts_with("qwen")
+                && has(Feature::Thinking),
+            marks,
+            extra: self.config.extra_body.clone(),
+        };
+        let first = request::body(&model, &request.tools, &messages, shape, &options);
+        let Some(asked) = request.max_output_tokens.or(self.config.max_output_tokens).or(state.learned_output) else {
+            return first;
+        };
+        let prompt = (first.estimate as f64 * state.calibration) as u64;
+        let limit = output_limit(asked, &facts, prompt);
+        let field = match (has(Feature::MaxTokens), self.quirks.max_tokens_field) {
+            (true, field) => field,
+            (false, "max_tokens") => "max_completion_tokens",
+            (false, _) => "max_tokens",
+        };
+        options.max_tokens = limit.map(|limit| (field, limit));
+        request::body(&model, &request.tools, &messages, shape, &options)
+    }
+
+    fn sampling(&self, model: &str) -> Vec<(&'static str, Value)> {
+        let chosen = &self.config.sampling;
+        let card = if self.quirks.local { catalogue::card_sampling(model) } else { None };
+        let mut fields: Vec<(&'static str, Value)> = Vec::new();
+        let mut add = |name: &'static str, value: Option<Value>| {
+            if let Some(value) = value
+                && (matches!(name, "temperature" | "top_p") || self.quirks.sampling.contains(&name))
+            {
+                fields.push((name, value));
+            }
+        };
+        add("temperature", chosen.temperature.or(card.map(|card| card.temperature)).map(|number| json!(number)));
+        add("top_p", chosen.top_p.or(card.map(|card| card.top_p)).map(|number| json!(number)));
+        add("top_k", card.map(|card| json!(card.top_k)));
+        let penalty = card.and_then(|card| card.repetition_penalty).map(|number| json!(number));
+        add("repetition_penalty", penalty.clone());
+        add("repeat_penalty", penalty);
+        add("seed", chosen.seed.map(|number| json!(number)));
+        fields
+    }
+
+    fn attempt(&self, deadline: Option<Instant>) -> Attempt<'_> {
+        let loopback = self.state().endpoint.is_loopback();
+        let timers = &self.config.timers;
+        let usual = if loopback { FIRST_BYTE_LOCAL } else { FIRST_BYTE };
+        let first_byte = timers.first_byte.or(self.quirks.first_byte).unwrap_or(usual);
+        Attempt {
+            transport: self.transport.as_ref(),
+            quirks: self.quirks,
+            first_byte,
+            idle: timers.idle,
+            // A first byte that may take that long leaves the answer its own time.
+            lifetime: if timers.lifetime.is_zero() { Duration::ZERO } else { timers.lifetime.max(first_byte) },
+            deadline,
+            now: self.config.now,
+        }
+    }
+
+    fn wire_request(&self, method: Method, operation: &'static str, body: Vec<u8>) -> WireRequest {
+        let headers =
+            self.quirks.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        WireRequest { method, url: self.state().endpoint.url_of(operation).to_string(), operation, headers, body }
+    }
+
+    /// Gives a feature up for the run; `None` if that was done before, so that it cannot be the cause.
+    fn give_up(&self, feature: Feature, request: &Request) -> Option<String> {
+        let mut state = self.state();
+        if feature == Feature::Tools {
+            if self.config.text_tools == TextToolsMode::Off || state.prompted || request.tools.is_empty() {
+                return None;
+            }
+            state.prompted = true;
+        }
+        if feature == Feature::Media && !has_media(request) {
+            return None;
+        }
+        state.given_up.insert(feature).then(|| feature_name(feature).to_owned())
+    }
+
+    fn error(&self, failure: Failure, requests: u32, reason: Option<String>) -> ModelError {
+        let model = self.model_name().to_owned();
+        let endpoint = self.state().endpoint.clone();
+        let hint = failure.hint.or_else(|| {
+            if failure.class == ErrorClass::Auth {
+                Some(endpoint.hint_on_refused_key(self.config.key.as_ref()))
+            } else {
+                hint(&failure.class, self.quirks, &model)
+            }
+        });
+        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.host(), failure.message);
+        if let Some(reason) = reason {
+            message.push_str("; ");
+            message.push_str(&reason);
+        }
+        if let Some(key) = &self.config.key {
+            message = key.mask_in(&message);
+        }
+        ModelError {
+            class: failure.class,
+            message,
+            hint,
+            status: failure.status,
+            request_id: failure.request_id,
+            requests,
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: &Request,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Turn, ModelError> {
+        let began = Instant::now();
+        let deadline = request.time_left.map(|left| began + left);
+        let seed = {
+            let mut state = self.state();
+            state.turns += 1;
+            self.config.jitter_seed.wrapping_add(state.turns)
+        };
+        let mut run = Tries {
+            retry: self.retries(seed),
+            requests: 0,
+            api_time: Duration::ZERO,
+            continuations: 0,
+            kept: String::new(),
+            kept_usage: Usage::default(),
+            kept_reasoning: None,
+        };
+        let mut printed = Printed::new(on_delta);
+        loop {
+            let continued = (!run.kept.is_empty()).then_some(run.kept.as_str());
+            let body = self.body(request, continued);
+            let estimate = body.estimate;
+            let wire = self.wire_request(Method::Post, "chat/completions", body.bytes);
+            run.requests += 1;
+            let sent = Instant::now();
+            let tools = self.tool_set(request);
+            let options = self.assembler_options(request);
+            let result = self.attempt(deadline).turn(wire, tools, options, &mut printed).await;
+            run.api_time += sent.elapsed();
+            let failure = match result {
+                Ok(assembled) => {
+                    self.learn_usage(estimate, &assembled.usage, &mut printed);
+                    let cut = is_cut(&assembled)
+                        && request.max_output_tokens.or(self.config.max_output_tokens).is_none()
+                        && !assembled.text.trim().is_empty()
+                        && run.continuations < MAX_CONTINUATIONS;
+                    if !cut {
+                        let turn = run.turn(assembled);
+                        self.learn_leak(&turn, &mut printed);
+                        return Ok(turn);
+                    }
+                    run.keep(assembled);
+                    printed.replay_from(run.kept.len());
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            // What was kept of an answer is worth more than an error about its continuation.
+            if run.continuations > 0 && matches!(failure.class, ErrorClass::ContextOverflow { .. }) && run.finished_once() {
+                return Ok(run.kept_turn());
+            }
+            let failure = match self.recover(failure, request, &mut run, &mut printed) {
+                Recovered::Turn(turn) => return Ok(*turn),
+                Recovered::Again => continue,
+                Recovered::No(failure) => failure,
+            };
+            let failure = self.judged(failure, estimate);
+            let time_left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let verdict = if failure.last {
+                Verdict::GiveUp(None)
+            } else {
+                run.retry.next(&failure.class, failure.retry_after, time_left)
+            };
+            match verdict {
+                Verdict::After(wait) => {
+                    printed.push(Delta::Notice(Notice::Retry {
+                        attempt: run.requests + 1,
+                        wait,
+                        class: class_name(&failure.class).to_owned(),
+                        message: self.mask(&failure.message),
+                    }));
+                    run.take_partial(&failure);
+                    printed.replay_from(run.kept.len());
+                    tokio::time::sleep(self.transport.pause(wait)).await;
+                }
+                Verdict::GiveUp(reason) => {
+                    let next = self.state().model;
+                    if !may_fall_back(&failure.class) || next >= self.config.fallback_models.len() {
+                        return Err(self.error(failure, run.requests, reason));
+                    }
+                    let from = self.model_name().to_owned();
+                    {
+                        let mut state = self.state();
+                        state.model += 1;
+                        // What was learned of one model's limits says nothing of another's.
+                        state.learned_window = None;
+                        state.learned_output = None;
+                    }
+                    let to = self.model_name().to_owned();
+                    printed.push(Delta::Notice(Notice::Fallback { from, to }));
+                    run.retry = self.retries(seed);
+                    run.kept.clear();
+                    printed.replay();
+                }
+            }
+        }
+    }
+
+    fn retries(&self, seed: u64) -> Retry {
+        Retry::new(Budgets::of(self.config.retries), self.config.first_wait, self.config.max_wait, seed)
+    }
+
+    fn mask(&self, text: &str) -> String {
+        self.config.key.as_ref().map_or_else(|| text.to_owned(), |key| key.mask_in(text))
+    }
+
+    /// Tries what needs no second chance: a feature given up, a limit learned, text read from an error.
+    fn recover(
+        &self,
+        failure: Failure,
+        request: &Request,
+        run: &mut Tries,
+        printed: &mut Printed<'_>,
+    ) -> Recovered {
+        match &failure.class {
+            ErrorClass::Unsupported(feature) => {
+                let feature = *feature;
+                match self.give_up(feature, request) {
+                    Some(feature) => {
+                        let message = self.mask(&failure.message);
+                        printed.push(Delta::Notice(Notice::Downgrade { feature, message }));
+                        printed.replay_from(run.kept.len());
+                        Recovered::Again
+                    }
+                    None if feature == Feature::Tools => Recovered::No(failure),
+                    None => Recovered::No(Failure { class: ErrorClass::BadRequest { param: None }, ..failure }),
+                }
+            }
+            ErrorClass::OutputTooLong { limit } => {
+                let mut state = self.state();
+                let known = state.learned_output;
+                let lower = match (limit, known) {
+                    (Some(limit), Some(known)) if *limit >= known => None,
+                    (Some(limit), _) if *limit > 0 => Some(*limit),
+                    (_, None) => Some(OUTPUT_WITHOUT_A_LIMIT),
+                    (_, Some(_)) => None,
+                };
+                match lower {
+                    Some(limit) => {
+                        state.learned_output = Some(limit);
+                        drop(state);
+                        let message = format!("the server gives at most {limit} output tokens");
+                        let feature = "max_tokens".to_owned();
+                        printed.push(Delta::Notice(Notice::Downgrade { feature, message }));
+                        printed.replay_from(run.kept.len());
+                        Recovered::Again
+                    }
+                    None => {
+                        drop(state);
+                        Recovered::No(failure)
+                    }
+                }
+            }
+            ErrorClass::ContextOverflow { limit: Some(limit), .. } if *limit > 0 => {
+                let mut state = self.state();
+                state.learned_window = Some(state.learned_window.map_or(*limit, |known| known.min(*limit)));
+                drop(state);
+                Recovered::No(failure)
+            }
+            ErrorClass::RawGeneration(raw) => {
+                let options = self.assembler_options(request);
+                let tools = self.tool_set(request);
+                let mut deltas = Vec::new();
+                match assemble::from_body(&completion(raw), tools, options, &mut deltas) {
+                    Ok(assembled) if !assembled.calls.is_empty() => {
+                        for delta in deltas {
+                            printed.push(delta);
+                        }
+                        Recovered::Turn(Box::new(run.turn(assembled)))
+                    }
+                    Ok(_)
+                    | Err(BodyError::Frame(_) | BodyError::Failed(_) | BodyError::NotJson(_)) => Recovered::No(failure),
+                }
+            }
+            ErrorClass::ModelNotFound if failure.status == Some(404) => {
+                let mut state = self.state();
+                if state.endpoint.lacks_version() && run.requests == 1 {
+                    state.endpoint = state.endpoint.with_version();
+                    let message =
+                        format!("the server knows nothing at the base URL; trying {} instead", state.endpoint);
+                    drop(state);
+                    printed.push(Delta::Notice(Notice::Warning(message)));
+                    return Recovered::Again;
+                }
+                drop(state);
+                Recovered::No(failure)
+            }
+            ErrorClass::ModelNotFound
+            | ErrorClass::ContextOverflow { .. }
+            | ErrorClass::Auth
+            | ErrorClass::Permission
+            | ErrorClass::Billing
+            | ErrorClass::BadRequest { .. }
+            | ErrorClass::PayloadTooLarge
+            | ErrorClass::ContentFilter
+            | ErrorClass::RateLimit { .. }
+            | ErrorClass::Overloaded { .. }
+            | ErrorClass::Server
+            | ErrorClass::Timeout(_)
+            | ErrorClass::Network
+            | ErrorClass::Stream(_)
+            | ErrorClass::Cancelled
+            | ErrorClass::ReplayMismatch(_) => Recovered::No(failure),
+        }
+    }
+
+    /// Corrects what the class alone cannot know: a bare refusal of a short conversation is no overflow.
+    fn judged(&self, failure: Failure, estimate: u64) -> Failure {
+        let bare = failure.class == ErrorClass::ContextOverflow { limit: None, actual: None };
+        let said_nothing = failure.message == format!("answered {}", failure.status.unwrap_or(0));
+        if bare && said_nothing && estimate < self.facts().context_window / 4 {
+            Failure { class: ErrorClass::BadRequest { param: None }, ..failure }
+        } else {
+            failure
+        }
+    }
+
+    /// Puts the tools into the prompt once all calls of a turn came as text: the server does not know them (wire.md R26).
+    fn learn_leak(&self, turn: &Turn, printed: &mut Printed<'_>) {
+        let calls = &turn.message.calls;
+        let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());
+        if leaked && !self.text_tools() && self.switch_to_text_tools() {
+            printed.push(Delta::Notice(Notice::Downgrade {
+                feature: feature_name(Feature::Tools).to_owned(),
+                message: "the server leaves the model's calls in the text".to_owned(),
+            }));
+        }
+    }
+
+    /// Compares what the server counted with our guess: it calibrates the next one, and shows a conversation cut in
+    /// silence (wire.md R51).
+    fn learn_usage(&self, estimate: u64, usage: &Usage, printed: &mut Printed<'_>) {
+        const WORTH_COMPARING: u64 = 2_000;
+        let Some(counted) = usage.input_tokens.filter(|counted| *counted > 0 && estimate >= WORTH_COMPARING) else {
+            return;
+        };
+        let mut state = self.state();
+        if counted * 10 < estimate * 6 {
+            if !state.warned_of_truncation {
+                state.warned_of_truncation = true;
+                drop(state);
+                let remedy = hint(&ErrorClass::PayloadTooLarge, self.quirks, self.model_name()).unwrap_or_default();
+                printed.push(Delta::Notice(Notice::Warning(format!(
+                    "the server counted {counted} prompt tokens where about {estimate} were sent: it seems to cut the conversation; {remedy}"
+                ))));
+            }
+            return;
+        }
+        let ratio = counted as f64 / estimate as f64;
+        state.calibration = (state.calibration * 0.5 + ratio * 0.5).clamp(0.5, 3.0);
+    }
+}
+
+/// What is asked for where a server refuses the output limit and does not say which it takes.
+const OUTPUT_WITHOUT_A_LIMIT: u64 = 4_096;
+
+/// The least that is asked for, where there is room.
+const OUTPUT_FLOOR: u64 = 4_096;
+
+/// Returns the output limit to send: what was asked for, the model's most, and the room behind the prompt, whichever is
+/// least (wire.md R47). `None` where the prompt seems to fill the window: the server's own count decides then.
+fn output_limit(asked: u64, facts: &ModelFacts, prompt: u64) -> Option<u64> {
+    let ceiling = asked.min(facts.max_output.max(1));
+    if facts.context_window == 0 {
+        return Some(ceiling);
+    }
+    let room = facts.context_window.saturating_sub(prompt);
+    // The guess may be wrong by some: the margin is for that, smaller where the window is small.
+    let margin = (facts.context_window / 20).max(10_000).min(facts.context_window / 8);
+    let limit = ceiling.min(room.saturating_sub(margin)).max(OUTPUT_FLOOR.min(ceiling)).min(room);
+    (limit > 0).then_some(limit)
+}
+
+fn has_media(request: &Request) -> bool {
+    let is_media = |part: &Part| matches!(part, Part::Media { .. });
+    request.messages.iter().any(|message| match message {
+        Message::User(parts) => parts.iter().any(is_media),
+        Message::Tool(answer) => answer.content.iter().any(is_media),
+        Message::System(_) | Message::Assistant(_) => false,
+    })
+}
+
+/// Writes text as the completion that a server would have sent it in.
+fn completion(text: &str) -> String {
+    json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
+        .to_string()
+}
+
+enum Recovered {
+    Turn(Box<Turn>),
+    Again,
+    No(Failure),
+}
+
+/// The tries of one turn, and what was kept of those that were cut.
+struct Tries {
+    retry: Retry,
+    requests: u32,
+    api_time: Duration,
+    continuations: u32,
+    /// Text of attempts that were cut, to go on behind.
+    kept: String,
+    kept_usage: Usage,
+    kept_reasoning: Option<Reasoning>,
+}
+
+impl Tries {
+    /// Makes the turn of the last attempt, behind what was kept of those before.
+    fn turn(&mut self, assembled: Assembled) -> Turn {
+        let mut turn = assembled.into_turn(self.requests, self.api_time);
+        if !self.kept.is_empty() {
+            turn.message.text = format!("{}{}", self.kept, turn.message.text);
+            turn.message.reasoning = self.kept_reasoning.take().or(turn.message.reasoning);
+        }
+        turn.usage = sum(self.kept_usage, turn.usage);
+        turn
+    }
+
+    /// Keeps an answer that its output limit cut.
+    fn keep(&mut self, assembled: Assembled) {
+        self.continuations += 1;
+        self.kept.push_str(&assembled.text);
+        self.kept_usage = sum(self.kept_usage, assembled.usage);
+        if self.kept_reasoning.is_none() {
+            self.kept_reasoning = assembled.reasoning;
+        }
+    }
+
+    /// Decides between continuation and replay of what a failure left (wire.md 4.4).
+    fn take_partial(&mut self, failure: &Failure) {
+        let partial = &failure.partial;
+        self.kept_usage = sum(self.kept_usage, partial.usage);
+        let text_alone = partial.complete_calls == 0 && partial.incomplete_calls == 0 && !partial.text.trim().is_empty();
+        let protocol = matches!(
+            failure.class,
+            ErrorClass::Stream(StreamFault::MalformedCall | StreamFault::TagLeak | StreamFault::Empty)
+        );
+        if text_alone && !protocol && self.continuations < MAX_CONTINUATIONS {
+            self.continuations += 1;
+            self.kept.push_str(&partial.text);
+        }
+    }
+
+    fn finished_once(&self) -> bool {
+        !self.kept.trim().is_empty()
+    }
+
+    fn kept_turn(&mut self) -> Turn {
+        Turn {
+            message: AssistantMessage {
+                text: std::mem::take(&mut self.kept),
+                reasoning: self.kept_reasoning.take(),
+                calls: Vec::new(),
+            },
+            stop: super::Stop::Length,
+            usage: self.kept_usage,
+            model: None,
+            requests: self.requests,
+            api_time: self.api_time,
+            response_id: None,
+        }
+    }
+}
+
+/// Adds the tokens of two requests; what neither reported stays unknown.
+fn sum(one: Usage, other: Usage) -> Usage {
+    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (some, None) | (None, some) => some,
+    };
+    Usage {
+        input_tokens: add(one.input_tokens, other.input_tokens),
+        cache_read_input_tokens: add(one.cache_read_input_tokens, other.cache_read_input_tokens),
+        cache_creation_input_tokens: add(one.cache_creation_input_tokens, other.cache_creation_input_tokens),
+        output_tokens: add(one.output_tokens, other.output_tokens),
+        reasoning_tokens: add(one.reasoning_tokens, other.reasoning_tokens),
     }
 }
 
 impl Model for Client {
     fn respond<'a>(
         &'a self,
-        _request: &'a Request,
-        _on_delta: &'a mut (dyn FnMut(Delta) + Send),
+        request: &'a Request,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Turn, ModelError>> {
-        Box::pin(std::future::pending())
+        Box::pin(self.answer(request, on_delta))
+    }
+
+    fn text_tools(&self) -> bool {
+        self.state().prompted
+    }
+
+    fn read_again(&self, turn: &Turn, request: &Request) -> Option<Turn> {
+        if self.config.text_tools == TextToolsMode::Off {
+            return None;
+        }
+        let mut options = self.assembler_options(request);
+        options.text_tools = TextTools::Prompted;
+        let read = assemble::from_body(&completion(&turn.message.text), self.tool_set(request), options, &mut Vec::new());
+        let assembled = read.ok().filter(|assembled| !assembled.calls.is_empty())?;
+        self.switch_to_text_tools();
+        Some(Turn {
+            stop: assembled.stop(),
+            message: AssistantMessage {
+                text: assembled.text,
+                reasoning: turn.message.reasoning.clone(),
+                calls: assembled.calls,
+            },
+            ..turn.clone()
+        })
     }
 
     fn facts(&self) -> ModelFacts {
-        super::catalogue::facts_of(&self.config.model)
+        let model = self.model_name().to_owned();
+        let state = self.state();
+        let mut facts = catalogue::facts_of(&model);
+        if let Some(window) = self.config.context_window {
+            facts.context_window = window;
+        }
+        if let Some(window) = state.learned_window {
+            facts.context_window = facts.context_window.min(window);
+        }
+        if let Some(output) = state.learned_output {
+            facts.max_output = facts.max_output.min(output);
+        }
+        facts.max_output = facts.max_output.min(facts.context_window);
+        facts.images = self.config.images.unwrap_or(facts.images) && !state.given_up.contains(&Feature::Media);
+        // What runs on this machine costs nothing.
+        facts.price = if state.endpoint.is_loopback() {
+            Some(super::Price::default())
+        } else {
+            self.config.price.or(facts.price)
+        };
+        facts
     }
 }
 
-/// Returns the name of the only model of a server; an error when it has none or several.
-pub async fn only_model(_config: &ClientConfig) -> Result<String, ModelError> {
-    std::future::pending().await
+fn refused_endpoint(error: EndpointError) -> ModelError {
+    let class = match &error {
+        EndpointError::NoKey { .. } | EndpointError::ForeignKey { .. } => ErrorClass::Auth,
+        EndpointError::Url { .. } | EndpointError::PlainHttp(_) => ErrorClass::BadRequest { param: Some("base_url".to_owned()) },
+    };
+    ModelError { class, message: error.to_string(), hint: None, status: None, request_id: None, requests: 0 }
 }
+
+fn checked_endpoint(config: &ClientConfig) -> Result<Endpoint, ModelError> {
+    let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;
+    endpoint.check_scheme(config.allow_http).map_err(refused_endpoint)?;
+    endpoint.check_key(config.key.as_ref()).map_err(refused_endpoint)?;
+    Ok(endpoint)
+}
+
+/// Asks a server for its models and returns the name of the only one; an error when it has none or several.
+pub async fn only_model(config: &ClientConfig) -> Result<String, ModelError> {
+    let client = Client::new(config.clone())?;
+    client.only_model().await
+}
+
+impl Client {
+    /// Asks the server for its models and returns the name of the only one; an error when it has none or several.
+    pub async fn only_model(&self) -> Result<String, ModelError> {
+        let wire = self.wire_request(Method::Get, "models", Vec::new());
+        let body =
+            self.attempt(None).fetch(wire).await.map_err(|failure| self.error(failure, 1, None))?;
+        let names = model_names(&body);
+        let problem = match names.as_slice() {
+            [name] => return Ok(name.clone()),
+            [] => "lists no model; load one, or name it with --model".to_owned(),
+            several => format!("has several models; name one with --model: {}", several.join(", ")),
+        };
+        Err(ModelError {
+            class: ErrorClass::ModelNotFound,
+            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.host()),
+            hint: None,
+            status: None,
+            request_id: None,
+            requests: 1,
+        })
+    }
+}
+
+fn model_names(body: &str) -> Vec<String> {
+    let listed: Value = serde_json::from_str(body).unwrap_or_default();
+    let items = listed.get("data").or_else(|| listed.get("models")).unwrap_or(&listed).as_array();
+    let mut names: Vec<String> = items
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item.get("id").or_else(|| item.get("name")).unwrap_or(item).as_str())
+        .map(str::to_owned)
+        .collect();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,1 +1,707 @@
-//! Errors of servers, put into classes.
+//! Errors of servers, put into classes by a table (wire.md 4.1, 4.2).
+
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::quirks::{InsufficientQuota, Provider, Quirks};
+use super::secret::mask_credentials;
+use super::transport::header;
+use super::{ErrorClass, Feature, StreamFault, TimeoutKind};
+
+/// An error of a server, understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classified {
+    /// The class.
+    pub class: ErrorClass,
+    /// The server's words, short and without credentials.
+    pub message: String,
+    /// The server's id of the request.
+    pub request_id: Option<String>,
+    /// The wait that the server asks for, whatever the class.
+    pub retry_after: Option<Duration>,
+}
+
+/// Puts an error into its class.
+///
+/// `status` is the response's, or what a frame inside a stream names; `body` may be JSON of any provider, an event
+/// stream, HTML or nothing. `now` is for a `Retry-After` that is a date, where the response has no `Date`.
+pub fn classify(
+    quirks: &Quirks,
+    status: Option<u16>,
+    headers: &[(String, String)],
+    body: &str,
+    now: Option<SystemTime>,
+) -> Classified {
+    let said = Said::read(body);
+    // A status of 200 says nothing about an error that came inside the stream; the body's own code does.
+    let status = status.filter(|status| *status >= 300).or(said.status);
+    let retry_after = retry_after(headers, now).or(said.retry_after);
+    let class = class_of(quirks, status, headers, &said, retry_after);
+    let request_id = ["x-request-id", "x-generation-id", "x-dashscope-request-id", "request-id"]
+        .iter()
+        .find_map(|name| header(headers, name).map(str::to_owned))
+        .or_else(|| said.request_id.clone());
+    Classified { class, message: said.shown(), request_id, retry_after }
+}
+
+/// What a body says, whatever its shape.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Said {
+    /// The words.
+    message: String,
+    /// Words of the provider behind a gateway.
+    raw: String,
+    /// `code`, `type`, `status`, in the order found.
+    codes: Vec<String>,
+    /// A code that is an HTTP status.
+    status: Option<u16>,
+    param: Option<String>,
+    request_id: Option<String>,
+    retry_after: Option<Duration>,
+    limit: Option<u64>,
+    actual: Option<u64>,
+    /// Whether there was nothing at all.
+    empty: bool,
+    html: bool,
+}
+
+/// How deep JSON inside JSON strings is followed.
+const MAX_NESTING: usize = 4;
+
+/// What is looked at of a message: some servers echo the whole prompt behind their words.
+const MAX_LOOKED_AT: usize = 2_000;
+
+impl Said {
+    fn read(body: &str) -> Said {
+        let mut said = Said::default();
+        let trimmed = body.trim_start_matches('\u{feff}').trim();
+        if trimmed.is_empty() {
+            said.empty = true;
+            return said;
+        }
+        if trimmed.starts_with('<') {
+            said.html = true;
+            said.message = html_title(trimmed);
+            return said;
+        }
+        match serde_json::from_str::<Value>(trimmed) {
+            Ok(value) => said.walk(&value, MAX_NESTING),
+            Err(_) => {
+                let framed = trimmed
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("data:"))
+                    .find_map(|data| serde_json::from_str::<Value>(data.trim()).ok());
+                match framed {
+                    Some(value) => said.walk(&value, MAX_NESTING),
+                    None => said.message = trimmed.to_owned(),
+                }
+            }
+        }
+        if said.message.is_empty() {
+            said.message = if said.raw.is_empty() { said.codes.join(" ") } else { said.raw.clone() };
+        }
+        said
+    }
+
+    fn walk(&mut self, value: &Value, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        match value {
+            Value::String(text) => match serde_json::from_str::<Value>(text) {
+                Ok(inner @ (Value::Object(_) | Value::Array(_))) => self.walk(&inner, depth - 1),
+                Ok(_) | Err(_) => {
+                    if self.message.is_empty() {
+                        self.message = text.clone();
+                    }
+                }
+            },
+            Value::Array(items) => {
+                if items.iter().any(|item| item.get("msg").is_some()) {
+                    self.message = items.iter().map(validation_line).collect::<Vec<_>>().join("; ");
+                } else if let Some(first) = items.first() {
+                    self.walk(first, depth - 1);
+                }
+            }
+            Value::Object(map) => {
+                for key in ["request_id", "requestId"] {
+                    if let Some(Value::String(id)) = map.get(key) {
+                        self.request_id.get_or_insert_with(|| id.clone());
+                    }
+                }
+                for key in ["code", "type", "status"] {
+                    match map.get(key) {
+                        // `{"type":"error"}` only says that what follows is one.
+                        Some(Value::String(code)) if code != "error" => {
+                            self.status = self.status.or(code.parse().ok().filter(|n| (400..600).contains(n)));
+                            self.codes.push(code.clone());
+                        }
+                        Some(Value::Number(number)) => {
+                            let status = number.as_u64().and_then(|n| u16::try_from(n).ok());
+                            self.status = self.status.or(status.filter(|n| (400..600).contains(n)));
+                        }
+                        Some(_) | None => {}
+                    }
+                }
+                if let Some(Value::String(param)) = map.get("param") {
+                    self.param.get_or_insert_with(|| param.clone());
+                }
+                self.limit = self.limit.or(map.get("n_ctx").and_then(Value::as_u64));
+                self.actual = self.actual.or(map.get("n_prompt_tokens").and_then(Value::as_u64));
+                if let Some(Value::Array(details)) = map.get("details") {
+                    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str());
+                    self.retry_after = self.retry_after.or(delay.and_then(parse_delay));
+                }
+                if let Some(metadata) = map.get("metadata") {
+                    self.read_metadata(metadata, depth);
+                }
+                for key in ["error", "errors", "detail", "message", "msg"] {
+                    if let Some(inner) = map.get(key) {
+                        self.walk(inner, depth - 1);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// OpenRouter puts the words of the provider behind it into `metadata.raw`.
+    fn read_metadata(&mut self, metadata: &Value, depth: usize) {
+        let Some(raw) = metadata.get("raw") else { return };
+        let mut inner = Said::default();
+        inner.walk(raw, depth - 1);
+        self.codes.extend(inner.codes);
+        self.retry_after = self.retry_after.or(inner.retry_after);
+        self.limit = self.limit.or(inner.limit);
+        self.actual = self.actual.or(inner.actual);
+        self.raw = inner.message;
+        if let Some(source) = metadata.get("limit_source").and_then(Value::as_str) {
+            self.codes.push(source.to_owned());
+        }
+    }
+
+    /// What patterns are matched against.
+    fn text(&self) -> String {
+        let head = |text: &str| text.chars().take(MAX_LOOKED_AT).collect::<String>();
+        if self.raw.is_empty() || self.raw == self.message {
+            head(&self.message)
+        } else {
+            format!("{}\n{}", head(&self.message), head(&self.raw))
+        }
+    }
+
+    /// What a person gets to see.
+    fn shown(&self) -> String {
+        let words = if self.raw.is_empty() || self.message.contains(&self.raw) {
+            self.message.clone()
+        } else {
+            format!("{} ({})", self.message, self.raw)
+        };
+        let one_line: String =
+            words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned();
+        let masked = mask_credentials(&one_line);
+        match masked.char_indices().nth(400) {
+            Some((end, _)) => format!("{}…", &masked[..end]),
+            None => masked,
+        }
+    }
+}
+
+/// One complaint of FastAPI's validation: where and what.
+fn validation_line(item: &Value) -> String {
+    let place: Vec<String> = item
+        .get("loc")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+        .collect();
+    let words = item.get("msg").and_then(Value::as_str).unwrap_or_default();
+    if place.is_empty() { words.to_owned() } else { format!("{}: {words}", place.join(".")) }
+}
+
+fn html_title(html: &str) -> String {
+    static TITLE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?is)<title[^>]*>\s*(.*?)\s*</title>"));
+    match TITLE.captures(html) {
+        Some(found) if !found[1].is_empty() => format!("an HTML page: {}", &found[1]),
+        Some(_) | None => "an HTML page".to_owned(),
+    }
+}
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is a constant and a test compiles it")
+}
+
+/// What a rule's class is before the details of this error are filled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Auth,
+    Permission,
+    Billing,
+    ModelNotFound,
+    ContextOverflow,
+    OutputTooLong,
+    ContentFilter,
+    RateLimit,
+    Overloaded,
+    Server,
+    /// As [`Quirks::insufficient_quota`] says.
+    Quota,
+    Unsupported(Feature),
+}
+
+/// Where a rule looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// One of the codes, whole.
+    Code,
+    /// The words.
+    Text,
+}
+
+/// One row of the table. The first that matches wins.
+struct Rule {
+    /// With these statuses only; empty is any. 0 stands for an error that has none.
+    statuses: &'static [u16],
+    on: On,
+    pattern: &'static str,
+    kind: Kind,
+}
+
+const ANY: &[u16] = &[];
+/// The statuses with which servers refuse a request for what is in it.
+const REFUSED: &[u16] = &[0, 400, 404, 422, 500, 501];
+
+const fn code(pattern: &'static str, kind: Kind) -> Rule {
+    Rule { statuses: ANY, on: On::Code, pattern, kind }
+}
+
+const fn text(statuses: &'static [u16], pattern: &'static str, kind: Kind) -> Rule {
+    Rule { statuses, on: On::Text, pattern, kind }
+}
+
+/// How servers say that they do not know a field.
+const REFUSAL: &str = r"(unsupported|not supported|n't support|not support|unrecognized|unknown|unexpected|not permitted|not allowed|extra inputs?|invalid|restricted|only support|must be|should be|cannot be)";
+
+const RULES: &[Rule] = &[
+    code(r"data_?inspection_?failed|content_filter|content_policy_violation|responsible_?ai.*", Kind::ContentFilter),
+    text(&[0, 400, 403], r"inappropriate content|flagged by moderation|requires moderation|content management policy", Kind::ContentFilter),
+    code(r"arrearage|insufficient_balance|credit_balance_exhausted|billing_hard_limit_reached|billing_not_active|.*_spend_limit_exceeded|organization_usage_limit_exceeded", Kind::Billing),
+    text(ANY, r"free (allocated )?quota (has been )?(exceeded|exhausted)|allocated free quota|free tier of the model has been exhausted|account is in arrears|overdue", Kind::Billing),
+    text(&[429], r"today'?s quota|daily (quota|limit|request)|per[-_ ]?day|requests? (for )?today", Kind::Billing),
+    code(r"openrouter_in_flight_budget", Kind::RateLimit),
+    text(&[0, 400, 429], r"allocated quota exceeded|exceeded your current requests? list|request rate increased too quickly", Kind::RateLimit),
+    code(r"insufficient_quota", Kind::Quota),
+    text(REFUSED, r"max_(completion_|new_)?tokens.{0,60}(too large|exceeds|at most|less than or equal)|range of max_(completion_)?tokens should be", Kind::OutputTooLong),
+    code(r"context_length_exceeded|exceed_context_size_error", Kind::ContextOverflow),
+    text(REFUSED, r"stream_options.*REFUSAL|REFUSAL.*stream_options", Kind::Unsupported(Feature::StreamOptions)),
+    text(REFUSED, r"parallel_tool_calls.*REFUSAL|REFUSAL.*parallel_tool_calls", Kind::Unsupported(Feature::ParallelToolCalls)),
+    text(REFUSED, r"automatic streaming tool choice|stream(ing)?( mode)?( is|=true is)? (not supported|unsupported)|does not support stream", Kind::Unsupported(Feature::Stream)),
+    text(REFUSED, r"enable-auto-tool-choice|(does not|doesn't) support (tools|tool (use|calls?|calling)|function calling)|support tool use|(`|'|\x22)?tools(`|'|\x22)?( parameter| param)? (is|are) (not supported|unsupported)|tools? .{0,40}requires? .{0,10}--jinja|(unrecognized|unknown|unsupported|unexpected).{0,40}\btools\b", Kind::Unsupported(Feature::Tools)),
+    text(REFUSED, r"tool_choice.*REFUSAL|REFUSAL.*tool_choice|tool_choice.*thinking", Kind::Unsupported(Feature::ToolChoice)),
+    text(REFUSED, r"max_tokens.*(unsupported|not supported|max_completion_tokens)|(unsupported|unrecognized|unknown|unexpected|extra).{0,60}max_(completion_)?tokens", Kind::Unsupported(Feature::MaxTokens)),
+    text(REFUSED, r"(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details).*REFUSAL|REFUSAL.*(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details)", Kind::Unsupported(Feature::Thinking)),
+    text(REFUSED, r"cache_control.*REFUSAL|REFUSAL.*cache_control", Kind::Unsupported(Feature::CacheControl)),
+    text(REFUSED, r"response_format.*REFUSAL|REFUSAL.*response_format", Kind::Unsupported(Feature::ResponseFormat)),
+    text(REFUSED, r"(image|image_url|media|vision|multimodal|modality).{0,80}REFUSAL|REFUSAL.{0,80}(image|image_url|media|vision|multimodal|modality)|invalid 'messages' in payload|image input is not supported|mmproj", Kind::Unsupported(Feature::Media)),
+    text(REFUSED, r"(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b).*REFUSAL|REFUSAL.*(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b)", Kind::Unsupported(Feature::Sampling)),
+    code(r"model_?not_?found|model_not_supported", Kind::ModelNotFound),
+    text(&[0, 400, 404, 422], r"model .{0,120}(not found|does not exist|not exist|is not supported)|is not a valid model|no models? loaded|try pulling it first|no such model", Kind::ModelNotFound),
+    code(r"invalid_?api_?key|authentication_error|unauthorized", Kind::Auth),
+    text(&[0, 400, 401, 403], r"invalid access token or token expired|(incorrect|invalid) api[- ]key|no auth credentials", Kind::Auth),
+    code(r"(model\.)?access_?denied|permission_error|permission_denied", Kind::Permission),
+    code(r"throttling(\..*)?|rate_?limit.*|limit_requests|limit_burst_rate|resource_exhausted|too_?many_?requests", Kind::RateLimit),
+    text(&[0, 429], r"rate limit|too many requests|throttl|requests? per (minute|second)", Kind::RateLimit),
+    code(r"overloaded(_error)?|model_?unavailable|model_?serving_?error|unavailable(_error)?|insufficient_system_resource|engine_overloaded", Kind::Overloaded),
+    text(&[0, 500, 502, 503, 529], r"overloaded|queue( is)? full|server is busy|at capacity|loading model|no available (channel|capacity)", Kind::Overloaded),
+    code(r"internal_?(server_?)?error(\.timeout|\.algo)?|server_error|api_error", Kind::Server),
+    text(&[0], r"enginecore|internal (server )?error", Kind::Server),
+];
+
+/// The ways of saying that the conversation is longer than the window (wire.md 4.2).
+const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context length|prompt (is )?too long|input (token )?(count |length )?(is )?too long|range of input length should be|too many tokens|tokens? > \d+ (maximum|max|limit)|exceeds? the context window|input token count.*exceeds the maximum|maximum prompt length is \d+|reduce the length of the messages|exceeds the limit of \d+|exceeds? the available context size|greater than the context length|context window exceeds limit|exceeded model token limit|context length is only \d+ tokens|input length.*exceeds.*context length|is longer than the model's context length|inputs` tokens \+ `?max_new_tokens`? must be|current length is \d+ while limit is \d+|maximum input length is|request entity too large|exceeds the model's maximum context|requested tokens \(\d+\) exceed context window of \d+";
+
+/// What sounds like it and is not.
+const NOT_OVERFLOW: &str = r"(?i)context deadline exceeded|string_above_max_length|invalid 'user'|timed? ?out";
+
+struct Compiled {
+    rule: &'static Rule,
+    regex: Regex,
+}
+
+static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
+    RULES
+        .iter()
+        .map(|rule| {
+            let text = rule.pattern.replace("REFUSAL", REFUSAL);
+            let regex = match rule.on {
+                On::Code => pattern(&format!("(?i)^(?:{text})$")),
+                On::Text => pattern(&format!("(?is)(?:{text})")),
+            };
+            Compiled { rule, regex }
+        })
+        .collect()
+});
+
+fn class_of(
+    quirks: &Quirks,
+    status: Option<u16>,
+    headers: &[(String, String)],
+    said: &Said,
+    retry_after: Option<Duration>,
+) -> ErrorClass {
+    static OVERFLOW_RE: LazyLock<Regex> = LazyLock::new(|| pattern(OVERFLOW));
+    static NOT_OVERFLOW_RE: LazyLock<Regex> = LazyLock::new(|| pattern(NOT_OVERFLOW));
+    static UNPARSED: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?s)^\s*Failed to parse input at pos(?:ition)? \d+:\s?(.*)$"));
+
+    if let Some(found) = UNPARSED.captures(&said.message) {
+        return ErrorClass::RawGeneration(found[1].to_owned());
+    }
+    let words = said.text();
+    let number = status.unwrap_or(0);
+    // Out of credit and rate limits are told by code and status first: a body that echoes the prompt must not decide.
+    let may_overflow = !matches!(number, 401..=404 | 429) && !NOT_OVERFLOW_RE.is_match(&words);
+    let bare = said.empty && matches!(number, 400 | 413);
+    for Compiled { rule, regex } in COMPILED.iter() {
+        if !rule.statuses.is_empty() && !rule.statuses.contains(&number) {
+            continue;
+        }
+        let matches = match rule.on {
+            On::Code => said.codes.iter().any(|code| regex.is_match(code)),
+            On::Text => regex.is_match(&words),
+        };
+        if matches {
+            let kind = match rule.kind {
+                // What asks for a shorter conversation may use a word of a later row.
+                Kind::Unsupported(_)
+                | Kind::ModelNotFound
+                | Kind::Auth
+                | Kind::Permission
+                | Kind::RateLimit
+                | Kind::Overloaded
+                | Kind::Server
+                    if may_overflow && OVERFLOW_RE.is_match(&words) =>
+                {
+                    Kind::ContextOverflow
+                }
+                other => other,
+            };
+            return fill(kind, quirks, said, &words, retry_after);
+        }
+    }
+    if bare || (may_overflow && OVERFLOW_RE.is_match(&words)) {
+        return fill(Kind::ContextOverflow, quirks, said, &words, retry_after);
+    }
+    let _ = headers;
+    by_status(number, said, retry_after)
+}
+
+fn fill(kind: Kind, quirks: &Quirks, said: &Said, words: &str, retry_after: Option<Duration>) -> ErrorClass {
+    match kind {
+        Kind::Auth => ErrorClass::Auth,
+        Kind::Permission => ErrorClass::Permission,
+        Kind::Billing => ErrorClass::Billing,
+        Kind::ModelNotFound => ErrorClass::ModelNotFound,
+        Kind::ContentFilter => ErrorClass::ContentFilter,
+        Kind::RateLimit => ErrorClass::RateLimit { retry_after },
+        Kind::Overloaded => ErrorClass::Overloaded { retry_after },
+        Kind::Server => ErrorClass::Server,
+        Kind::Unsupported(feature) => ErrorClass::Unsupported(feature),
+        Kind::Quota => match quirks.insufficient_quota {
+            InsufficientQuota::Billing => ErrorClass::Billing,
+            InsufficientQuota::RateLimit => ErrorClass::RateLimit { retry_after },
+        },
+        Kind::OutputTooLong => ErrorClass::OutputTooLong { limit: output_limit(words) },
+        Kind::ContextOverflow => {
+            let numbers = Numbers::read(words);
+            // The conversation fits, only the room asked for the answer does not: asking for less is the way.
+            if let (Some(window), Some(prompt)) = (numbers.limit, numbers.prompt)
+                && prompt + MIN_ANSWER < window
+            {
+                return ErrorClass::OutputTooLong { limit: Some(window - prompt) };
+            }
+            ErrorClass::ContextOverflow {
+                limit: said.limit.or(numbers.limit),
+                actual: said.actual.or(numbers.prompt).or(numbers.actual),
+            }
+        }
+    }
+}
+
+/// The least room for an answer that makes sending the same conversation again worthwhile.
+const MIN_ANSWER: u64 = 512;
+
+/// The numbers that a message about the window names.
+#[derive(Debug, Default, PartialEq)]
+struct Numbers {
+    limit: Option<u64>,
+    actual: Option<u64>,
+    /// Of `actual`, the conversation alone.
+    prompt: Option<u64>,
+}
+
+impl Numbers {
+    fn read(words: &str) -> Numbers {
+        static LIMITS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+            [
+                r"(?i)maximum context length (?:is|of) (\d[\d,]*)",
+                r"(?i)tokens? > (\d[\d,]*)",
+                r"(?i)range of input length should be \[\d+, ?(\d+)\]",
+                r"(?i)maximum (?:prompt|input) length is (\d[\d,]*)",
+                r"(?i)context length is only (\d[\d,]*)",
+                r"(?i)while limit is (\d[\d,]*)",
+                r"(?i)exceeds the limit of (\d[\d,]*)",
+                r"(?i)exceed context window of (\d[\d,]*)",
+                r"(?i)context length \(?(\d[\d,]*)",
+                r"(?i)available context size \((\d[\d,]*)",
+                r"(?i)maximum number of tokens allowed \((\d[\d,]*)\)",
+            ]
+            .iter()
+            .map(|text| pattern(text))
+            .collect()
+        });
+        static ACTUALS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+            [
+                r"(?i)(\d[\d,]*) tokens? > \d",
+                r"(?i)(?:requested|resulted in)(?: a total of)? (\d[\d,]*) tokens",
+                r"(?i)request \((\d[\d,]*) tokens",
+                r"(?i)requested tokens \((\d[\d,]*)\)",
+                r"(?i)current length is (\d[\d,]*)",
+                r"(?i)input token count \(?(\d[\d,]*)",
+            ]
+            .iter()
+            .map(|text| pattern(text))
+            .collect()
+        });
+        static PROMPTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+            [
+                r"(?i)\((\d[\d,]*) in the messages",
+                r"(?i)(\d[\d,]*) tokens from the input messages",
+                r"(?i)request has (\d[\d,]*) input tokens",
+            ]
+            .iter()
+            .map(|text| pattern(text))
+            .collect()
+        });
+        let first = |list: &[Regex]| {
+            list.iter().find_map(|regex| regex.captures(words)?[1].replace(',', "").parse::<u64>().ok())
+        };
+        Numbers { limit: first(&LIMITS), actual: first(&ACTUALS), prompt: first(&PROMPTS) }
+    }
+}
+
+/// Reads the most output tokens that a message allows.
+fn output_limit(words: &str) -> Option<u64> {
+    static LIMITS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+        [
+            r"(?i)range of max_(?:completion_)?tokens should be \[\d+, ?(\d+)\]",
+            r"(?i)(?:at most|less than or equal to|maximum (?:value|of)(?: is)?|exceeds(?: the)?(?: model'?s?)?(?: maximum)?(?: limit)?(?: of)?) (\d[\d,]*)",
+        ]
+        .iter()
+        .map(|text| pattern(text))
+        .collect()
+    });
+    let numbers = Numbers::read(words);
+    if let (Some(window), Some(prompt)) = (numbers.limit, numbers.prompt) {
+        return Some(window.saturating_sub(prompt));
+    }
+    LIMITS.iter().find_map(|regex| regex.captures(words)?[1].replace(',', "").parse().ok())
+}
+
+fn by_status(status: u16, said: &Said, retry_after: Option<Duration>) -> ErrorClass {
+    match status {
+        401 | 407 => ErrorClass::Auth,
+        402 if retry_after.is_some() => ErrorClass::RateLimit { retry_after },
+        402 => ErrorClass::Billing,
+        403 => ErrorClass::Permission,
+        404 => ErrorClass::ModelNotFound,
+        408 | 409 | 425 | 499 => ErrorClass::Server,
+        413 => ErrorClass::PayloadTooLarge,
+        429 => ErrorClass::RateLimit { retry_after },
+        501 => ErrorClass::BadRequest { param: said.param.clone() },
+        503 | 520..=524 | 529 => ErrorClass::Overloaded { retry_after },
+        500..=599 => ErrorClass::Server,
+        300..=499 => ErrorClass::BadRequest { param: said.param.clone() },
+        // Inside a stream without any code: a server that fails while it answers.
+        _ => ErrorClass::Server,
+    }
+}
+
+/// Reads the wait that a response asks for (wire.md R37): `retry-after-ms`, seconds, a float, or a date.
+pub fn retry_after(headers: &[(String, String)], now: Option<SystemTime>) -> Option<Duration> {
+    if let Some(milliseconds) = header(headers, "retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok()) {
+        return Some(seconds(milliseconds / 1000.0));
+    }
+    let text = header(headers, "retry-after")?.trim();
+    if let Ok(number) = text.parse::<f64>() {
+        return Some(seconds(number));
+    }
+    if let Some(delay) = parse_delay(text) {
+        return Some(delay);
+    }
+    let at = parse_date(text)?;
+    // The server's own clock, if it tells it: ours may be wrong.
+    let now = header(headers, "date").and_then(parse_date).or_else(|| {
+        let since = now?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        jiff::Timestamp::from_second(i64::try_from(since.as_secs()).ok()?).ok()
+    })?;
+    Some(Duration::from_secs(u64::try_from(at.as_second() - now.as_second()).unwrap_or(0)))
+}
+
+fn parse_date(text: &str) -> Option<jiff::Timestamp> {
+    jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp())
+}
+
+/// Reads `23s`, `1.5s` or `250ms`.
+fn parse_delay(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    if let Some(milliseconds) = text.strip_suffix("ms") {
+        return milliseconds.trim().parse::<f64>().ok().map(|number| seconds(number / 1000.0));
+    }
+    text.strip_suffix('s')?.trim().parse::<f64>().ok().map(seconds)
+}
+
+/// Negative and nonsensical numbers are no wait; a wait beyond a year is a year.
+fn seconds(number: f64) -> Duration {
+    if number.is_finite() && number > 0.0 { Duration::from_secs_f64(number.min(31_536_000.0)) } else { Duration::ZERO }
+}
+
+/// Returns the class's name, as events and summaries have it.
+pub fn class_name(class: &ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::Auth => "auth",
+        ErrorClass::Permission => "permission",
+        ErrorClass::Billing => "billing",
+        ErrorClass::ModelNotFound => "model_not_found",
+        ErrorClass::BadRequest { .. } => "bad_request",
+        ErrorClass::ContextOverflow { .. } => "context_overflow",
+        ErrorClass::OutputTooLong { .. } => "output_too_long",
+        ErrorClass::PayloadTooLarge => "payload_too_large",
+        ErrorClass::ContentFilter => "content_filter",
+        ErrorClass::RateLimit { .. } => "rate_limit",
+        ErrorClass::Overloaded { .. } => "overloaded",
+        ErrorClass::Server => "server",
+        ErrorClass::Timeout(TimeoutKind::Connect) => "timeout:connect",
+        ErrorClass::Timeout(TimeoutKind::FirstByte) => "timeout:first_byte",
+        ErrorClass::Timeout(TimeoutKind::Idle) => "timeout:idle",
+        ErrorClass::Timeout(TimeoutKind::Lifetime) => "timeout:lifetime",
+        ErrorClass::Timeout(TimeoutKind::Deadline) => "timeout:deadline",
+        ErrorClass::Network => "network",
+        ErrorClass::Stream(StreamFault::NoFinish) => "stream:no_finish",
+        ErrorClass::Stream(StreamFault::Empty) => "stream:empty",
+        ErrorClass::Stream(StreamFault::MalformedCall) => "stream:malformed_call",
+        ErrorClass::Stream(StreamFault::NotSse) => "stream:not_sse",
+        ErrorClass::Stream(StreamFault::TagLeak) => "stream:tag_leak",
+        ErrorClass::Stream(StreamFault::TooLarge) => "stream:too_large",
+        ErrorClass::Unsupported(_) => "unsupported",
+        ErrorClass::RawGeneration(_) => "raw_generation",
+        ErrorClass::Cancelled => "cancelled",
+        ErrorClass::ReplayMismatch(_) => "replay_mismatch",
+    }
+}
+
+/// Returns the feature's name, as servers have it.
+pub fn feature_name(feature: Feature) -> &'static str {
+    match feature {
+        Feature::StreamOptions => "stream_options",
+        Feature::ParallelToolCalls => "parallel_tool_calls",
+        Feature::Tools => "tools",
+        Feature::ToolChoice => "tool_choice",
+        Feature::MaxTokens => "max_tokens",
+        Feature::Thinking => "thinking",
+        Feature::Media => "media",
+        Feature::Stream => "stream",
+        Feature::Sampling => "sampling",
+        Feature::CacheControl => "cache_control",
+        Feature::ResponseFormat => "response_format",
+    }
+}
+
+/// Returns what a person can do about an error of this class, beyond what the endpoint knows of keys.
+pub fn hint(class: &ErrorClass, quirks: &Quirks, model: &str) -> Option<String> {
+    let words = match class {
+        ErrorClass::Permission => format!("check that the key may use {model}, and from this address"),
+        ErrorClass::Billing => match quirks.provider {
+            Provider::DashScope | Provider::DashScopeCoding => {
+                "top up or switch off the free-tier-only mode in the Model Studio console".to_owned()
+            }
+            Provider::OpenRouter => "add credits at openrouter.ai/credits".to_owned(),
+            Provider::ModelScope => "wait for tomorrow's quota, or use another model or provider".to_owned(),
+            Provider::OpenAi
+            | Provider::Vllm
+            | Provider::Sglang
+            | Provider::LlamaCpp
+            | Provider::Ollama
+            | Provider::LmStudio
+            | Provider::LlamaCppPython
+            | Provider::Local
+            | Provider::Unknown => "check the account's plan and credit".to_owned(),
+        },
+        ErrorClass::ModelNotFound => match quirks.provider {
+            Provider::Ollama => format!("run `ollama pull {model}`, or name another model with --model"),
+            Provider::LmStudio => "load a model in LM Studio, or name a loaded one with --model".to_owned(),
+            Provider::DashScope
+            | Provider::DashScopeCoding
+            | Provider::OpenRouter
+            | Provider::ModelScope
+            | Provider::OpenAi
+            | Provider::Vllm
+            | Provider::Sglang
+            | Provider::LlamaCpp
+            | Provider::LlamaCppPython
+            | Provider::Local
+            | Provider::Unknown => {
+                "name a model that the server has with --model, and check that the base URL ends as the provider says (mostly in /v1)".to_owned()
+            }
+        },
+        ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => match quirks.provider {
+            Provider::Ollama => "serve a longer context: OLLAMA_CONTEXT_LENGTH=65536 ollama serve".to_owned(),
+            Provider::LlamaCpp | Provider::LlamaCppPython | Provider::Local => {
+                "serve a longer context, for example llama-server -c 65536".to_owned()
+            }
+            Provider::DashScope
+            | Provider::DashScopeCoding
+            | Provider::OpenRouter
+            | Provider::ModelScope
+            | Provider::OpenAi
+            | Provider::Vllm
+            | Provider::Sglang
+            | Provider::LmStudio
+            | Provider::Unknown => "give it less to read, or a model with a longer context".to_owned(),
+        },
+        ErrorClass::ContentFilter => {
+            "the provider's filter refused; reword the prompt, leave the file out, or use another model".to_owned()
+        }
+        ErrorClass::RateLimit { .. } | ErrorClass::Overloaded { .. } => {
+            "try again later, or name a --fallback-model".to_owned()
+        }
+        ErrorClass::Unsupported(Feature::Tools) => "use --text-tools force".to_owned(),
+        ErrorClass::Timeout(TimeoutKind::FirstByte | TimeoutKind::Lifetime) => {
+            "raise --request-timeout, or shorten what the model has to read".to_owned()
+        }
+        ErrorClass::Timeout(TimeoutKind::Idle) => "raise --stream-idle-timeout".to_owned(),
+        ErrorClass::Stream(StreamFault::NotSse) => "check that the base URL is the API's and not a web page's".to_owned(),
+        ErrorClass::Timeout(TimeoutKind::Connect) | ErrorClass::Network => {
+            "check that the server runs and the base URL and proxy are right".to_owned()
+        }
+        ErrorClass::Auth
+        | ErrorClass::BadRequest { .. }
+        | ErrorClass::OutputTooLong { .. }
+        | ErrorClass::Server
+        | ErrorClass::Timeout(TimeoutKind::Deadline)
+        | ErrorClass::Stream(_)
+        | ErrorClass::Unsupported(_)
+        | ErrorClass::RawGeneration(_)
+        | ErrorClass::Cancelled
+        | ErrorClass::ReplayMismatch(_) => return None,
+    };
+    Some(words)
+}
+
+#[cfg(test)]
+#[path = "errors_tests.rs"]
+mod tests;

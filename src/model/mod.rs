@@ -1,5 +1,7 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod attempt;
+pub mod canonical;
 pub mod cassette;
 pub mod catalogue;
 pub mod client;
@@ -7,6 +9,7 @@ pub mod config;
 pub mod endpoint;
 pub mod errors;
 pub mod http;
+pub mod printed;
 pub mod prompted;
 pub mod quirks;
 pub mod request;
@@ -401,6 +404,18 @@ pub trait Model: Send + Sync {
 
     /// Returns what is known of the model that answers now.
     fn facts(&self) -> ModelFacts;
+
+    /// Tells whether the tools stand in the prompt now instead of in `tools`.
+    fn text_tools(&self) -> bool {
+        false
+    }
+
+    /// Reads a turn without calls once more, as if the tools stood in the prompt (wire.md R26).
+    ///
+    /// `None` if no tool on offer is called in it even so; otherwise the tools stand in the prompt from now on.
+    fn read_again(&self, _turn: &Turn, _request: &Request) -> Option<Turn> {
+        None
+    }
 }
 
 /// What is known of a model: window, output limit, price (wire.md 5.3).

@@ -1,1 +1,190 @@
-//! Tools that stand in the prompt.
+//! Tools that stand in the prompt, for servers and models that know no `tools`.
+
+use serde_json::Value;
+
+use super::{Arguments, ToolCall, ToolSpec};
+
+/// Describes the tools for the system message; empty without tools.
+pub fn describe(tools: &[ToolSpec]) -> String {
+    let Some(example) = tools.iter().find(|tool| tool.name == "read_file").or(tools.first()) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "# Tools\n\nTo use a tool, end your message with a call in exactly this form. Values are raw text: no quotes, no escapes.\n\n{}\nThen stop. The result comes back in <tool_response>. When the task is done, answer without a call.\n\nThe tools; a parameter with ? is optional:\n",
+        example_call(example)
+    );
+    for tool in tools {
+        text.push_str(&format!("\n{}({})", tool.name, signature(tool)));
+        if !tool.description.is_empty() {
+            text.push_str(&format!(": {}", tool.description.trim()));
+        }
+    }
+    text
+}
+
+/// Writes a call in the shape that the description asks for.
+pub fn call(call: &ToolCall) -> String {
+    let empty = serde_json::Map::new();
+    let arguments = match &call.arguments {
+        Arguments::Object(map) => map,
+        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => &empty,
+    };
+    let values = arguments.iter().map(|(name, value)| {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+        };
+        (name.as_str(), text)
+    });
+    shape(&call.name, values)
+}
+
+/// Wraps the answer to a call.
+pub fn response(words: &str) -> String {
+    format!("<tool_response>\n{words}\n</tool_response>")
+}
+
+fn shape<'a>(name: &str, values: impl Iterator<Item = (&'a str, String)>) -> String {
+    let mut text = format!("<tool_call>\n<function={name}>\n");
+    for (name, value) in values {
+        text.push_str(&format!("<parameter={name}>\n{value}\n</parameter>\n"));
+    }
+    text.push_str("</function>\n</tool_call>\n");
+    text
+}
+
+fn example_call(tool: &ToolSpec) -> String {
+    let required = required(tool);
+    let values = properties(tool).into_iter().filter(|(name, _)| required.contains(name)).map(|(name, schema)| {
+        let value = match type_of(schema).as_str() {
+            "integer" | "number" => "1".to_owned(),
+            "boolean" => "true".to_owned(),
+            kind if kind.ends_with("[]") => "[\"…\"]".to_owned(),
+            "object" => "{}".to_owned(),
+            _ if name.contains("path") => "src/main.rs".to_owned(),
+            _ => "…".to_owned(),
+        };
+        (name, value)
+    });
+    shape(&tool.name, values)
+}
+
+fn properties(tool: &ToolSpec) -> Vec<(&str, &Value)> {
+    let properties = tool.parameters.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema)).collect()
+}
+
+fn required(tool: &ToolSpec) -> Vec<&str> {
+    let names = tool.parameters.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn signature(tool: &ToolSpec) -> String {
+    let required = required(tool);
+    let parameters: Vec<String> = properties(tool)
+        .into_iter()
+        .map(|(name, schema)| {
+            let optional = if required.contains(&name) { "" } else { "?" };
+            format!("{name}{optional}: {}", type_of(schema))
+        })
+        .collect();
+    parameters.join(", ")
+}
+
+/// Names a parameter's type in as few characters as are clear.
+fn type_of(schema: &Value) -> String {
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        let words: Vec<String> =
+            values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
+        return words.join("|");
+    }
+    match schema.get("type") {
+        Some(Value::String(kind)) if kind == "array" => {
+            format!("{}[]", schema.get("items").map_or_else(|| "any".to_owned(), type_of))
+        }
+        Some(Value::String(kind)) => kind.clone(),
+        Some(Value::Array(kinds)) => {
+            let words: Vec<&str> = kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null").collect();
+            words.join("|")
+        }
+        Some(_) | None => "any".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tools() -> Vec<ToolSpec> {
+        vec![
+            ToolSpec {
+                name: "list".into(),
+                description: String::new(),
+                parameters: json!({"type": "object", "properties": {}}),
+            },
+            ToolSpec {
+                name: "read_file".into(),
+                description: "Reads a file.".into(),
+                parameters: json!({"type": "object", "properties": {
+                    "file_path": {"type": "string"}, "limit": {"type": ["integer", "null"]},
+                    "tags": {"type": "array", "items": {"type": "string"}}, "mode": {"enum": ["a", "b"]}
+                }, "required": ["file_path"]}),
+            },
+        ]
+    }
+
+    #[test]
+    fn the_description_is_short_and_has_one_example() {
+        insta::assert_snapshot!(describe(&tools()), @r"
+        # Tools
+
+        To use a tool, end your message with a call in exactly this form. Values are raw text: no quotes, no escapes.
+
+        <tool_call>
+        <function=read_file>
+        <parameter=file_path>
+        src/main.rs
+        </parameter>
+        </function>
+        </tool_call>
+
+        Then stop. The result comes back in <tool_response>. When the task is done, answer without a call.
+
+        The tools; a parameter with ? is optional:
+
+        list()
+        read_file(file_path: string, limit?: integer, tags?: string[], mode?: a|b): Reads a file.
+        ");
+    }
+
+    #[test]
+    fn without_tools_nothing_is_said() {
+        assert_eq!(describe(&[]), "");
+    }
+
+    #[test]
+    fn a_call_is_written_with_raw_values() {
+        let arguments = json!({"content": "a < b && \"c\"\n", "background": true});
+        let written = call(&ToolCall {
+            id: "c1".into(),
+            name: "write_file".into(),
+            arguments: Arguments::Object(arguments.as_object().unwrap().clone()),
+            recovered: None,
+        });
+        insta::assert_snapshot!(written, @r#"
+        <tool_call>
+        <function=write_file>
+        <parameter=content>
+        a < b && "c"
+
+        </parameter>
+        <parameter=background>
+        true
+        </parameter>
+        </function>
+        </tool_call>
+        "#);
+    }
+}

@@ -1,1 +1,545 @@
-//! The body of a request.
+//! The body of a request, as bytes.
+//!
+//! Servers keep what they computed for a prefix, so the order never changes: the model, the tools, the messages, then
+//! what varies by turn (wire.md R45). Nothing here remembers anything: the same messages always give the same bytes,
+//! and more messages give more bytes behind them.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::prompted;
+use super::quirks::{ReasoningOut, ThinkingSwitch};
+use super::{Arguments, AssistantMessage, Message, Part, ToolMessage, ToolSpec};
+
+/// How messages are written: what a provider's table and the run's downgrades decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// The tools stand in the prompt.
+    pub prompted: bool,
+    /// Content is always a list of parts, so that a mark can be set without changing the rest.
+    pub parts: bool,
+    /// The model takes images.
+    pub images: bool,
+    /// How reasoning goes back.
+    pub reasoning: ReasoningOut,
+    /// A message of calls alone has `content: null`.
+    pub null_content: bool,
+    /// Media may stand in a tool's message.
+    pub tool_media: bool,
+}
+
+/// What stands behind the messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Ask for a stream.
+    pub stream: bool,
+    /// Ask for usage at its end.
+    pub stream_options: bool,
+    /// The output limit, with the name of its field.
+    pub max_tokens: Option<(&'static str, u64)>,
+    /// Sampling and other numbers, in this order.
+    pub sampling: Vec<(&'static str, Value)>,
+    /// The tool to force.
+    pub force_tool: Option<String>,
+    /// Ask for several calls in a turn.
+    pub parallel_tool_calls: bool,
+    /// Switch thinking.
+    pub thinking: Option<(ThinkingSwitch, bool)>,
+    /// Ask to keep older reasoning.
+    pub preserve_thinking: bool,
+    /// Set cache marks.
+    pub marks: bool,
+    /// Fields that we know nothing of.
+    pub extra: Map<String, Value>,
+}
+
+/// A body and what is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Body {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where the messages' closing bracket stands: the bytes before it begin the next body.
+    pub prefix: usize,
+    /// Our guess of the prompt's tokens.
+    pub estimate: u64,
+}
+
+/// What an image counts in the guess.
+const MEDIA_TOKENS: u64 = 1_000;
+
+/// The most answers of one turn that a server's cache looks back over.
+const LOOK_BACK: usize = 16;
+
+/// Writes a body.
+pub fn body(model: &str, tools: &[ToolSpec], messages: &[&Message], shape: Shape, options: &Options) -> Body {
+    let units = units(messages);
+    let marks = if options.marks && shape.parts { marked(&units, options.stream) } else { Vec::new() };
+    let mut out = Writer { bytes: Vec::with_capacity(4096), shape, media: 0, media_bytes: 0 };
+    out.raw("{\"model\":");
+    out.json(model);
+    if !tools.is_empty() && !shape.prompted {
+        out.raw(",\"tools\":[");
+        for (index, tool) in tools.iter().enumerate() {
+            out.comma(index);
+            out.tool(tool);
+        }
+        out.raw("]");
+    }
+    out.raw(",\"messages\":[");
+    let first = out.bytes.len();
+    for (index, unit) in units.iter().enumerate() {
+        if out.bytes.len() > first {
+            out.raw(",");
+        }
+        out.unit(unit, if shape.prompted { tools } else { &[] }, marks.contains(&index));
+    }
+    let prefix = out.bytes.len();
+    out.raw("]");
+    out.options(options, !tools.is_empty() && !shape.prompted);
+    out.raw("}");
+    let estimate = out.estimate();
+    Body { bytes: out.bytes, prefix, estimate }
+}
+
+/// What goes out together: a message, or a turn with the answers to its calls.
+#[derive(Debug, PartialEq)]
+enum Unit<'a> {
+    System(String),
+    User(&'a [Part]),
+    /// Words that the wire needs and nobody said.
+    Said(&'a str),
+    Turn(&'a AssistantMessage, Vec<Answer<'a>>),
+}
+
+/// The answer to a call; `None` where the history has none.
+#[derive(Debug, PartialEq)]
+struct Answer<'a> {
+    call_id: &'a str,
+    message: Option<&'a ToolMessage>,
+}
+
+/// What stands for an answer that the history lacks: a call without one makes servers refuse the whole conversation.
+const NO_ANSWER: &str = "[no result: this call was not run]";
+
+/// What stands for a user who said nothing: templates of Qwen refuse a conversation without one.
+const BEGIN: &str = "Begin.";
+
+/// Orders a history as the wire wants it (wire.md R23, R60): one system message, first; at least one of a user; each
+/// call followed by exactly one answer, in order; answers without a call dropped.
+fn units<'a>(messages: &[&'a Message]) -> Vec<Unit<'a>> {
+    let leading = messages.iter().take_while(|message| matches!(message, Message::System(_))).count();
+    let system: Vec<&str> = messages[..leading]
+        .iter()
+        .filter_map(|message| match message {
+            Message::System(text) => Some(text.as_str()),
+            Message::User(_) | Message::Assistant(_) | Message::Tool(_) => None,
+        })
+        .collect();
+    let mut units = Vec::with_capacity(messages.len());
+    if !system.is_empty() {
+        units.push(Unit::System(system.join("\n\n")));
+    }
+    let mut rest = messages[leading..].iter().peekable();
+    if !messages[leading..].iter().any(|message| matches!(message, Message::User(_))) {
+        units.push(Unit::Said(BEGIN));
+    }
+    while let Some(message) = rest.next() {
+        match message {
+            // A second system message would be refused; its words count all the same.
+            Message::System(text) => units.push(Unit::Said(text)),
+            Message::User(parts) => units.push(Unit::User(parts)),
+            Message::Tool(_) => {}
+            Message::Assistant(turn) => {
+                let mut given: Vec<&ToolMessage> = Vec::new();
+                while let Some(Message::Tool(answer)) = rest.peek() {
+                    given.push(answer);
+                    rest.next();
+                }
+                if turn.text.is_empty() && turn.calls.is_empty() {
+                    continue;
+                }
+                let answers = turn
+                    .calls
+                    .iter()
+                    .map(|call| Answer {
+                        call_id: &call.id,
+                        message: given.iter().find(|answer| answer.call_id == call.id).copied(),
+                    })
+                    .collect();
+                units.push(Unit::Turn(turn, answers));
+            }
+        }
+    }
+    units
+}
+
+/// Chooses the units whose last message carries a cache mark: at most four, the system's and the last among them.
+fn marked(units: &[Unit<'_>], stream: bool) -> Vec<usize> {
+    let mut marks = Vec::new();
+    if matches!(units.first(), Some(Unit::System(_))) {
+        marks.push(0);
+    }
+    if !stream {
+        return marks;
+    }
+    let markable = |index: &usize| match &units[*index] {
+        Unit::System(_) | Unit::User(_) | Unit::Said(_) => true,
+        Unit::Turn(_, answers) => !answers.is_empty(),
+    };
+    let from_the_end: Vec<usize> = (0..units.len()).rev().filter(markable).collect();
+    let Some(&last) = from_the_end.first() else { return marks };
+    marks.push(last);
+    // With that many answers the cache's look back does not reach the mark of the request before.
+    if let Unit::Turn(_, answers) = &units[last]
+        && answers.len() > LOOK_BACK
+        && let Some(&before) = from_the_end.get(1)
+    {
+        marks.push(before);
+    }
+    marks.dedup();
+    marks
+}
+
+struct Writer {
+    bytes: Vec<u8>,
+    shape: Shape,
+    media: u64,
+    media_bytes: usize,
+}
+
+impl Writer {
+    fn raw(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn json<T: Serialize + ?Sized>(&mut self, value: &T) {
+        serde_json::to_writer(&mut self.bytes, value).expect("strings, numbers and JSON values always serialise");
+    }
+
+    fn comma(&mut self, index: usize) {
+        if index > 0 {
+            self.raw(",");
+        }
+    }
+
+    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        self.raw(",\"");
+        self.raw(name);
+        self.raw("\":");
+        self.json(value);
+    }
+
+    fn tool(&mut self, tool: &ToolSpec) {
+        self.raw("{\"type\":\"function\",\"function\":{\"name\":");
+        self.json(&tool.name);
+        self.field("description", &tool.description);
+        self.raw(",\"parameters\":");
+        // Some gateways refuse a tool without an object schema.
+        match tool.parameters.as_object() {
+            Some(schema) if schema.contains_key("properties") => self.json(schema),
+            Some(_) | None => self.raw(r#"{"type":"object","properties":{},"required":[]}"#),
+        }
+        self.raw("}}");
+    }
+
+    fn unit(&mut self, unit: &Unit<'_>, prompted_tools: &[ToolSpec], mark: bool) {
+        match unit {
+            Unit::System(text) => {
+                let described = prompted::describe(prompted_tools);
+                let text =
+                    if described.is_empty() { text.clone() } else { format!("{}\n\n{described}", text.trim_end()) };
+                self.plain("system", &text, mark);
+            }
+            Unit::User(parts) => self.parts("user", parts, mark),
+            Unit::Said(text) => self.plain("user", text, mark),
+            Unit::Turn(turn, answers) if self.shape.prompted => self.prompted_turn(turn, answers, mark),
+            Unit::Turn(turn, answers) => self.turn(turn, answers, mark),
+        }
+    }
+
+    fn open(&mut self, role: &str) {
+        self.raw("{\"role\":\"");
+        self.raw(role);
+        self.raw("\"");
+    }
+
+    /// A whole message of text.
+    fn plain(&mut self, role: &str, text: &str, mark: bool) {
+        self.open(role);
+        self.raw(",\"content\":");
+        self.text_content(text, mark);
+        self.raw("}");
+    }
+
+    fn text_content(&mut self, text: &str, mark: bool) {
+        if self.shape.parts {
+            self.raw("[");
+            self.text_part(text, mark);
+            self.raw("]");
+        } else {
+            self.json(text);
+        }
+    }
+
+    fn text_part(&mut self, text: &str, mark: bool) {
+        self.raw("{\"type\":\"text\",\"text\":");
+        self.json(text);
+        self.close_part(mark);
+    }
+
+    fn close_part(&mut self, mark: bool) {
+        self.raw(if mark { CACHE_MARK } else { "" });
+        self.raw("}");
+    }
+
+    /// A message of parts; media that the model does not take become words.
+    fn parts(&mut self, role: &str, parts: &[Part], mark: bool) {
+        if !parts.iter().any(|part| self.sends(part)) {
+            return self.plain(role, &self.words(parts), mark);
+        }
+        self.open(role);
+        self.raw(",\"content\":");
+        self.part_list(parts, mark);
+        self.raw("}");
+    }
+
+    fn part_list(&mut self, parts: &[Part], mark: bool) {
+        self.raw("[");
+        for (index, part) in parts.iter().enumerate() {
+            self.comma(index);
+            let mark = mark && index + 1 == parts.len();
+            match part {
+                Part::Media { mime_type, data, .. } if self.sends(part) => self.image(mime_type, data, mark),
+                Part::Text(_) | Part::Media { .. } => {
+                    let words = self.words(std::slice::from_ref(part));
+                    self.text_part(&words, mark);
+                }
+            }
+        }
+        self.raw("]");
+    }
+
+    fn image(&mut self, mime_type: &str, data: &str, mark: bool) {
+        self.raw("{\"type\":\"image_url\",\"image_url\":{\"url\":");
+        let start = self.bytes.len();
+        self.json(&format!("data:{mime_type};base64,{data}"));
+        self.media += 1;
+        self.media_bytes += self.bytes.len() - start;
+        self.raw("}");
+        self.close_part(mark);
+    }
+
+    fn sends(&self, part: &Part) -> bool {
+        match part {
+            Part::Media { mime_type, .. } => self.shape.images && mime_type.starts_with("image/"),
+            Part::Text(_) => false,
+        }
+    }
+
+    /// The text of parts, with words in place of media that are not sent.
+    fn words(&self, parts: &[Part]) -> String {
+        let mut words = String::new();
+        for part in parts {
+            match part {
+                Part::Text(text) => words.push_str(text),
+                Part::Media { mime_type, name, .. } => {
+                    if !words.is_empty() && !words.ends_with('\n') {
+                        words.push('\n');
+                    }
+                    let kind = mime_type.split('/').next().unwrap_or("media");
+                    words.push_str(&format!("[Unsupported {kind} file: \"{name}\" ({mime_type}) is not shown to this model]"));
+                }
+            }
+        }
+        words
+    }
+
+    fn turn(&mut self, turn: &AssistantMessage, answers: &[Answer<'_>], mark: bool) {
+        self.open("assistant");
+        let reasoning = turn.reasoning.as_ref().filter(|reasoning| {
+            !reasoning.text.trim().is_empty() || reasoning.details.is_some()
+        });
+        let sends_reasoning = reasoning.is_some() && self.shape.reasoning != ReasoningOut::Never;
+        self.raw(",\"content\":");
+        // Ollama refuses `null` beside reasoning, and templates stumble over it: only calls alone may have it.
+        if turn.text.is_empty() && self.shape.null_content && !sends_reasoning && !turn.calls.is_empty() {
+            self.raw("null");
+        } else {
+            self.json(&turn.text);
+        }
+        if let Some(reasoning) = reasoning {
+            match self.shape.reasoning {
+                ReasoningOut::Never => {}
+                ReasoningOut::Field(name) if !reasoning.text.trim().is_empty() => self.field(name, &reasoning.text),
+                ReasoningOut::Field(_) => {}
+                ReasoningOut::Details => match &reasoning.details {
+                    Some(details) => self.field("reasoning_details", details),
+                    None => self.field("reasoning", &reasoning.text),
+                },
+            }
+        }
+        if !turn.calls.is_empty() {
+            self.raw(",\"tool_calls\":[");
+            for (index, call) in turn.calls.iter().enumerate() {
+                self.comma(index);
+                self.raw("{\"id\":");
+                self.json(&call.id);
+                self.raw(",\"type\":\"function\",\"function\":{\"name\":");
+                self.json(&call.name);
+                self.field("arguments", &arguments_text(&call.arguments));
+                self.raw("}}");
+            }
+            self.raw("]");
+        }
+        self.raw("}");
+        self.answers(answers, mark);
+    }
+
+    /// The answers of a turn, and behind the last of them the media that may not stand in them (wire.md R58).
+    fn answers(&mut self, answers: &[Answer<'_>], mark: bool) {
+        let mut attached: Vec<Part> = Vec::new();
+        for (index, answer) in answers.iter().enumerate() {
+            let last = index + 1 == answers.len();
+            let parts = answer.message.map_or(&[][..], |message| &message.content);
+            let media: Vec<&Part> = parts.iter().filter(|part| self.sends(part)).collect();
+            self.raw(",{\"role\":\"tool\",\"tool_call_id\":");
+            self.json(answer.call_id);
+            self.raw(",\"content\":");
+            let mark = mark && last && attached.is_empty();
+            if media.is_empty() {
+                let words = if answer.message.is_some() { self.words(parts) } else { NO_ANSWER.to_owned() };
+                self.text_content(&words, mark);
+            } else if self.shape.tool_media {
+                self.part_list(parts, mark);
+            } else {
+                let text: Vec<Part> = parts.iter().filter(|part| !self.sends(part)).cloned().collect();
+                let mut words = self.words(&text);
+                if !words.is_empty() {
+                    words.push('\n');
+                }
+                words.push_str("[media attached in following user message]");
+                attached.extend(media.into_iter().cloned());
+                self.text_content(&words, false);
+            }
+            self.raw("}");
+        }
+        if !attached.is_empty() {
+            attached.insert(0, Part::Text("(attached media from previous tool call)".to_owned()));
+            self.raw(",");
+            self.parts("user", &attached, mark);
+        }
+    }
+
+    fn prompted_turn(&mut self, turn: &AssistantMessage, answers: &[Answer<'_>], mark: bool) {
+        let mut text = turn.text.clone();
+        for call in &turn.calls {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&prompted::call(call));
+        }
+        self.open("assistant");
+        self.field("content", &text);
+        self.raw("}");
+        if answers.is_empty() {
+            return;
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        for answer in answers {
+            let content = answer.message.map_or(&[][..], |message| &message.content);
+            let (media, words): (Vec<Part>, Vec<Part>) =
+                content.iter().cloned().partition(|part| self.sends(part));
+            let words = if answer.message.is_some() { self.words(&words) } else { NO_ANSWER.to_owned() };
+            let text = prompted::response(&words);
+            match parts.last_mut() {
+                Some(Part::Text(before)) => {
+                    before.push('\n');
+                    before.push_str(&text);
+                }
+                Some(Part::Media { .. }) | None => parts.push(Part::Text(text)),
+            }
+            parts.extend(media);
+        }
+        self.raw(",");
+        self.parts("user", &parts, mark);
+    }
+
+    fn options(&mut self, options: &Options, has_tools: bool) {
+        // Said in either case: some gateways stream when nothing is said.
+        self.field("stream", &options.stream);
+        // A field given twice would be read in as many ways as there are parsers: the owner's own comes last and alone.
+        let ours = |name: &str| !options.extra.contains_key(name);
+        if options.stream && options.stream_options && ours("stream_options") {
+            self.raw(",\"stream_options\":{\"include_usage\":true}");
+        }
+        if let Some((name, limit)) = options.max_tokens
+            && ours("max_tokens")
+            && ours("max_completion_tokens")
+        {
+            self.field(name, &limit);
+        }
+        for (name, value) in &options.sampling {
+            if ours(name) {
+                self.field(name, value);
+            }
+        }
+        if has_tools {
+            if let Some(name) = &options.force_tool
+                && ours("tool_choice")
+            {
+                self.raw(",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":");
+                self.json(name);
+                self.raw("}}");
+            }
+            if options.parallel_tool_calls && ours("parallel_tool_calls") {
+                self.field("parallel_tool_calls", &true);
+            }
+        }
+        match options.thinking.filter(|_| {
+            ours("enable_thinking") && ours("chat_template_kwargs") && ours("reasoning_effort")
+        }) {
+            Some((ThinkingSwitch::EnableThinking, on)) => self.field("enable_thinking", &on),
+            Some((ThinkingSwitch::TemplateKwargs, on)) => {
+                self.raw(",\"chat_template_kwargs\":{\"enable_thinking\":");
+                self.json(&on);
+                self.raw("}");
+            }
+            Some((ThinkingSwitch::ReasoningEffort, false)) => self.field("reasoning_effort", "none"),
+            Some((ThinkingSwitch::ReasoningEffort, true) | (ThinkingSwitch::None, _)) | None => {}
+        }
+        if options.preserve_thinking && ours("preserve_thinking") {
+            self.field("preserve_thinking", &true);
+        }
+        for (name, value) in &options.extra {
+            if !value.is_null() && !matches!(name.as_str(), "model" | "messages" | "tools" | "stream") {
+                self.raw(",");
+                self.json(name);
+                self.raw(":");
+                self.json(value);
+            }
+        }
+    }
+
+    /// A quarter of a token for each ASCII byte and 1.1 for each other character; media by their number.
+    fn estimate(&self) -> u64 {
+        let ascii = self.bytes.iter().filter(|byte| byte.is_ascii()).count().saturating_sub(self.media_bytes) as u64;
+        let others = self.bytes.iter().filter(|byte| **byte >= 0xC0).count() as u64;
+        ascii / 4 + others * 11 / 10 + self.media * MEDIA_TOKENS
+    }
+}
+
+/// The mark of an explicit prompt cache. Without it the bytes are the same (wire.md R45).
+pub const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
+/// Returns the arguments as the history has them: always the text of a JSON object (wire.md R24).
+fn arguments_text(arguments: &Arguments) -> String {
+    match arguments {
+        Arguments::Object(map) => serde_json::to_string(map).expect("a JSON object always serialises"),
+        // The answer to the call names what was wrong; a broken text here would make servers refuse every later request.
+        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => "{}".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;
