@@ -173,7 +173,7 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     // In a namespace of its own the leader may be the leader of no group that it could leave.
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
-    super::namespaces::build_wall(&what.wall)?;
+    build_wall(&what.wall)?;
     let mut given = descriptors.into_iter();
     let (Some(stdout), Some(stderr)) = (given.next(), given.next()) else {
         return Err("no outputs were given".to_owned());
@@ -305,6 +305,55 @@ fn wait_for_left_overs() -> usize {
 fn probe() -> io::Result<()> {
     let control = wire::inherited()?;
     wire::report(&control, &Report::Probed(super::doctor::try_everything()))
+}
+
+/// Builds the wall around this process and everything that it will start.
+#[cfg(target_os = "linux")]
+fn build_wall(wall: &super::wire::Wall) -> Result<(), String> {
+    limit_resources().map_err(|error| format!("limits: {error}"))?;
+    if let Some(view) = &wall.view {
+        super::namespaces::build(view, wall.network)?;
+    }
+    if wall.tier >= Tier::T1 {
+        rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+        give_up_capabilities().map_err(|error| format!("capabilities: {error}"))?;
+    }
+    if wall.tier.isolates() {
+        super::landlock::confine(wall)?;
+    }
+    if wall.tier >= Tier::T1 {
+        super::seccomp::confine(wall)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn build_wall(_wall: &super::wire::Wall) -> Result<(), String> {
+    // On macOS the wall is the program that the first word names: see `macos`.
+    Ok(())
+}
+
+/// No memory of a crashed program reaches the disk.
+#[cfg(target_os = "linux")]
+fn limit_resources() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
+/// Even root starts its programs with no more power than any user.
+#[cfg(target_os = "linux")]
+fn give_up_capabilities() -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    for capability in CapabilitySet::all().iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // A kernel that is older than the capability does not know it; without the right to remove any of them
+            // there is none to be gained either, since a program can have no new privileges.
+            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let none = CapabilitySet::empty();
+    Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 /// Returns our own executable: on Linux by the link that no update of the file can break.
