@@ -1,29 +1,188 @@
 //! Which isolation this machine gives, and the one thing that would improve it.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use super::tier::{Probe, Tier};
+use super::HELPER;
+use super::tier::{LEAST_LANDLOCK, Probe, Tier};
+use super::wire::{self, Report};
 
-/// Lets a child try everything.
-pub(super) fn probe(_helper: &Path) -> Probe {
-    Probe::default()
+/// How long the child may take to try everything.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What `sandbox doctor` says.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Diagnosis {
+    /// The tier that commands would run in.
+    pub tier: Tier,
+    /// What was found of each part.
+    pub probe: Probe,
+    /// The one thing that would improve it; empty if nothing would.
+    pub advice: String,
 }
 
+/// Tries everything in a child. `private` is a folder of ours that has `root` and `tmp` in it.
+pub fn diagnose(helper: &Path, private: &Path) -> Diagnosis {
+    let probe = probe(helper, private);
+    Diagnosis { tier: probe.tier(), advice: advice(&probe), probe }
+}
+
+impl Diagnosis {
+    /// Renders it for a person.
+    pub fn text(&self) -> String {
+        let works = |why: &Option<String>| why.as_ref().map_or("works".to_owned(), |why| format!("no ({why})"));
+        let landlock = match self.probe.landlock {
+            0 => "no".to_owned(),
+            version if version < LEAST_LANDLOCK => format!("version {version}, too old"),
+            version => format!("version {version}"),
+        };
+        let mut text = format!(
+            "tier       {}: {}\nnamespaces {}\noverlay    {}\nlandlock   {landlock}\nseccomp    {}\n",
+            self.tier.name(),
+            means(self.tier),
+            works(&self.probe.namespaces),
+            if self.probe.namespaces.is_some() {
+                "no (needs namespaces)".to_owned()
+            } else {
+                works(&self.probe.overlay)
+            },
+            works(&self.probe.seccomp),
+        );
+        if !self.advice.is_empty() {
+            text.push_str(&format!("to improve {}\n", self.advice));
+        }
+        text
+    }
+}
+
+/// Lets a child try everything; a child that fails means that nothing works.
+pub(super) fn probe(helper: &Path, private: &Path) -> Probe {
+    match ask("probe", helper, private) {
+        Ok(probe) => probe,
+        Err(error) => {
+            let why = format!("the helper {}: {error}", helper.display());
+            Probe { landlock: 0, seccomp: Some(why.clone()), namespaces: Some(why), overlay: None }
+        }
+    }
+}
+
+/// Starts a part of the helper in a folder and returns what it found.
+fn ask(part: &str, helper: &Path, folder: &Path) -> io::Result<Probe> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = Command::new(helper);
+    command.arg(HELPER).arg(part).env_clear().current_dir(folder);
+    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    drop(command);
+    ours.set_read_timeout(Some(PATIENCE))?;
+    let found = wire::reports(&ours)?.next();
+    if found.is_none() {
+        let _ended_already = child.kill();
+    }
+    child.wait()?;
+    match found {
+        Some(Report::Probed(probe)) => Ok(probe),
+        Some(Report::Started { .. } | Report::Ended(_) | Report::Failed(_)) | None => {
+            Err(io::Error::other("it ended without an answer"))
+        }
+    }
+}
+
+/// Tries each part on this process, which is good for nothing else afterwards.
+#[cfg(target_os = "linux")]
 pub(super) fn try_everything() -> Probe {
-    Probe::default()
+    let inside = super::namespaces::unshare(false)
+        .map_err(|error| error.to_string())
+        .and_then(|()| {
+            let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+            ask("probe-inside", &super::helper::own_executable(), &folder).map_err(|error| error.to_string())
+        })
+        .unwrap_or_else(|why| Probe { namespaces: Some(why), ..Probe::default() });
+    Probe { landlock: super::landlock::try_it(), seccomp: super::seccomp::try_it().err(), ..inside }
+}
+
+/// On macOS the tool that applies profiles counts as T2, untested.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn try_everything() -> Probe {
+    let there = cfg!(target_os = "macos") && Path::new(super::macos::TOOL).exists();
+    let why = || Some("not on this system".to_owned());
+    Probe {
+        landlock: if there { LEAST_LANDLOCK } else { 0 },
+        seccomp: if there { None } else { why() },
+        namespaces: why(),
+        overlay: None,
+    }
 }
 
 /// Says in a few words what a tier means.
 pub fn means(tier: Tier) -> &'static str {
     match tier {
-        Tier::T3 => "own namespaces, Landlock and system call filter",
-        Tier::T2 => "Landlock and system call filter",
-        Tier::T1 => "system call filter alone",
+        Tier::T3 => "own namespaces, Landlock and a filter of system calls",
+        Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (untested)",
+        Tier::T2 => "Landlock and a filter of system calls",
+        Tier::T1 => "a filter of system calls; files are not guarded",
         Tier::T0 => "nothing",
     }
 }
 
-/// Says the one thing that would improve it.
-pub fn advice(_probe: &Probe) -> String {
+/// Says the one thing that would improve it; nothing if nothing would.
+pub fn advice(probe: &Probe) -> String {
+    if cfg!(target_os = "macos") {
+        return String::new();
+    }
+    if let Some(why) = &probe.seccomp {
+        return format!("system calls cannot be filtered ({why}): a kernel with CONFIG_SECCOMP_FILTER is needed");
+    }
+    if let Some(why) = &probe.namespaces {
+        if probe.landlock == 0 {
+            return "switch Landlock on: `landlock` in the kernel's `lsm=` list, Linux 6.2 or newer".to_owned();
+        }
+        if probe.landlock < LEAST_LANDLOCK {
+            return format!(
+                "Landlock is of version {} and {LEAST_LANDLOCK} is needed: Linux 6.2 or newer",
+                probe.landlock
+            );
+        }
+        let first = why.lines().next().unwrap_or_default();
+        return format!(
+            "allow unprivileged user namespaces ({first}): \
+             `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, \
+             `sysctl -w user.max_user_namespaces=10000` elsewhere, \
+             in a container `--security-opt seccomp=unconfined --security-opt systempaths=unconfined`"
+        );
+    }
+    if let Some(why) = &probe.overlay {
+        return format!("overlays cannot be mounted ({why}): Linux 5.11 or newer lends the workspace without a copy");
+    }
     String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_doctor_names_one_thing_that_would_help() {
+        let probe = Probe {
+            landlock: 6,
+            seccomp: None,
+            namespaces: Some("EPERM: Operation not permitted".to_owned()),
+            overlay: None,
+        };
+        let text = Diagnosis { tier: probe.tier(), advice: advice(&probe), probe }.text();
+        insta::assert_snapshot!(text, @r"
+        tier       T2: Landlock and a filter of system calls
+        namespaces no (EPERM: Operation not permitted)
+        overlay    no (needs namespaces)
+        landlock   version 6
+        seccomp    works
+        to improve allow unprivileged user namespaces (EPERM: Operation not permitted): `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu, `sysctl -w user.max_user_namespaces=10000` elsewhere, in a container `--security-opt seccomp=unconfined --security-opt systempaths=unconfined`
+        ");
+        let best = Probe { landlock: 7, ..Probe::default() };
+        assert_eq!(advice(&best), "");
+    }
 }

@@ -11,7 +11,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -53,6 +52,8 @@ enum Happened {
     LeaderGone,
     /// We, who started it, want it to end or are gone.
     Stop,
+    /// There is no time left.
+    TimeIsUp,
 }
 
 fn keep() -> io::Result<()> {
@@ -92,41 +93,35 @@ fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<Owne
     drop(descriptors);
     make_undumpable();
 
-    let (happened, happenings) = mpsc::channel();
-    listen_for_stop(control, happened.clone()).map_err(part("a thread"))?;
-    listen_to_leader(&ours, happened).map_err(part("a thread"))?;
-
+    let mut happenings = Happenings { control, control_is_open: true, leader: &ours, heard: Vec::new() };
     let leader = i32::try_from(leader).unwrap_or(i32::MAX);
     let mut deadline = what.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut started = false;
     let mut timed_out = false;
     let mut asked = false;
     loop {
-        let next = match deadline {
-            Some(deadline) => happenings.recv_timeout(deadline.saturating_duration_since(Instant::now())),
-            None => happenings.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let next = happenings.next(left).map_err(|error| format!("waiting: {error}"))?;
         match next {
-            Ok(Happened::Said(Report::Started { group, pids })) => {
+            Happened::Said(Report::Started { group, pids }) => {
                 started = true;
                 let _we_are_told_by_the_end = wire::report(control, &Report::Started { group, pids });
             }
-            Ok(Happened::Said(Report::Ended(end))) => return Ok(End { timed_out, ..end }),
-            Ok(Happened::Said(Report::Failed(why))) => return Err(why),
-            Ok(Happened::Said(Report::Probed(_))) => {}
-            Ok(Happened::LeaderGone) if started => return Ok(End { signal: Some(9), timed_out, ..End::default() }),
-            Ok(Happened::LeaderGone) => return Err("the helper ended while it built the wall".to_owned()),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err("the helper lost its threads".to_owned()),
-            Ok(Happened::Stop) if asked => {}
-            Err(mpsc::RecvTimeoutError::Timeout) if asked => {
+            Happened::Said(Report::Ended(end)) => return Ok(End { timed_out, ..end }),
+            Happened::Said(Report::Failed(why)) => return Err(why),
+            Happened::Said(Report::Probed(_)) => {}
+            Happened::LeaderGone if started => return Ok(End { signal: Some(9), timed_out, ..End::default() }),
+            Happened::LeaderGone => return Err("the helper ended while it built the wall".to_owned()),
+            Happened::Stop if asked => {}
+            Happened::TimeIsUp if asked => {
                 return Ok(End { signal: Some(9), timed_out, ..End::default() });
             }
-            Ok(Happened::Stop) => {
+            Happened::Stop => {
                 asked = true;
                 descendants::signal(&descendants::of(leader), Signal::TERM);
                 deadline = Some(Instant::now() + SHORT_GRACE);
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => {
+            Happened::TimeIsUp => {
                 asked = true;
                 timed_out = true;
                 descendants::signal(&descendants::of(leader), Signal::TERM);
@@ -136,27 +131,91 @@ fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<Owne
     }
 }
 
-/// Reads the lifeline to its end: we never write to it after the instructions.
-fn listen_for_stop(control: &UnixStream, happened: mpsc::Sender<Happened>) -> io::Result<()> {
-    let mut control = control.try_clone()?;
-    std::thread::Builder::new().spawn(move || {
-        let _closed_either_way = io::copy(&mut control, &mut io::sink());
-        let _ended_already = happened.send(Happened::Stop);
-    })?;
-    Ok(())
+/// The two sockets of the keeper. No threads: a process that has unshared its namespace of processes can start none.
+struct Happenings<'a> {
+    control: &'a UnixStream,
+    control_is_open: bool,
+    leader: &'a UnixStream,
+    heard: Vec<u8>,
 }
 
-fn listen_to_leader(leader: &UnixStream, happened: mpsc::Sender<Happened>) -> io::Result<()> {
-    let reports = wire::reports(leader)?;
-    std::thread::Builder::new().spawn(move || {
-        for report in reports {
-            if happened.send(Happened::Said(report)).is_err() {
-                return;
+impl Happenings<'_> {
+    /// Waits for the next thing to happen, at most so long.
+    fn next(&mut self, most: Option<Duration>) -> io::Result<Happened> {
+        use std::io::Read;
+        let begin = Instant::now();
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                return Ok(Happened::Said(serde_json::from_slice(&line)?));
+            }
+            let left = most.map(|most| most.saturating_sub(begin.elapsed()));
+            let (control, leader) = wait_for_either(self.control_is_open.then_some(self.control), self.leader, left)?;
+            let mut piece = [0; 4096];
+            // A report of the leader wins over our wish to end: the command was faster.
+            if leader {
+                match (&*self.leader).read(&mut piece) {
+                    Ok(0) => return Ok(Happened::LeaderGone),
+                    Ok(length) => self.heard.extend(&piece[..length]),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => return Ok(Happened::LeaderGone),
+                }
+            } else if control {
+                // We never write to it after the instructions.
+                if !matches!((&*self.control).read(&mut piece), Ok(1..)) {
+                    self.control_is_open = false;
+                    return Ok(Happened::Stop);
+                }
+            } else if left.is_some_and(|left| left.is_zero()) {
+                return Ok(Happened::TimeIsUp);
             }
         }
-        let _ended_already = happened.send(Happened::LeaderGone);
-    })?;
-    Ok(())
+    }
+}
+
+/// Waits until one of them can be read, or the time is up.
+#[cfg(target_os = "linux")]
+fn wait_for_either(
+    control: Option<&UnixStream>,
+    leader: &UnixStream,
+    most: Option<Duration>,
+) -> io::Result<(bool, bool)> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut sockets = vec![PollFd::new(leader.as_fd(), PollFlags::POLLIN)];
+    sockets.extend(control.map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
+    // Rounded up: a rest of less than a millisecond would be no wait at all.
+    let most = most.map_or(PollTimeout::NONE, |most| {
+        PollTimeout::try_from(most.saturating_add(Duration::from_micros(999))).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(&mut sockets, most) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = |place: usize| sockets.get(place).and_then(PollFd::any).unwrap_or(false);
+    Ok((ready(1), ready(0)))
+}
+
+/// The same by looking again and again.
+#[cfg(not(target_os = "linux"))]
+fn wait_for_either(
+    control: Option<&UnixStream>,
+    leader: &UnixStream,
+    most: Option<Duration>,
+) -> io::Result<(bool, bool)> {
+    use rustix::net::{RecvFlags, recv};
+    let begin = Instant::now();
+    let ready = |socket: &UnixStream| {
+        let mut byte = [0u8; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        !matches!(recv(socket, &mut byte[..], flags), Err(rustix::io::Errno::AGAIN))
+    };
+    loop {
+        let found = (control.is_some_and(ready), ready(leader));
+        if found.0 || found.1 || most.is_some_and(|most| begin.elapsed() >= most) {
+            return Ok(found);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn lead() -> io::Result<()> {
@@ -173,7 +232,7 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     // In a namespace of its own the leader may be the leader of no group that it could leave.
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
-    super::namespaces::build_wall(&what.wall)?;
+    build_wall(&what.wall)?;
     let mut given = descriptors.into_iter();
     let (Some(stdout), Some(stderr)) = (given.next(), given.next()) else {
         return Err("no outputs were given".to_owned());
@@ -305,6 +364,55 @@ fn wait_for_left_overs() -> usize {
 fn probe() -> io::Result<()> {
     let control = wire::inherited()?;
     wire::report(&control, &Report::Probed(super::doctor::try_everything()))
+}
+
+/// Builds the wall around this process and everything that it will start.
+#[cfg(target_os = "linux")]
+fn build_wall(wall: &super::wire::Wall) -> Result<(), String> {
+    limit_resources().map_err(|error| format!("limits: {error}"))?;
+    if let Some(view) = &wall.view {
+        super::namespaces::build(view, wall.network)?;
+    }
+    if wall.tier >= Tier::T1 {
+        rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+        give_up_capabilities().map_err(|error| format!("capabilities: {error}"))?;
+    }
+    if wall.tier.isolates() {
+        super::landlock::confine(wall)?;
+    }
+    if wall.tier >= Tier::T1 {
+        super::seccomp::confine(wall)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn build_wall(_wall: &super::wire::Wall) -> Result<(), String> {
+    // On macOS the wall is the program that the first word names: see `macos`.
+    Ok(())
+}
+
+/// No memory of a crashed program reaches the disk.
+#[cfg(target_os = "linux")]
+fn limit_resources() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
+/// Even root starts its programs with no more power than any user.
+#[cfg(target_os = "linux")]
+fn give_up_capabilities() -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    for capability in CapabilitySet::all().iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // A kernel that is older than the capability does not know it; without the right to remove any of them
+            // there is none to be gained either, since a program can have no new privileges.
+            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let none = CapabilitySet::empty();
+    Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 /// Returns our own executable: on Linux by the link that no update of the file can break.

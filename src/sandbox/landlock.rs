@@ -1,1 +1,98 @@
-//! Landlock.
+//! Landlock: which files a command may touch, whatever its user may.
+//!
+//! It does not guard what is known about files: names, sizes, modes and times can be seen, and the owner of a file can
+//! change its mode and times from inside. T3 hides the files as well.
+
+use std::ffi::OsString;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+
+use super::tier::Tier;
+use super::wire::Wall;
+
+/// Everything that Landlock can guard in the version that we know; an older kernel guards what it can.
+const NEWEST: ABI = ABI::V9;
+
+/// What the wall rests on; a kernel without it does not give T2.
+const LEAST: ABI = ABI::V3;
+
+/// Confines this process and its children to the files of the wall.
+pub(super) fn confine(wall: &Wall) -> Result<(), String> {
+    let required = wall.tier == Tier::T2;
+    let status = ruleset(wall, required).map_err(|error| format!("Landlock: {error}"))?;
+    if required && status == RulesetStatus::NotEnforced {
+        return Err("Landlock: the kernel does not enforce it".to_owned());
+    }
+    Ok(())
+}
+
+fn ruleset(wall: &Wall, required: bool) -> Result<RulesetStatus, RulesetError> {
+    let level = if required { CompatLevel::HardRequirement } else { CompatLevel::BestEffort };
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(level)
+        .handle_access(AccessFs::from_all(LEAST))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?;
+    // In T3 the network is their own; here the filter of system calls has denied sockets already.
+    if !wall.network && wall.tier != Tier::T3 {
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+    }
+    let mut created = ruleset.create()?.set_compatibility(CompatLevel::BestEffort);
+    created = allow(created, &wall.write, writing())?;
+    created = allow(created, &wall.read, reading())?;
+    created = allow(created, &wall.devices, AccessFs::ReadFile | AccessFs::WriteFile)?;
+    created = allow(created, &["/proc".into()], reading())?;
+    if wall.tier == Tier::T3 {
+        let terminals = reading() | AccessFs::WriteFile | AccessFs::IoctlDev;
+        created = allow(created, &["/dev/pts".into(), "/dev/ptmx".into()], terminals)?;
+        created = allow(created, &["/dev/shm".into(), "/tmp".into()], writing())?;
+        // The root and what leads to the folders above is empty but for them.
+        created = allow(created, &["/".into(), "/dev".into()], AccessFs::ReadDir.into())?;
+    }
+    Ok(created.restrict_self()?.ruleset)
+}
+
+/// Adds a rule for each path that is there.
+fn allow(
+    mut ruleset: RulesetCreated,
+    paths: &[OsString],
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    for path in paths {
+        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        let Ok(descriptor) = PathFd::new(path) else { continue };
+        let access = if metadata.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+        if !access.is_empty() {
+            ruleset = ruleset.add_rule(PathBeneath::new(descriptor, access))?;
+        }
+    }
+    Ok(ruleset)
+}
+
+fn reading() -> BitFlags<AccessFs> {
+    AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
+}
+
+/// Everything, less device nodes: who may make one may read the whole disk through it.
+fn writing() -> BitFlags<AccessFs> {
+    AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
+}
+
+/// Confines this process to nothing, and returns the version of Landlock that did it; 0 if there is none.
+pub(super) fn try_it() -> u32 {
+    let outcome = (|| {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(NEWEST))?
+            .create()?
+            .restrict_self()
+    })();
+    match outcome.map(|status| status.landlock) {
+        Ok(LandlockStatus::Available { effective_abi, .. }) => effective_abi as u32,
+        Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_) => 0,
+    }
+}

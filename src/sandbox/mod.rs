@@ -212,9 +212,15 @@ impl Sandbox {
                 hosts.join(", ")
             )));
         }
+        let failed = |path: &Path| SandboxError::io(path.display().to_string());
+        let private = options.private.canonicalize().map_err(failed(&options.private))?;
+        for name in ["home", "tmp", "root"] {
+            let folder = private.join(name);
+            std::fs::DirBuilder::new().recursive(true).create(&folder).map_err(failed(&folder))?;
+        }
         let probe = match options.demand {
             Demand::Off => Probe::default(),
-            Demand::Auto | Demand::Require | Demand::AtMost(_) => doctor::probe(&options.helper),
+            Demand::Auto | Demand::Require | Demand::AtMost(_) => doctor::probe(&options.helper, &private),
         };
         let tier = match options.demand {
             Demand::Off => Tier::T0,
@@ -223,12 +229,6 @@ impl Sandbox {
         };
         if options.demand == Demand::Require && !tier.isolates() {
             return Err(SandboxError::Unmet { tier: tier.name(), reason: doctor::advice(&probe) });
-        }
-        let failed = |path: &Path| SandboxError::io(path.display().to_string());
-        let private = options.private.canonicalize().map_err(failed(&options.private))?;
-        for name in ["home", "tmp", "root"] {
-            let folder = private.join(name);
-            std::fs::DirBuilder::new().recursive(true).create(&folder).map_err(failed(&folder))?;
         }
         let workspace = options.workspace.canonicalize().map_err(failed(&options.workspace))?;
         let path = environment::clean_path(options.environment.get(&OsString::from("PATH")), &workspace);

@@ -1,34 +1,380 @@
 //! Own namespaces for users, mounts, network and processes: what the file system looks like from inside.
+//!
+//! The keeper makes the namespaces and is root in them, and in nothing else. The leader, their first process, puts a
+//! file system together from an empty one, makes it its root, and goes into one more namespace of users, in which it
+//! has its old number and no power over the mounts.
 
 use std::ffi::OsString;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::wire::Wall;
-use super::{RunRequest, Sandbox};
+use super::{LentTree, RunRequest, Sandbox};
 
 /// What the file system looks like from inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct View {
-    root: OsString,
+    /// An empty folder to put it together in.
+    pub(super) root: OsString,
+    /// The user and the group outside, who keep their numbers inside.
+    pub(super) ids: (u32, u32),
+    /// What is mounted where, parents first.
+    pub(super) mounts: Vec<Mount>,
+    /// Parts of what was mounted that are made read-only.
+    pub(super) read_only: Vec<OsString>,
+}
+
+/// Something that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mount {
+    /// Where.
+    pub(super) at: OsString,
+    /// What.
+    pub(super) what: Source,
+}
+
+/// What is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Source {
+    /// A file or folder outside, or the link that it is; left out if it is not there.
+    Read(OsString),
+    /// A folder outside that is written.
+    Write(OsString),
+    /// A folder outside under a layer that takes what is written.
+    Overlay { lower: OsString, upper: OsString, work: OsString },
 }
 
 impl View {
-    pub(super) fn new(sandbox: &Sandbox, _request: &RunRequest, _read: &[PathBuf], _write: &[PathBuf]) -> View {
-        View { root: sandbox.private.join("root").into() }
+    /// Puts together what a command sees: what it may read and write, and its tree, each at its place.
+    pub(super) fn new(sandbox: &Sandbox, request: &RunRequest, read: &[PathBuf], write: &[PathBuf]) -> View {
+        let tree_at = sandbox.seen_root(request);
+        let mut mounts: Vec<(PathBuf, Source)> = Vec::new();
+        let temporary = sandbox.private.join("tmp");
+        mounts.push(("/tmp".into(), Source::Write(temporary.into())));
+        mounts.extend(read.iter().map(|path| (path.clone(), Source::Read(path.into()))));
+        mounts.extend(
+            write.iter().filter(|path| *path != tree_at).map(|path| (path.clone(), Source::Write(path.into()))),
+        );
+        mounts.push((
+            tree_at.to_path_buf(),
+            match &request.tree {
+                LentTree::Folder(folder) => Source::Write(folder.into()),
+                LentTree::Overlay { project, upper, work } => {
+                    Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into() }
+                }
+            },
+        ));
+        // Parents first; a stable sort, so that what is written wins over what is read at the same place.
+        mounts.sort_by(|(one, _), (other, _)| one.components().cmp(other.components()));
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        View {
+            root: sandbox.private.join("root").into(),
+            ids,
+            mounts: mounts.into_iter().map(|(at, what)| Mount { at: at.into(), what }).collect(),
+            read_only: request.read_only.iter().map(|path| tree_at.join(path).into()).collect(),
+        }
     }
 }
 
-pub(super) fn unshare(_network: bool) -> io::Result<()> {
-    Ok(())
+#[cfg(target_os = "linux")]
+pub(super) use linux::{build, probe_inside, unshare};
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn unshare(_network: bool) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
-pub(super) fn build_wall(_wall: &Wall) -> Result<(), String> {
-    Ok(())
+#[cfg(not(target_os = "linux"))]
+pub(super) fn probe_inside() -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
-pub(super) fn probe_inside() -> io::Result<()> {
-    Ok(())
+/// Returns where a path of the inside stands while the inside is put together below `root`.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::ffi::CString;
+    use std::fs;
+    use std::io;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    use nix::sched::CloneFlags;
+    use rustix::fs::StatVfsMountFlags;
+    use rustix::mount::{
+        MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_remount,
+    };
+
+    use super::super::tier::Probe;
+    use super::super::{system, wire};
+    use super::{Source, View, below};
+
+    /// Parts of `/proc` through which its reader could change or read the machine, as root at least.
+    const PROC_READ_ONLY: &[&str] = &["/proc/sys", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sysrq-trigger"];
+    const PROC_HIDDEN: &[&str] = &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kmsg", "/proc/kallsyms"];
+
+    /// Makes the namespaces: this process is in all of them but that of processes, which its children begin.
+    pub(in super::super) fn unshare(network: bool) -> io::Result<()> {
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let mut flags = CloneFlags::CLONE_NEWUSER
+            | CloneFlags::CLONE_NEWNS
+            | CloneFlags::CLONE_NEWPID
+            | CloneFlags::CLONE_NEWIPC
+            | CloneFlags::CLONE_NEWUTS;
+        if !network {
+            flags |= CloneFlags::CLONE_NEWNET;
+        }
+        nix::sched::unshare(flags)?;
+        map_ids((0, 0), ids)
+    }
+
+    /// Says who the user and group of this process are inside of its new namespace.
+    fn map_ids(inside: (u32, u32), outside: (u32, u32)) -> io::Result<()> {
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{} {} 1", inside.0, outside.0))?;
+        fs::write("/proc/self/gid_map", format!("{} {} 1", inside.1, outside.1))
+    }
+
+    /// Puts the file system together and makes it the root; then gives up every power over it.
+    pub(in super::super) fn build(view: &View, network: bool) -> Result<(), String> {
+        let root = Path::new(&view.root);
+        let said = |what: &str, path: &Path, error: io::Error| format!("{what} {}: {error}", path.display());
+        nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("mount namespace: {error}"))?;
+        let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+        mount_change("/", private).map_err(|error| format!("mount propagation: {error}"))?;
+        new_tmpfs(root, c"mode=0755,size=16m").map_err(|error| said("mount", root, error))?;
+        let mut covered: Vec<PathBuf> = Vec::new();
+        for each in &view.mounts {
+            let at = Path::new(&each.at);
+            attach(root, at, &each.what, &mut covered).map_err(|error| said("mount", at, error))?;
+        }
+        for path in &view.read_only {
+            let path = Path::new(path);
+            keep_read_only(root, path).map_err(|error| said("keep read-only", path, error))?;
+        }
+        make_devices(root).map_err(|error| format!("devices: {error}"))?;
+        make_proc(root).map_err(|error| format!("/proc: {error}"))?;
+        if !root.join("var/tmp").exists() {
+            let _not_needed = fs::create_dir_all(root.join("var")).and_then(|()| symlink("/tmp", root.join("var/tmp")));
+        }
+        mount_remount(root, MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV, c"")
+            .map_err(|error| said("keep read-only", root, error.into()))?;
+        enter(root).map_err(|error| said("new root", root, error))?;
+        if !network {
+            raise_loopback().map_err(|error| format!("own loopback: {error}"))?;
+        }
+        nix::sched::unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| format!("second user namespace: {error}"))?;
+        map_ids(view.ids, (0, 0)).map_err(|error| format!("second user namespace: {error}"))
+    }
+
+    fn new_tmpfs(at: &Path, options: &std::ffi::CStr) -> io::Result<()> {
+        Ok(mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)?)
+    }
+
+    /// Mounts one thing. What lies below something that was mounted to be read is there already.
+    fn attach(root: &Path, at: &Path, what: &Source, covered: &mut Vec<PathBuf>) -> io::Result<()> {
+        match what {
+            Source::Read(from) => {
+                let from = Path::new(from);
+                if covered.iter().any(|folder| at.starts_with(folder)) {
+                    return Ok(());
+                }
+                let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
+                if found.is_symlink() {
+                    let target = fs::read_link(from)?;
+                    if let Some(parent) = below(root, at).parent() {
+                        fs::create_dir_all(parent)?;
+                    }
+                    match symlink(&target, below(root, at)) {
+                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                        Ok(()) | Err(_) => {}
+                    }
+                    let Ok(real) = from.canonicalize() else { return Ok(()) };
+                    return attach(root, &real, &Source::Read(real.clone().into()), covered);
+                }
+                bind(from, &below(root, at), found.is_dir(), true)?;
+                covered.push(at.to_path_buf());
+                Ok(())
+            }
+            Source::Write(from) => {
+                covered.retain(|folder| !folder.starts_with(at));
+                bind(Path::new(from), &below(root, at), true, false)
+            }
+            Source::Overlay { lower, upper, work } => {
+                covered.retain(|folder| !folder.starts_with(at));
+                let target = below(root, at);
+                fs::create_dir_all(&target)?;
+                overlay(Path::new(lower), Path::new(upper), Path::new(work), &target)
+            }
+        }
+    }
+
+    fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool) -> io::Result<()> {
+        if is_folder {
+            fs::create_dir_all(target)?;
+        } else if !target.exists() {
+            if let Some(parent) = target.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::File::create(target)?;
+        }
+        mount_bind_recursive(from, target)?;
+        restrict(target, read_only)
+    }
+
+    /// Takes rights from a mount; the ones that it lacks already cannot be left out.
+    fn restrict(target: &Path, read_only: bool) -> io::Result<()> {
+        let has = rustix::fs::statvfs(target)?.f_flag;
+        let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+        flags.set(MountFlags::RDONLY, read_only || has.contains(StatVfsMountFlags::RDONLY));
+        flags.set(MountFlags::NOEXEC, has.contains(StatVfsMountFlags::NOEXEC));
+        flags.set(MountFlags::NOATIME, has.contains(StatVfsMountFlags::NOATIME));
+        flags.set(MountFlags::NODIRATIME, has.contains(StatVfsMountFlags::NODIRATIME));
+        flags.set(MountFlags::RELATIME, has.contains(StatVfsMountFlags::RELATIME));
+        Ok(mount_remount(target, flags, c"")?)
+    }
+
+    fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> io::Result<()> {
+        let mut options: Vec<u8> = Vec::new();
+        for (name, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
+            options.extend(name.as_bytes());
+            for byte in path.as_os_str().as_bytes() {
+                if matches!(byte, b'\\' | b',' | b':') {
+                    options.push(b'\\');
+                }
+                options.push(*byte);
+            }
+        }
+        options.extend(b",userxattr");
+        let options = CString::new(options)?;
+        Ok(mount("overlay", target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
+    }
+
+    fn keep_read_only(root: &Path, path: &Path) -> io::Result<()> {
+        let target = below(root, path);
+        if !target.exists() {
+            return Ok(());
+        }
+        mount_bind_recursive(&target, &target)?;
+        restrict(&target, true)
+    }
+
+    fn make_devices(root: &Path) -> io::Result<()> {
+        let dev = root.join("dev");
+        fs::create_dir_all(&dev)?;
+        new_tmpfs(&dev, c"mode=0755,size=1m")?;
+        for device in system::DEVICES {
+            let target = below(root, Path::new(device));
+            fs::File::create(&target)?;
+            mount_bind_recursive(*device, &target)?;
+        }
+        for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+            symlink(format!("/proc/self/fd{target}"), dev.join(name))?;
+        }
+        fs::create_dir(dev.join("shm"))?;
+        new_tmpfs(&dev.join("shm"), c"mode=1777")?;
+        // Terminals of their own, where the kernel gives them: some tests want one.
+        fs::create_dir(dev.join("pts"))?;
+        let options = c"newinstance,ptmxmode=0666,mode=0620";
+        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+        if mount("devpts", dev.join("pts"), "devpts", flags, options).is_ok() {
+            symlink("pts/ptmx", dev.join("ptmx"))?;
+        }
+        Ok(mount_remount(&dev, MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV, c"")?)
+    }
+
+    fn make_proc(root: &Path) -> io::Result<()> {
+        let proc = root.join("proc");
+        fs::create_dir_all(&proc)?;
+        mount("proc", &proc, "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)?;
+        for path in PROC_READ_ONLY {
+            let path = below(root, Path::new(path));
+            if path.exists() {
+                mount_bind_recursive(&path, &path)?;
+                restrict(&path, true)?;
+            }
+        }
+        for path in PROC_HIDDEN {
+            let path = below(root, Path::new(path));
+            if path.exists() {
+                mount_bind_recursive("/dev/null", &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder the root and lets go of the old one.
+    fn enter(root: &Path) -> io::Result<()> {
+        std::env::set_current_dir(root)?;
+        rustix::process::pivot_root(".", ".")?;
+        rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+        std::env::set_current_dir("/")
+    }
+
+    /// Switches the loopback interface of a new network on, by the one message that this takes.
+    fn raise_loopback() -> io::Result<()> {
+        use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+        const NEW_LINK: u16 = 16;
+        const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
+        const UP: u32 = 1;
+        let mut message = Vec::new();
+        message.extend(32u32.to_ne_bytes());
+        message.extend(NEW_LINK.to_ne_bytes());
+        message.extend(REQUEST_AND_ACKNOWLEDGE.to_ne_bytes());
+        // Number, sender, family: none of them matters.
+        message.extend([0; 4 + 4 + 4]);
+        // The loopback is the first interface of every network.
+        message.extend(1i32.to_ne_bytes());
+        message.extend(UP.to_ne_bytes());
+        message.extend(UP.to_ne_bytes());
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        rustix::net::send(&socket, &message, SendFlags::empty())?;
+        let mut answer = [0u8; 128];
+        rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
+        match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+
+    /// Tries what the leader does, in the namespaces that the probe made, and says what works.
+    pub(in super::super) fn probe_inside() -> io::Result<()> {
+        let control = wire::inherited()?;
+        let folder = std::env::current_dir()?;
+        let report = |probe| wire::report(&control, &wire::Report::Probed(probe));
+        match try_mounts(&folder) {
+            Err(why) => report(Probe { namespaces: Some(why), ..Probe::default() }),
+            Ok(overlay) => report(Probe { overlay, ..Probe::default() }),
+        }
+    }
+
+    /// The error is why there is no file system of one's own; the value why there is no overlay in it.
+    fn try_mounts(private: &Path) -> Result<Option<String>, String> {
+        let view = View {
+            root: private.join("root").into(),
+            ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            mounts: Vec::new(),
+            read_only: Vec::new(),
+        };
+        let try_overlay = || {
+            let folder = |name: &str| {
+                let folder = private.join("tmp").join(name);
+                fs::create_dir_all(&folder).map(|()| folder)
+            };
+            let (upper, work, at) = (folder("probe-upper")?, folder("probe-work")?, folder("probe-at")?);
+            let outcome = overlay(Path::new("/usr"), &upper, &work, &at);
+            let _detached = rustix::mount::unmount(&at, UnmountFlags::DETACH);
+            for folder in [at, upper, work.join("work"), work] {
+                let _left_for_the_end_of_the_run = fs::remove_dir(folder);
+            }
+            outcome
+        };
+        let overlay = try_overlay().err().map(|error: io::Error| error.to_string());
+        build(&view, false)?;
+        Ok(overlay)
+    }
 }

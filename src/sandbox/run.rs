@@ -339,7 +339,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
             devices: system::DEVICES.iter().map(OsString::from).collect(),
             network: sandbox.network == Network::Any && !as_written,
             view,
-            guarded: vec![own],
+            guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         },
     })
 }

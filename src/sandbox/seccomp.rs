@@ -1,1 +1,256 @@
-//! Seccomp.
+//! The filter of system calls: no new namespaces or mounts, no looking into other processes, no sockets below T3.
+
+use std::collections::BTreeMap;
+
+use nix::libc;
+use seccompiler::{
+    BackendError, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+use super::tier::Tier;
+use super::wire::Wall;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Denied everywhere, whatever their arguments are.
+const NEVER: &[i64] = &[
+    // Namespaces and mounts.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_acct,
+    // Other processes' memory and descriptors.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Ways around this filter, and large doors into the kernel.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // The machine itself.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Denied where these are shared with the rest of the machine: below T3.
+const SHARED: &[i64] = &[libc::SYS_shmget, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
+
+/// Take a process as their first argument and do something to it: denied for ours, below T3.
+const TO_A_PROCESS: &[i64] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_open,
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+];
+
+/// Each way to ask `clone` for a namespace.
+const CLONE_NAMESPACES: &[i32] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Puts words into the input of a terminal.
+const TERMINAL_INJECTIONS: &[u64] = &[0x5412, 0x541C];
+
+/// Calls of x86-64's x32 interface that have numbers of their own: ioctl, ptrace, kexec_load, process_vm_*,
+/// rt_sigqueueinfo, rt_tgsigqueueinfo. Nothing that runs here needs them.
+#[cfg(target_arch = "x86_64")]
+const X32_OWN: &[i64] = &[514, 521, 524, 528, 536, 539, 540];
+
+/// Filters the system calls of this process and of its children, from now on.
+pub(super) fn confine(wall: &Wall) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("seccomp: {error}");
+    let denied = rules(wall).map_err(|error| failed(&error))?;
+    // glibc falls back to `clone`, whose flags can be seen, if this one does not seem to exist.
+    let unknown = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    for (rules, errno) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
+        let action = SeccompAction::Errno(errno.unsigned_abs());
+        let architecture = std::env::consts::ARCH.try_into().map_err(|error: BackendError| failed(&error))?;
+        let filter = SeccompFilter::new(with_x32(rules), SeccompAction::Allow, action, architecture);
+        let program: seccompiler::BpfProgram =
+            filter.and_then(TryInto::try_into).map_err(|error: BackendError| failed(&error))?;
+        seccompiler::apply_filter(&program).map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+fn rules(wall: &Wall) -> Result<Rules, BackendError> {
+    let mut rules: Rules = NEVER.iter().map(|call| (*call, Vec::new())).collect();
+    let has_bit =
+        |place, bit: u64| SeccompCondition::new(place, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bit), bit);
+    for flag in CLONE_NAMESPACES {
+        add(&mut rules, libc::SYS_clone, vec![has_bit(0, u64::from(flag.unsigned_abs()))?])?;
+    }
+    for request in TERMINAL_INJECTIONS {
+        add(&mut rules, libc::SYS_ioctl, vec![compare(1, SeccompCmpOp::Eq, *request)?])?;
+    }
+    for (call, place) in mknod_calls() {
+        for kind in [libc::S_IFCHR, libc::S_IFBLK] {
+            let kind_of = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
+            add(&mut rules, call, vec![compare(place, kind_of, u64::from(kind))?])?;
+        }
+    }
+    if wall.tier < Tier::T3 {
+        rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
+        for call in TO_A_PROCESS {
+            for pid in wall.guarded.iter().chain([-1].iter()) {
+                // As the low half of the register: the kernel takes an `int` of it.
+                let pid = u64::from(u32::from_ne_bytes(pid.to_ne_bytes()));
+                add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Eq, pid)?])?;
+            }
+        }
+    }
+    add_sockets(&mut rules, wall)?;
+    Ok(rules)
+}
+
+/// Below T3 no socket at all, or with an open network the Internet alone: a local socket may lead out of any wall.
+fn add_sockets(rules: &mut Rules, wall: &Wall) -> Result<(), BackendError> {
+    let mut families = match (wall.tier < Tier::T3, wall.network) {
+        (true, false) => {
+            rules.insert(libc::SYS_socket, Vec::new());
+            return Ok(());
+        }
+        (true, true) => vec![libc::AF_INET, libc::AF_INET6],
+        (false, _) => vec![libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
+    };
+    families.push(libc::AF_NETLINK);
+    let others = families.iter().map(|family| compare(0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
+    add(rules, libc::SYS_socket, others)?;
+    // Of netlink only what lists interfaces and routes.
+    let netlink = compare(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.unsigned_abs()))?;
+    add(rules, libc::SYS_socket, vec![netlink, compare(2, SeccompCmpOp::Ne, 0)?])
+}
+
+fn compare(place: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, how, value)
+}
+
+fn add(rules: &mut Rules, call: i64, conditions: Vec<SeccompCondition>) -> Result<(), BackendError> {
+    let conditional = SeccompRule::new(conditions)?;
+    rules.entry(call).or_default().push(conditional);
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn mknod_calls() -> Vec<(i64, u8)> {
+    vec![(libc::SYS_mknod, 1), (libc::SYS_mknodat, 2)]
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn mknod_calls() -> Vec<(i64, u8)> {
+    vec![(libc::SYS_mknodat, 2)]
+}
+
+/// Adds the same calls by their other numbers: some kernels offer the x32 interface to every program.
+#[cfg(target_arch = "x86_64")]
+fn with_x32(rules: Rules) -> Rules {
+    const BIT: i64 = 0x4000_0000;
+    let mut all: Rules = rules.iter().map(|(call, how)| (call | BIT, how.clone())).collect();
+    all.extend(X32_OWN.iter().map(|call| (call | BIT, Vec::new())));
+    all.extend(rules);
+    all
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn with_x32(rules: Rules) -> Rules {
+    rules
+}
+
+/// Filters nothing of use, on this process; the error is why it cannot be done.
+pub(super) fn try_it() -> Result<(), String> {
+    let wall = Wall {
+        tier: Tier::T1,
+        read: Vec::new(),
+        write: Vec::new(),
+        devices: Vec::new(),
+        network: false,
+        view: None,
+        guarded: Vec::new(),
+    };
+    confine(&wall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_compiles_for_every_wall_and_fits_the_kernel() {
+        for tier in [Tier::T1, Tier::T2, Tier::T3] {
+            for network in [false, true] {
+                let wall = Wall {
+                    tier,
+                    read: Vec::new(),
+                    write: Vec::new(),
+                    devices: Vec::new(),
+                    network,
+                    view: None,
+                    guarded: vec![1000, 2000, -500],
+                };
+                let rules = with_x32(rules(&wall).unwrap());
+                let architecture = std::env::consts::ARCH.try_into().unwrap();
+                let action = SeccompAction::Errno(1);
+                let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).unwrap();
+                let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+                assert!(program.len() < 4096, "{tier:?} {network}: {}", program.len());
+            }
+        }
+    }
+}

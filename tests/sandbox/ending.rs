@@ -58,7 +58,7 @@ fn dropping_the_future_ends_the_command_at_once() {
             let mut running = Box::pin(sandbox.run(&plan, place.request()));
             loop {
                 let tick = tokio::time::sleep(Duration::from_millis(5));
-                tokio::select! { _ = &mut running => panic!("it ended by itself"), () = tick => {} }
+                tokio::select! { output = &mut running => panic!("it ended by itself: {output:?}"), () = tick => {} }
                 if std::fs::read_to_string(place.at("lent/pid")).is_ok_and(|text| text.ends_with('\n')) {
                     break;
                 }
