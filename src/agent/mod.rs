@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, TokenUsage};
 use crate::exit::Exit;
+use crate::model::coerce::ToolSet;
 use crate::model::{
     Arguments, AssistantMessage, Delta, ErrorClass, Model, ModelError, Notice, Part, Request, Stop, ToolMessage, ToolSpec,
     Turn, leaked_calls,
@@ -69,6 +70,7 @@ pub struct Agent<'a> {
     model: &'a dyn Model,
     invoker: Invoker<'a>,
     offered: Arc<[ToolSpec]>,
+    tools: ToolSet,
     options: AgentOptions,
     emit: Emit<'a>,
     account: Account,
@@ -89,6 +91,7 @@ impl<'a> Agent<'a> {
         emit: Emit<'a>,
     ) -> Agent<'a> {
         Agent {
+            tools: ToolSet::new(invoker.offered()),
             offered: invoker.offered(),
             model,
             invoker,
@@ -136,10 +139,6 @@ impl<'a> Agent<'a> {
         self.compaction.before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit).await;
         (self.emit)(Event::TurnStarted { turn: number });
         let turn = self.respond(number).await?;
-        let turn = match turn.message.calls.is_empty() {
-            true => self.model.reread(&turn, &self.offered).unwrap_or(turn),
-            false => turn,
-        };
         let facts = self.model.facts();
         self.compaction.learn(&self.transcript, &turn.usage);
         let estimate = compaction::estimate_tokens(self.transcript.messages()) + compaction::estimate_text(&turn.message.text);
@@ -167,6 +166,9 @@ impl<'a> Agent<'a> {
             let emit = self.emit;
             let mut on_delta = |delta: Delta| emit(delta_event(number, delta));
             match self.model.respond(&request, &mut on_delta).await {
+                Ok(turn) if turn.message.calls.is_empty() => {
+                    return Ok(self.model.read_again(&turn, &request).unwrap_or(turn));
+                }
                 Ok(turn) => return Ok(turn),
                 Err(error) => match error.class {
                     ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => {
@@ -188,7 +190,7 @@ impl<'a> Agent<'a> {
     /// What a turn without calls means: the answer, or a reason to ask once more.
     fn without_calls(&mut self, turn: Turn) -> Result<Option<String>, Stopped> {
         let text = turn.message.text.trim().to_owned();
-        if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.offered) {
+        if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools) {
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(problem);
             return Ok(None);
