@@ -1,0 +1,51 @@
+//! Where a run's outputs go: streams, files and colours, from flags and environment.
+
+use std::io::Write;
+
+use crate::cli::RunArgs;
+use crate::emit::{Colours, Format, Ids, OutputFiles, Outputs, Screen};
+use crate::settings::Environment;
+
+/// The process's standard streams, or a test's.
+pub struct Streams {
+    /// Standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Whether it is a terminal.
+    pub stdout_is_terminal: bool,
+    /// Standard error.
+    pub stderr: Screen,
+    /// Whether it is a terminal.
+    pub stderr_is_terminal: bool,
+}
+
+/// Puts flags, environment and streams together.
+pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Outputs {
+    let output = &arguments.output;
+    let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
+    let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| environment.cwd.join(path));
+    let session = new_id();
+    Outputs {
+        format: output.output_format.unwrap_or(Format::Text),
+        include_partial: output.include_partial_messages,
+        stdout_is_terminal: streams.stdout_is_terminal,
+        stdout_colour: colours.on(streams.stdout_is_terminal),
+        stdout: streams.stdout,
+        screen_colour: colours.on(streams.stderr_is_terminal),
+        screen: streams.stderr,
+        verbosity: output.verbosity(),
+        ci: environment.is_ci(),
+        groups: environment.is_on("GITHUB_ACTIONS"),
+        files: OutputFiles {
+            result: file(&output.result_file),
+            events: file(&output.events_file),
+            patch: file(&output.patch_file),
+            summary: file(&output.summary_file),
+        },
+        ids: Ids::new(session, new_id),
+    }
+}
+
+/// Makes an id that is unique and ordered by time.
+pub fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
