@@ -6,6 +6,7 @@ pub mod diff;
 pub mod git_name;
 pub mod patch;
 pub mod patch_reader;
+pub mod replace;
 pub mod text;
 
 pub use change_set::{Change, ChangeSet, Entry, Kind};

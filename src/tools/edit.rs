@@ -1,27 +1,41 @@
-//! `edit`: replaces text in a file.
+//! `edit`: replaces text in a file, or creates one.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::common::names;
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
-use crate::model::{BoxFuture, ToolSpec};
+use super::common::{diff, memory, names};
+use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::change::Entry;
+use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
+use crate::change::text::Decoded;
+use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::path::RelPath;
 use crate::policy::{Access, Grant};
+use crate::workspace::WorkspaceError;
 
 /// The tool.
 pub struct Edit;
+
+/// Lines shown around a change, or around the region nearest to what was not found.
+const AROUND: usize = 4;
+/// Lines and characters of a file that a failed edit shows whole, and of a region otherwise.
+const SHOWN_LINES: usize = 80;
+const SHOWN_CHARS: usize = 4_000;
 
 impl Tool for Edit {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "edit".into(),
-            description: "Replace old_string by new_string in a file. Copy old_string exactly from the file, with enough lines to be unique.".into(),
+            description: "Replace old_string by new_string in a file. Copy old_string exactly from the file, with \
+                          enough lines around it to be the only such place."
+                .into(),
             parameters: json!({"type": "object", "properties": {
                 "file_path": {"type": "string"},
                 "old_string": {"type": "string", "description": "Empty to create a file"},
                 "new_string": {"type": "string"},
-                "expected_replacements": {"type": "integer", "minimum": 1},
+                "expected_replacements": {"type": "integer", "minimum": 1, "description": "1 if not given"},
                 "replace_all": {"type": "boolean"}
             }, "required": ["file_path", "old_string", "new_string"]}),
         }
@@ -37,12 +51,25 @@ impl Tool for Edit {
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
         let path = required_str(&arguments, "file_path")?;
-        Ok(Box::new(EditCall { path: path.into() }))
+        if path.is_empty() || path.ends_with('/') {
+            return Err(ToolError::arguments("params/file_path must name a file"));
+        }
+        let all = arguments.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
+        let expected = arguments.get("expected_replacements").and_then(Value::as_u64).unwrap_or(1);
+        Ok(Box::new(EditCall {
+            path: path.into(),
+            old: required_str(&arguments, "old_string")?.to_owned(),
+            new: required_str(&arguments, "new_string")?.to_owned(),
+            wanted: if all { Wanted::All } else { Wanted::Exactly(usize::try_from(expected).unwrap_or(usize::MAX)) },
+        }))
     }
 }
 
 struct EditCall {
     path: PathBuf,
+    old: String,
+    new: String,
+    wanted: Wanted,
 }
 
 impl Call for EditCall {
@@ -51,14 +78,342 @@ impl Call for EditCall {
     }
 
     fn describe(&self) -> String {
-        names::one_line(&self.path)
+        let path = names::one_line(&self.path);
+        if self.old.is_empty() {
+            return format!("create {path}");
+        }
+        let first = |text: &str| names::brief(text.trim_start().lines().next().unwrap_or_default());
+        format!("{path}: {} => {}", first(&self.old), first(&self.new))
     }
 
     fn run<'a>(
         self: Box<Self>,
-        _grant: &'a Grant,
-        _cx: &'a ToolContext<'a>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move { Err(ToolError::failed("edit is not there yet")) })
+        Box::pin(async move {
+            let shown = names::shown(cx, &self.path);
+            let failed = |error: WorkspaceError| names::file_error(&error, &shown);
+            let view = match (cx.workspace.read(grant, &self.path), self.old.is_empty()) {
+                (Err(WorkspaceError::NotFound(_)), true) => return self.create(grant, cx, &shown),
+                (Ok(_), true) => {
+                    return Err(ToolError::failed(format!(
+                        "File already exists, cannot create: {shown}. Give the text to replace as old_string, or use \
+                         write_file to replace the whole file."
+                    )));
+                }
+                (Err(WorkspaceError::NotFound(_)), false) => {
+                    return Err(ToolError::failed(format!(
+                        "File not found: {shown}. Cannot apply edit. Use an empty old_string to create a new file."
+                    )));
+                }
+                (Err(error), _) => return Err(failed(error)),
+                (Ok(view), false) => view,
+            };
+            if self.old == self.new {
+                return Err(ToolError::failed(format!(
+                    "No changes to apply. The old_string and new_string are identical in file: {shown}"
+                )));
+            }
+            if memory::changed_on_disk(cx, &view.path) {
+                return Err(ToolError::failed(format!(
+                    "File changed on disk since this run read it: {shown}. Read it again before you edit it."
+                )));
+            }
+            let Some(before) = Decoded::from_bytes(&view.content) else {
+                return Err(ToolError::failed(format!("Cannot edit binary file: {shown}")));
+            };
+            let replaced = replace(&before.text, &self.old, &self.new, self.wanted)
+                .map_err(|failure| self.explain(&failure, &before.text, &shown))?;
+            if replaced.text == before.text {
+                return Err(ToolError::failed(format!(
+                    "No changes to apply. The new content is identical to the current content of file: {shown}"
+                )));
+            }
+            let content =
+                before.encode(&replaced.text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
+            let hash = memory::hash(&content);
+            let entry = Entry::File { content: content.into(), executable: view.executable };
+            cx.workspace.write(grant, &self.path, entry).map_err(failed)?;
+            memory::saw_hash(cx.memory, &view.path, hash);
+            Ok(ToolOutput {
+                llm_content: vec![Part::Text(success(&replaced, &shown))],
+                display: Display::Diff(diff::unified(&names::relative(&view.path), &before.text, &replaced.text)),
+                command: None,
+            })
+        })
+    }
+}
+
+impl EditCall {
+    fn create(&self, grant: &Grant, cx: &ToolContext<'_>, shown: &str) -> Result<ToolOutput, ToolError> {
+        let failed = |error: WorkspaceError| names::file_error(&error, shown);
+        let path: RelPath =
+            grant.writable(&self.path).ok_or_else(|| failed(WorkspaceError::NotGranted(self.path.clone())))?.clone();
+        cx.workspace.write(grant, &self.path, Entry::file(self.new.as_bytes())).map_err(failed)?;
+        memory::saw(cx.memory, &path, self.new.as_bytes());
+        Ok(ToolOutput {
+            llm_content: vec![Part::Text(format!("Created new file: {shown} with provided content."))],
+            display: Display::Diff(diff::unified(&names::relative(&path), "", &self.new)),
+            command: None,
+        })
+    }
+
+    /// Says why nothing was replaced, and shows the text that the next call can copy from.
+    fn explain(&self, failure: &Failure, text: &str, shown: &str) -> ToolError {
+        let message = match failure {
+            Failure::WrongCount { stage, lines } => {
+                const NAMED: usize = 20;
+                let mut numbers: Vec<String> = lines.iter().take(NAMED).map(usize::to_string).collect();
+                if lines.len() > NAMED {
+                    numbers.push("...".to_owned());
+                }
+                let expected = match self.wanted {
+                    Wanted::Exactly(count) => count,
+                    Wanted::All => 1,
+                };
+                let overlooking =
+                    stage.overlooked().map(|what| format!(" The text differs in {what}.")).unwrap_or_default();
+                format!(
+                    "Failed to edit, expected {expected} occurrences but found {} (lines {}) for old_string in file: \
+                     {shown}. No edits made.{overlooking} Include more of the lines around it in old_string, or set \
+                     expected_replacements or replace_all.",
+                    lines.len(),
+                    numbers.join(", ")
+                )
+            }
+            Failure::NotFound => format!(
+                "Failed to edit, 0 occurrences found for old_string in {shown}. No edits made. {}",
+                self.what_there_is(text)
+            ),
+        };
+        ToolError::failed(message)
+    }
+
+    fn what_there_is(&self, text: &str) -> String {
+        if text.is_empty() {
+            return "The file is empty. Use write_file to give it a content.".to_owned();
+        }
+        let region = nearest(text, &self.old);
+        let place = match region {
+            Some(region) => format!(
+                "The nearest text is in lines {}-{} ({}% similar).",
+                region.first, region.last, region.similarity
+            ),
+            None => "Nothing in the file is like it.".to_owned(),
+        };
+        let lines = text.lines().count();
+        if lines <= SHOWN_LINES && text.len() <= SHOWN_CHARS {
+            return format!("{place} This is the whole file, copy old_string from it:\n{text}");
+        }
+        match region {
+            Some(region) => {
+                let first = region.first.saturating_sub(AROUND).max(1);
+                let last = (region.last + AROUND).min(lines);
+                let excerpt = excerpt(text, first, last);
+                format!("{place} These are lines {first}-{last}, copy old_string from them:\n{excerpt}")
+            }
+            None => format!("{place} Use read_file to see it ({lines} lines)."),
+        }
+    }
+}
+
+/// Returns lines of a text, from 1, bounded.
+fn excerpt(text: &str, first: usize, last: usize) -> String {
+    let mut shown = String::new();
+    for line in text.split_inclusive('\n').skip(first - 1).take((last + 1).saturating_sub(first).min(SHOWN_LINES)) {
+        let left = SHOWN_CHARS.saturating_sub(shown.chars().count());
+        match line.char_indices().nth(left) {
+            Some((end, _)) => {
+                shown.push_str(&line[..end]);
+                shown.push_str("... [truncated]\n");
+                break;
+            }
+            None => shown.push_str(line),
+        }
+    }
+    shown
+}
+
+/// Says what was done and shows the changed regions as they are now.
+fn success(replaced: &Replaced, shown: &str) -> String {
+    let mut text = format!("Successfully modified file: {shown} ({} replacements).", replaced.places.len());
+    if let Some(overlooked) = replaced.stage.overlooked() {
+        text.push_str(&format!(" old_string differed from the file in {overlooked}."));
+    }
+    const REGIONS: usize = 5;
+    let regions = regions(&replaced.text, &replaced.now);
+    for (first, last) in regions.iter().take(REGIONS) {
+        let excerpt = excerpt(&replaced.text, *first, *last);
+        text.push_str(&format!("\nLines {first}-{last} are now:\n{}", excerpt.trim_end_matches(['\n', '\r'])));
+    }
+    if regions.len() > REGIONS {
+        text.push_str(&format!("\n... and {} more places", regions.len() - REGIONS));
+    }
+    text
+}
+
+/// Returns first and last line around each place; regions that touch are one.
+fn regions(text: &str, places: &[Range<usize>]) -> Vec<(usize, usize)> {
+    let total = text.lines().count();
+    let mut regions: Vec<(usize, usize)> = Vec::new();
+    let (mut line, mut at) = (1, 0);
+    for place in places {
+        // Places are in order, so that each byte is counted once.
+        line += text.as_bytes()[at..place.start].iter().filter(|byte| **byte == b'\n').count();
+        at = place.start;
+        let inside = text[place.clone()].trim_end_matches('\n').matches('\n').count();
+        let (first, last) = (line.saturating_sub(AROUND).max(1), (line + inside + AROUND).min(total));
+        match regions.last_mut() {
+            Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
+            _ if last >= first => regions.push((first, last)),
+            _ => {}
+        }
+    }
+    regions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::tests::Project;
+
+    fn edit(project: &Project, old: &str, new: &str) -> String {
+        project.says("edit", json!({"file_path": "a.rs", "old_string": old, "new_string": new}))
+    }
+
+    fn numbered(count: usize) -> String {
+        (1..=count).map(|n| format!("line {n}\n")).collect()
+    }
+
+    #[test]
+    fn an_edit_is_staged_and_shows_its_region() {
+        let project = Project::new(&[("a.rs", numbered(20).as_bytes())]);
+        insta::assert_snapshot!(edit(&project, "line 10\n", "ten\nzehn\n"), @r"
+        Successfully modified file: /p/a.rs (1 replacements).
+        Lines 6-15 are now:
+        line 6
+        line 7
+        line 8
+        line 9
+        ten
+        zehn
+        line 11
+        line 12
+        line 13
+        line 14
+        ");
+        assert_eq!(std::fs::read_to_string(project.folder.path().join("a.rs")).unwrap(), numbered(20));
+        assert!(
+            edit(&project, "zehn\n", "")
+                .starts_with("Successfully modified file: /p/a.rs (1 replacements).\nLines 7-15 are now:\n")
+        );
+    }
+
+    #[test]
+    fn an_empty_old_string_creates_and_never_overwrites() {
+        let project = Project::new(&[]);
+        assert_eq!(edit(&project, "", "x"), "Created new file: /p/a.rs with provided content.");
+        assert_eq!(project.staged("a.rs").unwrap(), b"x");
+        assert!(edit(&project, "", "y").starts_with("File already exists, cannot create: /p/a.rs. "));
+    }
+
+    #[test]
+    fn what_cannot_be_edited_says_why() {
+        let project = Project::new(&[("sub/", b""), ("bin", b"\0\x01\x02"), ("a.rs", b"a\n"), ("latin", b"gr\xfcn")]);
+        let on = |path: &str, old: &str, new: &str| {
+            project.says("edit", json!({"file_path": path, "old_string": old, "new_string": new}))
+        };
+        assert_eq!(
+            on("none", "a", "b"),
+            "File not found: /p/none. Cannot apply edit. Use an empty old_string to create a new file."
+        );
+        assert_eq!(on("sub", "a", "b"), "Path is a directory, not a file: /p/sub");
+        assert_eq!(on("bin", "a", "b"), "Cannot edit binary file: /p/bin");
+        assert_eq!(
+            on("a.rs", "a", "a"),
+            "No changes to apply. The old_string and new_string are identical in file: /p/a.rs"
+        );
+        assert_eq!(
+            on("a.rs", "a\r\n", "a\n"),
+            "No changes to apply. The new content is identical to the current content of file: /p/a.rs"
+        );
+        assert_eq!(on("latin", "gr", "→"), "/p/latin: the file is Latin-1 and cannot hold '→'");
+        assert!(project.workspace.changes().is_empty());
+    }
+
+    #[test]
+    fn a_wrong_count_names_the_lines() {
+        let project = Project::new(&[("a.rs", b"a\nb\na\n")]);
+        assert_eq!(
+            edit(&project, "a", "x"),
+            "Failed to edit, expected 1 occurrences but found 2 (lines 1, 3) for old_string in file: /p/a.rs. \
+             No edits made. Include more of the lines around it in old_string, or set expected_replacements or replace_all."
+        );
+        let all = json!({"file_path": "a.rs", "old_string": "a", "new_string": "x", "replace_all": true});
+        assert!(project.says("edit", all).starts_with("Successfully modified file: /p/a.rs (2 replacements)."));
+        assert_eq!(project.staged("a.rs").unwrap(), b"x\nb\nx\n");
+    }
+
+    #[test]
+    fn what_is_not_found_shows_the_text_to_copy_from() {
+        let project = Project::new(&[("a.rs", b"fn a() {\n    one(x);\n}\n")]);
+        insta::assert_snapshot!(edit(&project, "    two(x);", "    three(x);"), @r"
+        Failed to edit, 0 occurrences found for old_string in /p/a.rs. No edits made. The nearest text is in lines 2-2 (50% similar). This is the whole file, copy old_string from it:
+        fn a() {
+            one(x);
+        }
+        ");
+        project.on_disk("a.rs", numbered(200).as_bytes());
+        insta::assert_snapshot!(edit(&project, "lime 150\nlime 151", "x"), @r"
+        Failed to edit, 0 occurrences found for old_string in /p/a.rs. No edits made. The nearest text is in lines 150-151 (71% similar). These are lines 146-155, copy old_string from them:
+        line 146
+        line 147
+        line 148
+        line 149
+        line 150
+        line 151
+        line 152
+        line 153
+        line 154
+        line 155
+        ");
+        assert!(
+            edit(&project, "@@@@@@@@", "x")
+                .ends_with("Nothing in the file is like it. Use read_file to see it (200 lines).")
+        );
+    }
+
+    #[test]
+    fn a_correction_is_reported() {
+        let project = Project::new(&[("a.rs", b"\xef\xbb\xbfa\r\nb\r\n")]);
+        let said = edit(&project, "a\nb", "c\nd");
+        assert!(said.starts_with("Successfully modified file: /p/a.rs (1 replacements). old_string differed from the file in line ends.\n"), "{said}");
+        assert_eq!(project.staged("a.rs").unwrap(), b"\xef\xbb\xbfc\r\nd\r\n");
+    }
+
+    #[test]
+    fn a_change_on_disk_since_it_was_read_is_an_error() {
+        let project = Project::new(&[("a.rs", b"a\n")]);
+        project.says("read_file", json!({"file_path": "a.rs"}));
+        project.on_disk("a.rs", b"a\nother\n");
+        let stale = "File changed on disk since this run read it: /p/a.rs. Read it again before you edit it.";
+        assert_eq!(edit(&project, "a", "b"), stale);
+        project.says("read_file", json!({"file_path": "a.rs"}));
+        assert!(edit(&project, "a", "b").starts_with("Successfully"));
+        assert!(edit(&project, "b", "c").starts_with("Successfully"), "our own change is none on the disk");
+        project.on_disk("a.rs", b"a\nthird\n");
+        assert_eq!(edit(&project, "c", "d"), stale);
+    }
+
+    #[test]
+    fn places_that_touch_are_shown_as_one_region() {
+        let text = numbered(40);
+        let at = |n: usize| {
+            let start = text.find(&format!("line {n}\n")).unwrap();
+            start..start + 4
+        };
+        assert_eq!(regions(&text, &[at(1), at(8), at(30), at(39)]), [(1, 12), (26, 40)]);
+        assert_eq!(regions("", &[0..0]), []);
     }
 }

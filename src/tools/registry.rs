@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(
             error.message,
             "Tool \"read_files\" not found in registry. Tools must use the exact names that are registered. \
-             Did you mean one of: \"read_file\", \"write_file\", \"read_many_files\"?"
+             Did you mean one of: \"read_file\", \"read_many_files\", \"write_file\"?"
         );
     }
 

@@ -458,3 +458,6 @@ fn posix(name: &[u8], byte: u8) -> Option<bool> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,6 +63,15 @@ fn fit_after(
     let validator = jsonschema::validator_for(schema)
         .map_err(|error| ToolError::failed(format!("the schema of {name} is not valid: {error}")))?;
     let mut value = Value::Object(arguments);
+    // `5.0` is an integer to the schema, and would be none to the tool.
+    for (key, value) in value.as_object_mut().into_iter().flatten() {
+        if let (Some("integer"), Value::Number(number)) = (property(schema, key).and_then(type_of), &*value)
+            && number.is_f64()
+            && let Some(whole) = number.as_f64().and_then(integer)
+        {
+            *value = whole;
+        }
+    }
     if first_problem(&validator, &value).is_some() {
         let given = value.clone();
         coerce(schema, &mut value, "params", &mut notes);
@@ -268,21 +277,16 @@ fn coerced_scalar(schema: &Value, value: &Value) -> Option<Value> {
             _ => None,
         },
         ("integer", Value::String(text)) => integer(text.trim().parse().ok()?),
-        ("integer", Value::Number(number)) if !number.is_i64() && !number.is_u64() => integer(number.as_f64()?),
         ("number", Value::String(text)) => {
             let number: serde_json::Number = text.trim().parse().ok()?;
             Some(Value::Number(number))
         }
         ("string", Value::Number(number)) => Some(Value::String(number.to_string())),
         ("array" | "object", Value::String(text)) => {
-            let parsed: Value = serde_json::from_str(text).ok()?;
-            let fits = match type_of(schema)? {
-                "array" => parsed.is_array(),
-                _ => parsed.is_object(),
-            };
-            if fits { Some(parsed) } else { wrapped_scalar(schema, value) }
+            let parsed: Option<Value> = serde_json::from_str(text).ok();
+            let is_array = type_of(schema)? == "array";
+            parsed.filter(|parsed| if is_array { parsed.is_array() } else { parsed.is_object() })
         }
-        ("array", _) => wrapped_scalar(schema, value),
         _ => None,
     }
     .or_else(|| wrapped_scalar(schema, value))

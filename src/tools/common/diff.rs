@@ -6,7 +6,9 @@ use similar::TextDiff;
 pub(crate) fn unified(name: &str, before: &str, after: &str) -> String {
     let before: Vec<&str> = before.split_inclusive('\n').collect();
     let after: Vec<&str> = after.split_inclusive('\n').collect();
-    TextDiff::from_slices(&before, &after)
+    TextDiff::configure()
+        .newline_terminated(true)
+        .diff_slices(&before, &after)
         .unified_diff()
         .context_radius(3)
         .header(&format!("a/{name}"), &format!("b/{name}"))
@@ -19,13 +21,7 @@ mod tests {
 
     #[test]
     fn a_lone_carriage_return_ends_no_line() {
-        insta::assert_snapshot!(unified("f", "a\rb\nc\n", "a\rb\nd\n"), @r"
-        --- a/f
-        +++ b/f
-        @@ -1,2 +1,2 @@
-         a b
-        -c
-        +d
-        ");
+        let diff = unified("f", "a\rb\nc\n", "a\rb\nd\n");
+        assert_eq!(diff, "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\rb\n-c\n+d\n");
     }
 }
