@@ -1,5 +1,6 @@
 //! Every promise about commands, tried from inside a command.
 
+mod containing;
 mod ending;
 mod starting;
 

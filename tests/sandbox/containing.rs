@@ -1,0 +1,460 @@
+//! The wall, tried from inside: each test is an attack that must fail, beside the honest work that must not.
+
+use std::io::Read;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use super::*;
+
+/// The tiers that isolate, as far as this machine gives them.
+fn each_tier(place: &Place, mut with: impl FnMut(&Sandbox, Tier)) {
+    for tier in [Tier::T2, Tier::T3] {
+        if let Some(sandbox) = place.sandbox(tier) {
+            with(&sandbox, tier);
+        }
+    }
+}
+
+/// Runs a script and returns everything that it printed.
+fn said(sandbox: &Sandbox, place: &Place, text_of: &str) -> String {
+    let output = run(sandbox, &script(text_of), place.request());
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// Runs each line by itself; all of them must fail.
+fn all_fail(sandbox: &Sandbox, place: &Place, attacks: &[String]) {
+    for attack in attacks {
+        let output = run(sandbox, &script(attack), place.request());
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_ne!(output.exit_code, Some(0), "{:?}: `{attack}` worked: {said}", output.tier);
+    }
+}
+
+#[test]
+fn nothing_outside_is_written() {
+    let place = Place::new();
+    let outside = place.at("outside");
+    symlink(&outside, place.at("lent/link")).unwrap();
+    symlink(outside.join("new"), place.at("lent/dangling")).unwrap();
+    each_tier(&place, |sandbox, tier| {
+        let outside = outside.display();
+        let (project, home) = (place.at("project"), place.at("home"));
+        all_fail(
+            sandbox,
+            &place,
+            &[
+                format!("echo x > {outside}/new"),
+                format!("echo x >> {outside}/secret"),
+                format!("mkdir {outside}/folder"),
+                format!("rm {outside}/secret"),
+                format!("truncate -s 0 {outside}/secret"),
+                format!("ln {outside}/secret hard"),
+                format!("mv a.txt {outside}/"),
+                format!("mv {outside}/secret ."),
+                "echo x > link/new".to_owned(),
+                "echo x > dangling".to_owned(),
+                format!("echo x > {}/a.txt", project.display()),
+                format!("echo x > {}/.bashrc", home.display()),
+                "echo x > /etc/qwen-was-here".to_owned(),
+                "echo x > /usr/qwen-was-here".to_owned(),
+                "echo x > /qwen-was-here".to_owned(),
+                "echo x > /proc/sys/kernel/core_pattern".to_owned(),
+                "echo x > /proc/sys/vm/drop_caches".to_owned(),
+                "echo h > /proc/sysrq-trigger".to_owned(),
+            ],
+        );
+        // In T3 the folder above may be a private one, as all of /tmp is there.
+        said(sandbox, &place, "echo x > ../qwen-was-here");
+        assert!(!place.at("qwen-was-here").exists(), "{tier:?}");
+        assert_eq!(std::fs::read_to_string(place.at("outside/secret")).unwrap(), "SECRET\n", "{tier:?}");
+        assert_eq!(std::fs::read_dir(place.at("outside")).unwrap().count(), 1, "{tier:?}");
+        assert_eq!(std::fs::read_to_string(place.at("project/a.txt")).unwrap(), "project\n", "{tier:?}");
+        for made in ["/etc/qwen-was-here", "/usr/qwen-was-here", "/qwen-was-here"] {
+            assert!(!Path::new(made).exists());
+        }
+    });
+}
+
+#[test]
+fn the_lent_tree_and_the_private_folders_are_written() {
+    let place = Place::new();
+    each_tier(&place, |sandbox, tier| {
+        let text_of = "echo new > b.txt && mv b.txt src/ && ln src/b.txt src/c.txt && rm src/b.txt && cat src/c.txt && \
+                       echo x > \"$HOME/x\" && t=$(mktemp) && mv \"$t\" src/t && rm src/t && echo fine > /dev/null && \
+                       printf '#!/bin/sh\\necho ran\\n' > run.sh && chmod +x run.sh && ./run.sh && rm run.sh src/c.txt";
+        assert_eq!(said(sandbox, &place, text_of), "new\nran\n", "{tier:?}");
+    });
+}
+
+#[test]
+fn nothing_outside_is_read() {
+    let place = Place::new();
+    symlink(place.at("outside/secret"), place.at("lent/link")).unwrap();
+    each_tier(&place, |sandbox, _| {
+        let (outside, home, project) = (place.at("outside"), place.at("home"), place.at("project"));
+        all_fail(
+            sandbox,
+            &place,
+            &[
+                format!("cat {}/secret", outside.display()),
+                format!("cp {}/secret .", outside.display()),
+                format!("ls {}", outside.display()),
+                format!("cat {}/.ssh/id_ed25519", home.display()),
+                format!("cat {}/a.txt", project.display()),
+                "cat link".to_owned(),
+                "cat /etc/shadow".to_owned(),
+                "cat /root/.bashrc".to_owned(),
+                "ls /sys/kernel".to_owned(),
+                "head -c 1 /dev/vda".to_owned(),
+                "head -c 1 /dev/mem".to_owned(),
+                "head -c 1 /dev/kmsg".to_owned(),
+                "cat /proc/kcore | head -c 1 | grep -q .".to_owned(),
+            ],
+        );
+    });
+}
+
+#[test]
+fn below_namespaces_names_outside_can_be_seen_and_in_them_not_even_that() {
+    let place = Place::new();
+    let ask = format!("stat -c %s {}", place.at("outside/secret").display());
+    if let Some(sandbox) = place.sandbox(Tier::T3) {
+        assert!(said(&sandbox, &place, &ask).contains("No such file"));
+        let top = said(&sandbox, &place, "ls /home /root /var/log /run /srv /mnt /boot 2>/dev/null");
+        assert!(!top.lines().any(|line| !line.is_empty() && !line.ends_with(':')), "{top}");
+    }
+    if let Some(sandbox) = place.sandbox(Tier::T2) {
+        let mode = "chmod 640";
+        let file = place.at("outside/secret");
+        said(&sandbox, &place, &format!("{mode} {}", file.display()));
+        println!("NOT GUARDED in T2: sizes ({}), modes and times outside", said(&sandbox, &place, &ask).trim());
+    }
+}
+
+#[test]
+fn git_s_own_folder_is_read_and_never_written() {
+    let place = Place::new();
+    let git = place.at("project/.git");
+    std::fs::create_dir(&git).unwrap();
+    std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    each_tier(&place, |sandbox, tier| {
+        let mut request = place.request();
+        request.read = vec![git.clone()];
+        let read = run(sandbox, &script(&format!("cat {}/HEAD", git.display())), request.clone());
+        assert_eq!(text(&read.stdout), "ref: refs/heads/main\n", "{tier:?}");
+        for attack in ["echo x > {}/HEAD", "echo x > {}/hooks", "rm {}/HEAD", "mv {} ./g", "mkdir {}/hooks"] {
+            let attack = attack.replace("{}", git.to_str().unwrap());
+            assert_ne!(run(sandbox, &script(&attack), request.clone()).exit_code, Some(0), "{tier:?} {attack}");
+        }
+        assert_eq!(std::fs::read_dir(&git).unwrap().count(), 1);
+    });
+    // Where the project itself is lent, only mounts can hold a part of it back; elsewhere that is refused.
+    let mut request = place.request();
+    request.tree = qwen_run::sandbox::LentTree::Folder(place.at("project"));
+    request.read_only = vec![".git".into()];
+    if let Some(sandbox) = place.sandbox(Tier::T3) {
+        let attack = "echo x > .git/HEAD; rm -rf .git; mv .git g; echo fine > b.txt; cat .git/HEAD b.txt";
+        let output = run(&sandbox, &script(attack), request.clone());
+        assert_eq!(text(&output.stdout), "ref: refs/heads/main\nfine\n");
+    }
+    if let Some(sandbox) = place.sandbox(Tier::T2) {
+        assert!(matches!(wait(sandbox.run(&script("true"), request)), Err(SandboxError::Refused(_))));
+    }
+}
+
+const CONNECT: &str = r#"perl -MSocket -e '
+    my ($kind, $type, $where) = @ARGV;
+    my $to = $kind eq "inet" ? sockaddr_in($where, inet_aton("127.0.0.1"))
+           : $kind eq "abstract" ? pack("S a*", AF_UNIX, "\0$where") : sockaddr_un($where);
+    my $family = $kind eq "inet" ? PF_INET : PF_UNIX;
+    socket(my $s, $family, $type eq "udp" ? SOCK_DGRAM : SOCK_STREAM, 0) or die "socket: $!\n";
+    connect($s, $to) or die "connect: $!\n";
+    syswrite($s, "leak") or die "write: $!\n";
+    print "reached\n";
+' "#;
+
+#[test]
+fn no_socket_leads_outside() {
+    let place = Place::new();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = format!("qwen-test-{}", std::process::id());
+    let by_path = UnixListener::bind(place.at("outside/socket")).unwrap();
+    let by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    udp.set_nonblocking(true).unwrap();
+    by_path.set_nonblocking(true).unwrap();
+    by_name.set_nonblocking(true).unwrap();
+    let ways = [
+        format!("{CONNECT} inet tcp {}", tcp.local_addr().unwrap().port()),
+        format!("{CONNECT} inet udp {}", udp.local_addr().unwrap().port()),
+        format!("{CONNECT} unix tcp {}", place.at("outside/socket").display()),
+        format!("{CONNECT} abstract tcp {name}"),
+        "exec 3<>/dev/tcp/127.0.0.1/PORT && echo leak >&3"
+            .replace("PORT", &tcp.local_addr().unwrap().port().to_string()),
+        // Families that no namespace holds: vsock, the kernel's crypto, packets, netlink other than routes.
+        "perl -e 'socket(S, 40, 1, 0) or die'".to_owned(),
+        "perl -e 'socket(S, 38, 5, 0) or die'".to_owned(),
+        "perl -e 'socket(S, 17, 3, 768) or die'".to_owned(),
+        "perl -e 'socket(S, 16, 3, 15) or die'".to_owned(),
+    ];
+    let reached = || {
+        let heard = udp.recv(&mut [0; 8]).is_ok();
+        tcp.accept().is_ok() || heard || by_path.accept().is_ok() || by_name.accept().is_ok()
+    };
+    // The attack itself works where nothing holds it back.
+    let open = place.sandbox(Tier::T0).unwrap();
+    for way in &ways[..4] {
+        assert_eq!(said(&open, &place, way), "reached\n");
+        assert!(reached());
+    }
+    each_tier(&place, |sandbox, tier| {
+        for way in &ways {
+            let answer = said(sandbox, &place, way);
+            // A datagram to nobody is sent without complaint.
+            assert!(!answer.contains("reached") || way.contains("inet udp"), "{tier:?} {way}: {answer}");
+            assert!(!reached(), "{tier:?} {way}");
+        }
+    });
+}
+
+#[test]
+fn an_open_network_opens_the_internet_and_no_local_socket() {
+    let mut place = Place::new();
+    place.network = Network::Any;
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let name = format!("qwen-test-any-{}", std::process::id());
+    let _by_path = UnixListener::bind(place.at("outside/socket")).unwrap();
+    let _by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    each_tier(&place, |sandbox, tier| {
+        let way = format!("{CONNECT} inet tcp {}", tcp.local_addr().unwrap().port());
+        assert_eq!(said(sandbox, &place, &way), "reached\n", "{tier:?}");
+        for way in [format!("unix tcp {}", place.at("outside/socket").display()), format!("abstract tcp {name}")] {
+            let answer = said(sandbox, &place, &format!("{CONNECT} {way}"));
+            assert!(!answer.contains("reached"), "{tier:?} {way}: {answer}");
+        }
+        // What cannot be read runs without a network all the same.
+        let plan = plan(Start::AsWritten(format!("{CONNECT} inet tcp {}", tcp.local_addr().unwrap().port())));
+        assert!(!text(&run(sandbox, &plan, place.request()).stdout).contains("reached"), "{tier:?}");
+    });
+}
+
+#[test]
+fn single_hosts_are_refused_rather_than_opened() {
+    let mut place = Place::new();
+    place.network = Network::Hosts(vec!["crates.io".to_owned()]);
+    assert!(matches!(place.sandbox_with(Demand::Auto), Err(SandboxError::Refused(_))));
+}
+
+#[test]
+fn a_loopback_of_their_own_and_pairs_of_sockets_work() {
+    let place = Place::new();
+    let pair = "perl -MSocket -e 'socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or die $!; syswrite $a, \"pair\\n\"; \
+                sysread $b, my $x, 9; print $x'";
+    each_tier(&place, |sandbox, tier| assert_eq!(said(sandbox, &place, pair), "pair\n", "{tier:?}"));
+    let Some(sandbox) = place.sandbox(Tier::T3) else { return };
+    let server = "perl -MSocket -e 'socket(my $s, PF_INET, SOCK_STREAM, 0); \
+                  bind($s, sockaddr_in(8123, inet_aton(\"127.0.0.1\"))) or die $!; listen($s, 1); \
+                  if (fork) { accept(my $c, $s); print scalar <$c>; wait } \
+                  else { socket(my $c, PF_INET, SOCK_STREAM, 0); \
+                  connect($c, sockaddr_in(8123, inet_aton(\"127.0.0.1\"))) or die $!; syswrite $c, \"loop\\n\" }'";
+    assert_eq!(said(&sandbox, &place, server), "loop\n");
+}
+
+/// System calls by number, as perl's `syscall` takes them; each must be refused by the filter itself.
+#[cfg(target_arch = "x86_64")]
+const CALLS: &[(&str, &str)] = &[
+    ("unshare for users", "272, 0x10000000"),
+    ("unshare for mounts", "272, 0x00020000"),
+    ("clone with a namespace", "56, 0x10000011, 0, 0, 0, 0"),
+    ("setns", "308, 0, 0"),
+    ("mount", "165, $s, $s, $s, 0, 0"),
+    ("mount by its x32 number", "0x40000000 + 165, $s, $s, $s, 0, 0"),
+    ("umount2", "166, $s, 2"),
+    ("open_tree", "428, -100, $s, 1"),
+    ("fsopen", "430, $s, 0"),
+    ("move_mount", "429, 0, $s, 0, $s, 0"),
+    ("mount_setattr", "442, -100, $s, 0, 0, 0"),
+    ("pivot_root", "155, $s, $s"),
+    ("chroot", "161, $s"),
+    ("ptrace traceme", "101, 0, 0, 0, 0"),
+    ("process_vm_readv", "310, $$, 0, 0, 0, 0, 0"),
+    ("io_uring_setup", "425, 8, 0"),
+    ("bpf", "321, 0, 0, 0"),
+    ("perf_event_open", "298, 0, 0, 0, 0, 0"),
+    ("userfaultfd", "323, 0"),
+    ("keyctl", "250, 0, 0"),
+    ("add_key", "248, $s, $s, $s, 1, -4"),
+    ("kexec_load", "246, 0, 0, 0, 0"),
+    ("init_module", "175, 0, 0, $s"),
+    ("finit_module", "313, 0, $s, 0"),
+    ("reboot", "169, 0, 0, 0"),
+    ("settimeofday", "164, 0, 0"),
+    ("sethostname", "170, $s, 1"),
+    ("swapon", "167, $s, 0"),
+    ("open_by_handle_at", "304, 0, 0, 0"),
+    ("pidfd_getfd", "438, 0, 0, 0"),
+    ("type into the terminal", "16, 1, 0x5412, $s"),
+    ("mknod of a disk", "133, $s, 0060600, 0xfe00"),
+    ("mknod of memory", "133, $s, 0020600, 0x101"),
+];
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn system_calls_that_lead_out_are_refused() {
+    let place = Place::new();
+    each_tier(&place, |sandbox, tier| {
+        let mut program = String::from("$| = 1; $s = \"disk\";");
+        for (name, call) in CALLS {
+            program.push_str(&format!("$! = 0; $r = syscall({call}); print \"{name}: $r \" . ($!+0) . \"\\n\";"));
+        }
+        let answers = said(sandbox, &place, &format!("perl -e '{program}'"));
+        let expected: String = CALLS.iter().map(|(name, _)| format!("{name}: -1 1\n")).collect();
+        assert_eq!(answers, expected, "{tier:?}");
+        // clone3 does not exist, so that its callers use the other one.
+        let answer = said(sandbox, &place, "perl -e '$r = syscall(435, 0, 0); print $!+0'");
+        assert_eq!(answer, "38", "{tier:?}");
+        let tools = ["unshare -U true", "unshare -r true", "mount -t tmpfs none /tmp", "nsenter -t 1 -m true"];
+        all_fail(sandbox, &place, &tools.map(str::to_owned));
+    });
+}
+
+#[test]
+fn other_processes_can_be_neither_read_nor_signalled() {
+    let place = Place::new();
+    let us = std::process::id();
+    // A process of the same user that has a secret in its environment and takes a signal as its end.
+    let mut bystander = std::process::Command::new("sleep").arg("1000").env("HIDDEN", "hunter2").spawn().unwrap();
+    each_tier(&place, |sandbox, tier| {
+        let other = bystander.id();
+        all_fail(
+            sandbox,
+            &place,
+            &[
+                format!("cat /proc/{other}/environ"),
+                format!("cat /proc/{us}/environ"),
+                format!("cat /proc/{us}/maps"),
+                format!("cat /proc/{us}/mem"),
+                format!("readlink /proc/{us}/fd/0"),
+                format!("cat /proc/{us}/fd/1"),
+                format!("ls /proc/{us}/root/"),
+                format!("cat /proc/{us}/cwd/Cargo.toml"),
+                format!("kill -0 {us}"),
+                format!("kill -0 {other}"),
+                format!("kill -9 {other}"),
+                format!("perl -e 'exit(0 > syscall(434, {us}, 0))'"),
+                format!("prlimit --pid {us} --cpu=1:1"),
+            ],
+        );
+        said(sandbox, &place, "kill -9 -1; kill -9 -- -1");
+        assert!(bystander.try_wait().unwrap().is_none(), "{tier:?}: a process outside was ended");
+        let keeper = run(sandbox, &script("kill -9 $PPID; sleep 0.05; kill -9 $(ps -o ppid= $PPID)"), place.request());
+        assert!(!keeper.notes.iter().any(|note| note.contains("still run")), "{tier:?}: {:?}", keeper.notes);
+        let own = said(sandbox, &place, "sleep 1000 & kill $! && wait $!; echo own $?");
+        assert!(own.ends_with("own 143\n"), "{tier:?}: its own processes it may end: {own}");
+    });
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn only_its_own_processes_are_seen_in_namespaces() {
+    let place = Place::new();
+    let Some(sandbox) = place.sandbox(Tier::T3) else { return };
+    let seen = said(&sandbox, &place, "echo /proc/[0-9]*");
+    assert!(seen.split_whitespace().count() <= 3, "{seen}");
+}
+
+#[test]
+fn even_root_has_no_power_inside() {
+    let place = Place::new();
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: this test says something only when root runs it");
+    }
+    each_tier(&place, |sandbox, tier| {
+        let status = said(sandbox, &place, "cat /proc/self/status");
+        let value = |name: &str| {
+            status.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).unwrap().trim().to_owned()
+        };
+        for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert_eq!(value(name).trim_start_matches('0'), "", "{tier:?} {name}");
+        }
+        assert_eq!((value("NoNewPrivs").as_str(), value("Seccomp").as_str()), ("1", "2"), "{tier:?}");
+        let id = rustix::process::geteuid().as_raw().to_string();
+        assert_eq!(said(sandbox, &place, "id -u").trim(), id, "{tier:?}");
+    });
+}
+
+#[test]
+fn an_overlay_takes_what_is_written_and_the_project_stays_as_it_is() {
+    let place = Place::new();
+    let Some(sandbox) = place.sandbox(Tier::T3) else { return };
+    if !sandbox.has_overlay() {
+        println!("NOT TESTED: this machine mounts no overlay");
+        return;
+    }
+    std::fs::create_dir(place.at("project/.git")).unwrap();
+    std::fs::write(place.at("project/.git/HEAD"), "main\n").unwrap();
+    let (upper, work) = (place.at("private/up,p:er"), place.at("private/work"));
+    std::fs::create_dir(&upper).unwrap();
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(upper.join("staged.txt"), "staged\n").unwrap();
+    let mut request = place.request();
+    request.tree = qwen_run::sandbox::LentTree::Overlay { project: place.at("project"), upper: upper.clone(), work };
+    request.read_only = vec![".git".into()];
+    let text_of =
+        "pwd; cat a.txt staged.txt; echo changed > a.txt; echo b > src/b; echo x > .git/HEAD; cat .git/HEAD a.txt";
+    let output = run(&sandbox, &script(text_of), request.clone());
+    let expected = format!("{}\nproject\nstaged\nmain\nchanged\n", place.at("project").display());
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(place.at("project/a.txt")).unwrap(), "project\n");
+    assert!(!place.at("project/src/b").exists());
+    assert_eq!(std::fs::read_to_string(upper.join("a.txt")).unwrap(), "changed\n");
+    // The next command finds what this one did.
+    let output = run(&sandbox, &script("cat a.txt src/b; rm a.txt"), request.clone());
+    assert_eq!(text(&output.stdout), "changed\nb\n");
+    let output = run(&sandbox, &script("ls"), request);
+    assert_eq!(text(&output.stdout), "src\nstaged.txt\n");
+    assert!(place.at("project/a.txt").exists());
+}
+
+#[test]
+fn a_copy_can_be_seen_at_the_project_s_place() {
+    let place = Place::new();
+    let Some(sandbox) = place.sandbox(Tier::T3) else { return };
+    let mut request = place.request();
+    request.seen_at = Some(place.at("project"));
+    assert_eq!(sandbox.seen_root(&request), place.at("project"));
+    let output = run(&sandbox, &script("pwd; cat \"$PWD/a.txt\"; echo x > new"), request);
+    assert_eq!(text(&output.stdout), format!("{}\nlent\n", place.at("project").display()));
+    assert!(place.at("lent/new").exists() && !place.at("project/new").exists());
+}
+
+#[test]
+fn what_is_required_and_cannot_be_had_is_an_error_and_off_says_so() {
+    let place = Place::new();
+    let off = place.sandbox_with(Demand::Off).unwrap();
+    assert!(off.describe().starts_with("not isolated"), "{}", off.describe());
+    let mut secret = String::new();
+    std::fs::File::open(place.at("outside/secret")).unwrap().read_to_string(&mut secret).unwrap();
+    let output = run(&off, &script(&format!("cat {}", place.at("outside/secret").display())), place.request());
+    assert_eq!((text(&output.stdout), output.sandboxed()), (secret, false));
+    // Without a helper that works nothing can be had.
+    let broken = Sandbox::new(SandboxOptions {
+        demand: Demand::Require,
+        helper: "/bin/false".into(),
+        private: place.at("private"),
+        workspace: place.at("project"),
+        environment: BTreeMap::new(),
+        disk: &Disk,
+        read_system: Vec::new(),
+        network: Network::None,
+        env_pass: Vec::new(),
+        env_set: Vec::new(),
+    });
+    assert!(matches!(broken, Err(SandboxError::Unmet { tier: "T0", .. })));
+    let unreadable = plan(Start::AsWritten("true".to_owned()));
+    assert!(matches!(wait(off.run(&unreadable, place.request())), Err(SandboxError::Refused(_))));
+}
