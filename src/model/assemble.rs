@@ -4,9 +4,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::chunk::{self, Chunk};
 use super::coerce::ToolSet;
-use super::leaked_calls::TextTools;
-use super::{AssistantMessage, Delta, Reasoning, Stop, StreamFault, ToolCall, Turn, Usage};
+use super::cumulative::Joined;
+use super::leaked_calls::{self, TextTools};
+use super::slots::{self, Slots, Unnumbered, flag};
+use super::thinking::{self, Splitter};
+use super::{Arguments, AssistantMessage, Delta, Reasoning, Stop, StreamFault, ToolCall, Turn, Usage};
+
+/// Bytes of text, and of reasoning, of one turn.
+const MAX_TEXT: usize = 64 << 20;
+
+/// Opaque pieces of reasoning of one turn.
+const MAX_DETAILS: usize = 10_000;
 
 /// What the assembler has to know beside the bytes.
 #[derive(Debug, Clone, Default)]
@@ -24,8 +36,10 @@ pub struct Options {
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With `[DONE]`, or with the end of a body.
+    /// With `[DONE]`.
     Done,
+    /// As one whole completion, which needs no word about its end.
+    Whole,
     /// With the end of the bytes.
     Eof,
     /// With a reset, a timer or a cap.
@@ -122,6 +136,8 @@ pub struct Assembled {
     pub response_id: Option<String>,
     /// What had to be put right on the way, for the event log.
     pub flags: Vec<&'static str>,
+    /// Bytes of arguments that were looked at: linear in what came.
+    pub scanned: u64,
 }
 
 impl Assembled {
@@ -160,52 +176,433 @@ impl Assembled {
 pub struct Assembler {
     tools: Arc<ToolSet>,
     options: Options,
+    /// Content as it comes, before thinking tags are taken out of it.
+    content: Joined,
+    splitter: Splitter,
+    /// Visible text, the part of it that went out, and how far it was looked at for the beginnings of calls.
+    text: String,
+    emitted: usize,
+    looked: usize,
+    /// A call may begin here: nothing from here on goes out before the end.
+    may_be_call: Option<usize>,
+    /// The text may still turn out to be reasoning.
+    is_withheld: bool,
+    field_reasoning: Joined,
+    tag_reasoning: String,
+    details: Vec<Value>,
+    slots: Slots,
+    /// Calls in the older field, which counts only if the newer one stays empty.
+    older: Slots,
+    finish: Option<Finish>,
+    usage: Usage,
+    model: Option<String>,
+    response_id: Option<String>,
+    is_done: bool,
+    chunks: u64,
+    skipped: u64,
+    is_too_large: bool,
+    flags: Vec<&'static str>,
 }
 
 impl Assembler {
     /// Starts a turn.
     pub fn new(tools: Arc<ToolSet>, options: Options) -> Assembler {
-        Assembler { tools, options }
+        Assembler {
+            content: Joined::default(),
+            splitter: Splitter::new(),
+            text: String::new(),
+            emitted: 0,
+            looked: 0,
+            may_be_call: None,
+            is_withheld: thinking::opens_thinking_itself(&options.model),
+            field_reasoning: Joined::default(),
+            tag_reasoning: String::new(),
+            details: Vec::new(),
+            slots: Slots::default(),
+            older: Slots::default(),
+            finish: None,
+            usage: Usage::default(),
+            model: None,
+            response_id: None,
+            is_done: false,
+            chunks: 0,
+            skipped: 0,
+            is_too_large: false,
+            flags: Vec::new(),
+            tools,
+            options,
+        }
     }
 
     /// Takes one event of the stream; whatever becomes certain by it goes to `out`.
     ///
-    /// An error object in the stream is handed back for the classifier; the turn has failed then.
+    /// An error in the stream is handed back for the classifier; the turn has failed then.
     pub fn push_event(&mut self, event: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<(), ErrorFrame> {
-        let _ = (event, data, out, &self.tools);
-        Ok(())
+        if self.done() {
+            return Ok(());
+        }
+        let data = data.trim();
+        if event.is_some_and(|name| name.eq_ignore_ascii_case("error")) {
+            return Err(chunk::error_event(data));
+        }
+        if data == "[DONE]" {
+            self.is_done = true;
+            return Ok(());
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        match serde_json::from_str::<Value>(data) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => self.push_value(value, data, out),
+            Ok(_) | Err(_) => {
+                self.skipped += 1;
+                flag(&mut self.flags, "skipped_data");
+                Ok(())
+            }
+        }
     }
 
-    /// Tells whether `[DONE]` came: nothing after it counts.
+    /// Tells whether nothing more counts: `[DONE]` came, or a cap was broken.
     pub fn done(&self) -> bool {
-        false
+        self.is_done || self.is_too_large || self.slots.too_large
     }
 
     /// Tells whether the server said why it ended.
     pub fn has_finish(&self) -> bool {
-        false
+        self.finish.is_some()
+    }
+
+    /// Counts the events that were no JSON and were skipped.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Returns what arrived so far.
     pub fn partial(&self) -> Partial {
-        Partial::default()
+        let (complete_calls, mut incomplete_calls) = self.slots.counts();
+        let mut text = self.text.as_str();
+        if let Some(at) = self.may_be_call.filter(|&at| text[at..].starts_with("<t") || text[at..].starts_with("<f")) {
+            // Half a call in the text is no text to go on from.
+            text = &text[..at];
+            incomplete_calls += 1;
+        }
+        Partial {
+            text: text.to_owned(),
+            reasoning: self.reasoning_text(),
+            complete_calls,
+            incomplete_calls,
+            finish: self.finish.clone(),
+            usage: self.usage,
+            response_id: self.response_id.clone(),
+        }
+    }
+
+    fn push_value(&mut self, value: Value, raw: &str, out: &mut Vec<Delta>) -> Result<(), ErrorFrame> {
+        let chunk = chunk::read(value);
+        self.chunks += 1;
+        if let Some(error) = chunk.error {
+            return Err(error);
+        }
+        if chunk.finish == Some(Finish::Error) {
+            // The text of such a chunk is the error's, not the answer's.
+            let body = chunk.content.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| raw.to_owned());
+            return Err(ErrorFrame { status: None, body });
+        }
+        self.response_id = self.response_id.take().or_else(|| chunk.id.clone());
+        self.model = self.model.take().or_else(|| chunk.model.clone());
+        if let Some(usage) = chunk.usage {
+            self.usage = chunk::later_usage(self.usage, usage);
+        }
+        self.take_finish(chunk.finish.clone());
+        self.push_reasoning(&chunk, out);
+        self.push_content(&chunk, out);
+        let repeats = chunk.is_message && !self.slots.is_empty();
+        for mut piece in chunk.calls {
+            self.is_withheld = false;
+            if repeats {
+                // A closing `message` repeats the calls; one with a known id or index adds nothing.
+                if self.slots.knows(&piece, &self.tools) {
+                    flag(&mut self.flags, "replayed_call");
+                    continue;
+                }
+                piece.index = None;
+            }
+            self.slots.push(piece, &self.tools);
+        }
+        if let Some(piece) = chunk.function_call {
+            self.older.push(piece, &self.tools);
+        }
+        self.is_too_large |= self.slots.too_large || self.older.too_large;
+        self.advance(out);
+        Ok(())
+    }
+
+    fn take_finish(&mut self, finish: Option<Finish>) {
+        let rank = |finish: &Finish| match finish {
+            Finish::Error => 6,
+            Finish::ContentFilter => 5,
+            Finish::Overloaded => 4,
+            Finish::Length => 3,
+            Finish::Calls => 2,
+            Finish::Stop => 1,
+            Finish::Other(_) => 0,
+        };
+        if let Some(new) = finish
+            && self.finish.as_ref().is_none_or(|old| rank(&new) > rank(old))
+        {
+            self.finish = Some(new);
+        }
+    }
+
+    fn push_reasoning(&mut self, chunk: &Chunk, out: &mut Vec<Delta>) {
+        for detail in &chunk.reasoning_details {
+            self.push_detail(detail);
+        }
+        let Some(reasoning) = &chunk.reasoning else { return };
+        self.is_withheld = false;
+        if chunk.is_message && !self.field_reasoning.text().is_empty() {
+            return;
+        }
+        let added = self.field_reasoning.push(reasoning);
+        self.is_too_large |= self.field_reasoning.text().len() > MAX_TEXT;
+        if !added.is_empty() {
+            out.push(Delta::Reasoning(added));
+        }
+    }
+
+    /// Joins the pieces that belong to one detail, as they must go back in one piece.
+    fn push_detail(&mut self, detail: &Value) {
+        let same = |key: &str, old: &Value| old.get(key) == detail.get(key);
+        if let Some(old) = self.details.last_mut()
+            && same("type", old)
+            && same("index", old)
+            && let (Some(old), Some(new)) = (old.as_object_mut(), detail.as_object())
+        {
+            for key in ["text", "summary", "data"] {
+                let (Some(Value::String(text)), Some(Value::String(more))) = (old.get_mut(key), new.get(key)) else {
+                    continue;
+                };
+                text.push_str(more);
+            }
+            for (key, value) in new {
+                if !value.is_null() && old.get(key).is_none_or(Value::is_null) {
+                    old.insert(key.clone(), value.clone());
+                }
+            }
+        } else if self.details.len() < MAX_DETAILS {
+            self.details.push(detail.clone());
+        }
+    }
+
+    fn push_content(&mut self, chunk: &Chunk, out: &mut Vec<Delta>) {
+        let Some(content) = &chunk.content else { return };
+        let so_far = self.content.text();
+        let added = if chunk.is_message && !so_far.is_empty() {
+            // A closing `message` has the whole text once more.
+            match content.strip_prefix(so_far) {
+                Some(more) => {
+                    let more = more.to_owned();
+                    self.content.push(&more)
+                }
+                None if so_far.trim() == content.trim() || so_far.ends_with(content.as_str()) => return,
+                None => self.content.push(content),
+            }
+        } else {
+            self.content.push(content)
+        };
+        self.is_too_large |= self.content.text().len() > MAX_TEXT;
+        self.split(&added, out);
+    }
+
+    fn split(&mut self, added: &str, out: &mut Vec<Delta>) {
+        let mut pieces = Vec::new();
+        self.splitter.push(added, &mut pieces);
+        self.take_pieces(pieces, out);
+    }
+
+    fn take_pieces(&mut self, pieces: Vec<thinking::Piece>, out: &mut Vec<Delta>) {
+        for piece in pieces {
+            match piece {
+                thinking::Piece::Text(text) => self.text.push_str(&text),
+                thinking::Piece::Reasoning(text) => {
+                    self.is_withheld = false;
+                    if self.field_reasoning.text().is_empty() {
+                        out.push(Delta::Reasoning(text.clone()));
+                    }
+                    self.tag_reasoning.push_str(&text);
+                }
+                thinking::Piece::Orphan => {
+                    flag(&mut self.flags, "orphan_think_tag");
+                    self.is_withheld = false;
+                    if self.field_reasoning.text().is_empty() && self.tag_reasoning.is_empty() {
+                        self.tag_reasoning = std::mem::take(&mut self.text);
+                        self.emitted = 0;
+                        self.looked = 0;
+                        self.may_be_call = None;
+                        if !self.tag_reasoning.is_empty() {
+                            out.push(Delta::Reasoning(self.tag_reasoning.clone()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells whether calls in the text would be taken as calls.
+    fn reads_text(&self) -> bool {
+        self.options.text_tools != TextTools::Off && !self.tools.specs().is_empty() && self.slots.is_empty()
+    }
+
+    /// Lets out the text that can no longer become a call or reasoning.
+    fn advance(&mut self, out: &mut Vec<Delta>) {
+        if self.is_withheld {
+            return;
+        }
+        let until = if self.reads_text() {
+            if self.may_be_call.is_none() {
+                let (looked, found) = leaked_calls::look(&self.text, self.looked, self.options.text_tools);
+                self.looked = looked;
+                self.may_be_call = found;
+            }
+            self.may_be_call.unwrap_or(self.looked)
+        } else {
+            self.may_be_call.unwrap_or(self.text.len())
+        };
+        self.emit_until(until, out);
+    }
+
+    fn emit_until(&mut self, until: usize, out: &mut Vec<Delta>) {
+        if let Some(more) = self.text.get(self.emitted..until).filter(|more| !more.is_empty()) {
+            out.push(Delta::Text(more.to_owned()));
+            self.emitted = until;
+        }
+    }
+
+    fn reasoning_text(&self) -> String {
+        let field = self.field_reasoning.text();
+        let tags = self.tag_reasoning.trim();
+        if field.is_empty() {
+            tags.to_owned()
+        } else if tags.is_empty() || field.contains(tags) {
+            field.to_owned()
+        } else {
+            format!("{field}\n{tags}")
+        }
     }
 
     /// Ends the turn; text that was held back goes to `out`.
-    pub fn finish(self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Failed> {
-        let _ = (ending, out, self.options);
-        Err(Failed { fault: Fault::Stream(StreamFault::Empty), partial: Partial::default() })
+    pub fn finish(mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Failed> {
+        let rest = self.content.flush();
+        self.split(&rest, out);
+        let mut pieces = Vec::new();
+        self.splitter.finish(&mut pieces);
+        self.take_pieces(pieces, out);
+        let rest = self.field_reasoning.flush();
+        if !rest.is_empty() {
+            out.push(Delta::Reasoning(rest));
+        }
+        self.is_withheld = false;
+        let partial = self.partial();
+        match self.end(ending, out) {
+            Ok(assembled) => Ok(assembled),
+            Err(fault) => Err(Failed { fault, partial }),
+        }
+    }
+
+    fn end(mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Fault> {
+        if self.is_too_large {
+            return Err(Fault::Stream(StreamFault::TooLarge));
+        }
+        let said_end = self.finish.is_some() || ending == Ending::Whole;
+        if ending == Ending::Broken && !said_end && !self.is_done {
+            return Err(Fault::Broken);
+        }
+        if self.chunks == 0 {
+            return Err(Fault::Stream(StreamFault::Empty));
+        }
+        match self.finish {
+            Some(Finish::Overloaded) => return Err(Fault::Overloaded),
+            Some(Finish::ContentFilter) => return Err(Fault::ContentFilter),
+            Some(Finish::Error | Finish::Stop | Finish::Calls | Finish::Length | Finish::Other(_)) | None => {}
+        }
+        let was_cut = self.finish == Some(Finish::Length);
+        let native = if self.slots.is_empty() { &mut self.older } else { &mut self.slots };
+        let is_native = !native.is_empty();
+        let finished = native.finish(&self.tools, was_cut);
+        let scanned = native.scanned;
+        for name in std::mem::take(&mut native.flags) {
+            flag(&mut self.flags, name);
+        }
+        if native.too_large {
+            return Err(Fault::Stream(StreamFault::TooLarge));
+        }
+        let mut calls = finished.calls;
+        let mut text = std::mem::take(&mut self.text);
+        let mut reasoning = self.reasoning_text();
+        if !is_native && self.options.text_tools != TextTools::Off {
+            let found = leaked_calls::read(&text, &self.tools, self.options.text_tools, was_cut);
+            if let Some(found) = found {
+                text = found.text;
+                calls = found.calls;
+            } else if text.trim().is_empty()
+                && let Some(found) = leaked_calls::read_reasoning(&reasoning, &self.tools)
+            {
+                reasoning = found.text;
+                calls = found.calls;
+            }
+        }
+        let is_complete =
+            |call: &Unnumbered| matches!(call.arguments, Arguments::Object(_)) && (call.has_arguments || said_end);
+        if !said_end {
+            let enough = if self.is_done || ending == Ending::Done {
+                calls.iter().any(|call| matches!(call.arguments, Arguments::Object(_)))
+            } else {
+                !calls.is_empty() && calls.iter().all(is_complete)
+            };
+            if !enough {
+                return Err(Fault::Stream(StreamFault::NoFinish));
+            }
+        }
+        if finished.has_nameless {
+            return Err(Fault::Stream(StreamFault::MalformedCall));
+        }
+        if calls.is_empty() {
+            if self.finish == Some(Finish::Calls) {
+                return Err(Fault::Stream(StreamFault::MalformedCall));
+            }
+            if text.trim().is_empty() && reasoning.trim().is_empty() && !was_cut {
+                return Err(Fault::Stream(StreamFault::Empty));
+            }
+            if !text.trim().is_empty() && leaked_calls::is_only_tags(&text) {
+                return Err(Fault::Stream(StreamFault::TagLeak));
+            }
+        }
+        self.text = text;
+        self.emit_until(self.text.len(), out);
+        let details = Some(std::mem::take(&mut self.details)).filter(|details| !details.is_empty()).map(Value::Array);
+        let has_reasoning = !reasoning.trim().is_empty() || details.is_some();
+        Ok(Assembled {
+            reasoning: has_reasoning.then_some(Reasoning { text: reasoning, details }),
+            calls: slots::number(calls, self.options.turn, &self.options.used_ids),
+            text: self.text,
+            finish: self.finish,
+            usage: self.usage,
+            model: self.model,
+            response_id: self.response_id,
+            flags: self.flags,
+            scanned,
+        })
     }
 }
 
-/// What a body is that came whole.
+/// Why a body that came whole is no turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BodyError {
-    /// An error object.
+    /// It is an error object.
     Frame(ErrorFrame),
-    /// A completion that is no turn.
+    /// It is a completion that is no turn.
     Failed(Failed),
-    /// Neither JSON nor lines of JSON: its first 512 bytes.
+    /// It is neither JSON nor lines of JSON: its first 512 bytes.
     NotJson(String),
 }
 
@@ -216,6 +613,23 @@ pub fn from_body(
     options: Options,
     out: &mut Vec<Delta>,
 ) -> Result<Assembled, BodyError> {
-    let _ = (body, tools, options, out);
-    Err(BodyError::NotJson(String::new()))
+    let body = body.trim_start_matches('\u{feff}').trim();
+    let mut assembler = Assembler::new(tools, options);
+    let ending = match serde_json::from_str::<Value>(body) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => {
+            assembler.push_value(value, body, out).map_err(BodyError::Frame)?;
+            Ending::Whole
+        }
+        Ok(_) | Err(_) => {
+            for line in body.lines().filter(|line| !line.trim().is_empty()) {
+                assembler.push_event(None, line, out).map_err(BodyError::Frame)?;
+            }
+            if assembler.chunks == 0 {
+                let end = (0..=512.min(body.len())).rev().find(|&at| body.is_char_boundary(at)).unwrap_or(0);
+                return Err(BodyError::NotJson(body[..end].to_owned()));
+            }
+            if assembler.is_done { Ending::Done } else { Ending::Eof }
+        }
+    };
+    assembler.finish(ending, out).map_err(BodyError::Failed)
 }

@@ -21,10 +21,13 @@ mod test_server;
 pub mod assemble;
 pub mod chunk;
 pub mod coerce;
+mod cumulative;
 pub mod leaked_calls;
 pub mod repair;
+mod slots;
 pub mod sse;
 pub mod thinking;
+mod xml_call;
 
 use std::future::Future;
 use std::pin::Pin;

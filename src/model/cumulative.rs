@@ -1,0 +1,126 @@
+//! Text that some servers repeat from its beginning in every chunk.
+
+/// From here on a chunk that begins with everything so far is no coincidence.
+const SURE: usize = 16;
+
+/// A chunk equal to everything so far is a repetition of the server, and not of the model, only from this length.
+const SURE_WHEN_EQUAL: usize = 64;
+
+/// Joins chunks that are pieces, or the whole text so far.
+#[derive(Debug, Default)]
+pub(super) struct Joined {
+    text: String,
+    /// Chunks that each begin with the one before while the text is still too short to be sure.
+    pending: Vec<String>,
+    is_cumulative: bool,
+    /// Whether a chunk came that was neither the first nor an extension of it.
+    grew: bool,
+}
+
+impl Joined {
+    /// Takes a chunk and returns what it adds.
+    pub(super) fn push(&mut self, chunk: &str) -> String {
+        if chunk.is_empty() {
+            return String::new();
+        }
+        if self.is_cumulative {
+            if let Some(more) = chunk.strip_prefix(self.text.as_str()) {
+                self.text.push_str(more);
+                return more.to_owned();
+            }
+            if self.text.starts_with(chunk) {
+                return String::new();
+            }
+            self.is_cumulative = false;
+        } else if self.text.len() >= SURE
+            && (chunk.len() > self.text.len() || (chunk.len() == self.text.len() && chunk.len() >= SURE_WHEN_EQUAL))
+            && let Some(more) = chunk.strip_prefix(self.text.as_str())
+        {
+            self.is_cumulative = true;
+            self.text.push_str(more);
+            return more.to_owned();
+        } else if !self.grew && self.text.len() < SURE && !self.text.is_empty() {
+            let last = self.pending.last().unwrap_or(&self.text);
+            if chunk.len() > last.len() && chunk.starts_with(last.as_str()) {
+                self.pending.push(chunk.to_owned());
+                if chunk.len() < SURE || self.pending.len() < 2 {
+                    return String::new();
+                }
+                self.pending.clear();
+                self.is_cumulative = true;
+                let more = chunk[self.text.len()..].to_owned();
+                self.text.push_str(&more);
+                return more;
+            }
+        }
+        let mut added = self.flush();
+        self.grew = self.grew || !self.text.is_empty();
+        self.text.push_str(chunk);
+        added.push_str(chunk);
+        added
+    }
+
+    /// Returns what was held back, as pieces after all.
+    pub(super) fn flush(&mut self) -> String {
+        let added: String = self.pending.drain(..).collect();
+        if !added.is_empty() {
+            self.text.push_str(&added);
+            self.grew = true;
+        }
+        added
+    }
+
+    /// Returns the last chunk if every chunk so far began with the one before.
+    pub(super) fn pending_whole(&self) -> Option<&str> {
+        self.pending.last().map(String::as_str)
+    }
+
+    /// Returns what is certain.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Joined::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(chunks: &[&str]) -> String {
+        let mut joined = Joined::default();
+        let mut added: String = chunks.iter().map(|chunk| joined.push(chunk)).collect();
+        added.push_str(&joined.flush());
+        assert_eq!(added, joined.text());
+        added
+    }
+
+    #[test]
+    fn r12_cumulative_text_is_not_doubled() {
+        assert_eq!(
+            joined(&["The answer is 42,", "The answer is 42, and", "The answer is 42, and so on"]),
+            "The answer is 42, and so on"
+        );
+        assert_eq!(joined(&["The", "The answer", "The answer is 42"]), "The answer is 42");
+        let long = "x".repeat(70);
+        assert_eq!(joined(&[&long, &long]), long);
+        assert_eq!(joined(&["The answer is 42", "The answer is 42, ok", "The answer"]), "The answer is 42, ok");
+    }
+
+    #[test]
+    fn r12_legitimate_repeats_are_kept() {
+        assert_eq!(joined(&["ha", "ha", "ha"]), "hahaha");
+        assert_eq!(joined(&["1", "10", "100"]), "110100");
+        assert_eq!(joined(&["ha", "haha"]), "hahaha");
+        assert_eq!(joined(&["0123456789abcdef", "0123456789abcdef"]), "0123456789abcdef0123456789abcdef");
+        assert_eq!(joined(&["a", "b", "bc"]), "abbc");
+    }
+
+    #[test]
+    fn r12_the_mode_is_left_when_the_text_diverges() {
+        assert_eq!(joined(&["0123456789abcdef", "0123456789abcdef g", " h", " i"]), "0123456789abcdef g h i");
+    }
+}

@@ -1,0 +1,433 @@
+//! Pieces of calls, sorted into the calls that they belong to.
+//!
+//! Neither the id nor the index can be trusted alone (wire.md 1.4): ids come late, empty, or on every chunk; indexes
+//! are missing, or the same for every call.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::chunk::CallPiece;
+use super::coerce::{ToolSet, bare_name};
+use super::cumulative::Joined;
+use super::repair::{self, Piece, Reading};
+use super::{Arguments, ToolCall};
+
+/// Calls of one turn.
+pub(super) const MAX_CALLS: usize = 128;
+
+/// Bytes of arguments of one turn.
+const MAX_ARGUMENTS: usize = 64 << 20;
+
+/// Follows the nesting of arguments as they arrive.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// Where the last object at the top begins.
+    start: usize,
+    /// Objects at the top that are complete.
+    objects: usize,
+    /// Something else stands at the top.
+    other: bool,
+    length: usize,
+}
+
+impl Nesting {
+    fn push(&mut self, text: &str) {
+        for byte in text.bytes() {
+            if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+            } else {
+                match byte {
+                    b'{' | b'[' => {
+                        if self.depth == 0 {
+                            self.start = self.length;
+                            self.other |= byte == b'[';
+                        }
+                        self.depth += 1;
+                    }
+                    b'}' | b']' => {
+                        self.other |= self.depth == 0;
+                        self.depth = self.depth.saturating_sub(1);
+                        self.objects += usize::from(self.depth == 0);
+                    }
+                    b'"' => {
+                        self.other |= self.depth == 0;
+                        self.in_string = true;
+                    }
+                    b' ' | b'\t' | b'\r' | b'\n' => {}
+                    _ => self.other |= self.depth == 0,
+                }
+            }
+            self.length += 1;
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.objects > 0 && self.depth == 0 && !self.in_string && !self.other
+    }
+
+    fn is_open(&self) -> bool {
+        self.depth > 0 || self.in_string
+    }
+}
+
+/// One call as far as it arrived.
+#[derive(Debug, Default)]
+struct Slot {
+    index: Option<u64>,
+    id: Option<String>,
+    name: String,
+    arguments: Joined,
+    nesting: Nesting,
+    /// The last object at the top, parsed when a replay had to be told from a new call.
+    last: Option<Value>,
+}
+
+impl Slot {
+    fn is_complete(&self) -> bool {
+        self.nesting.is_complete() && self.arguments.pending_whole().is_none()
+    }
+
+    fn has_arguments(&self) -> bool {
+        !self.arguments.text().trim_start().is_empty()
+    }
+
+    /// Tells whether a piece repeats the last complete object.
+    fn is_replay(&mut self, arguments: &str) -> bool {
+        let Ok(new @ Value::Object(_)) = serde_json::from_str::<Value>(arguments) else { return false };
+        let text = self.arguments.text();
+        let last = &text[self.nesting.start.min(text.len())..];
+        let old = self.last.get_or_insert_with(|| serde_json::from_str(last).unwrap_or(Value::Null));
+        *old == new
+    }
+}
+
+/// The calls of a turn as far as they arrived.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+    bytes: usize,
+    /// Bytes that were looked at.
+    pub(super) scanned: u64,
+    /// A cap was broken.
+    pub(super) too_large: bool,
+    /// What had to be put right.
+    pub(super) flags: Vec<&'static str>,
+}
+
+/// What the slots came to.
+#[derive(Debug, Default)]
+pub(super) struct Finished {
+    pub(super) calls: Vec<Unnumbered>,
+    /// Arguments came for a call whose name never did.
+    pub(super) has_nameless: bool,
+}
+
+/// A call whose id is not final.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unnumbered {
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) arguments: Arguments,
+    pub(super) recovered: Option<&'static str>,
+    /// Whether arguments came at all; without a finish, an empty call may have been cut.
+    pub(super) has_arguments: bool,
+}
+
+impl Slots {
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Counts complete and other calls so far.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let complete = self.slots.iter().filter(|slot| slot.is_complete() && !slot.name.is_empty()).count();
+        (complete, self.slots.len() - complete)
+    }
+
+    /// Tells whether a piece of a closing `message` repeats a call that is here.
+    pub(super) fn knows(&mut self, piece: &CallPiece, tools: &ToolSet) -> bool {
+        if let Some(id) = &piece.id
+            && self.by_id.contains_key(id)
+        {
+            return true;
+        }
+        let has_name = |slot: &Slot| piece.name.as_ref().is_some_and(|name| slot.name == *name);
+        let arguments = if piece.arguments.trim().is_empty() { "{}" } else { piece.arguments.as_str() };
+        self.slots.iter_mut().any(|slot| {
+            has_name(slot)
+                && (slot.is_complete() && slot.is_replay(arguments)
+                    || !slot.has_arguments() && arguments.trim() == "{}")
+        }) && tools.exact(piece.name.as_deref().unwrap_or_default()).is_some()
+    }
+
+    /// Sorts a piece in.
+    pub(super) fn push(&mut self, piece: CallPiece, tools: &ToolSet) {
+        let Some(at) = self.pick(&piece, tools) else { return };
+        let slot = &mut self.slots[at];
+        if let Some(id) = &piece.id
+            && slot.id.is_none()
+        {
+            slot.id = Some(id.clone());
+            self.by_id.insert(id.clone(), at);
+        }
+        if let Some(index) = piece.index {
+            slot.index.get_or_insert(index);
+            self.by_index.insert(index, at);
+        }
+        let slot = &mut self.slots[at];
+        if let Some(name) = &piece.name {
+            if slot.name.is_empty() {
+                slot.name = name.clone();
+            } else if slot.name != *name {
+                let whole = format!("{}{name}", slot.name);
+                if !slot.has_arguments() && tools.exact(&whole).is_some() {
+                    slot.name = whole;
+                } else {
+                    flag(&mut self.flags, "conflicting_identity");
+                }
+            }
+        }
+        if piece.arguments.is_empty() {
+            return;
+        }
+        self.bytes += piece.arguments.len();
+        if self.bytes > MAX_ARGUMENTS {
+            self.too_large = true;
+            return;
+        }
+        let slot = &mut self.slots[at];
+        if slot.is_complete()
+            && piece.arguments.trim_start().starts_with('{')
+            && slot.arguments.text().trim() == "{}"
+            && tools.has_required(&slot.name)
+        {
+            // Some proxies open with an empty object before the arguments come.
+            slot.arguments.clear();
+            slot.nesting = Nesting::default();
+        }
+        slot.last = None;
+        let added = slot.arguments.push(&piece.arguments);
+        slot.nesting.push(&added);
+        self.scanned += added.len() as u64;
+    }
+
+    /// Finds the slot of a piece; `None` if the piece only repeats what is there.
+    fn pick(&mut self, piece: &CallPiece, tools: &ToolSet) -> Option<usize> {
+        let starts_object = piece.arguments.trim_start().starts_with('{');
+        let is_blank = piece.arguments.trim_start().is_empty();
+        let is_other_name =
+            |slot: &Slot| piece.name.as_ref().is_some_and(|name| !slot.name.is_empty() && slot.name != *name);
+        if let Some(id) = &piece.id {
+            if let Some(&at) = self.by_id.get(id) {
+                let slot = &mut self.slots[at];
+                if slot.is_complete() && starts_object {
+                    if slot.is_replay(&piece.arguments) {
+                        self.scanned += piece.arguments.len() as u64;
+                        flag(&mut self.flags, "replayed_call");
+                        return None;
+                    }
+                    if (piece.index.is_some() && piece.index != slot.index) || is_other_name(slot) {
+                        flag(&mut self.flags, "duplicate_id");
+                        return self.open(piece);
+                    }
+                }
+                return Some(at);
+            }
+            let at = match piece.index {
+                Some(index) => self.by_index.get(&index).copied(),
+                None => self.slots.len().checked_sub(1).filter(|&at| {
+                    // Without an index only a call that just began can be meant.
+                    !self.slots[at].has_arguments() || piece.name.is_none()
+                }),
+            };
+            return match at {
+                Some(at) => {
+                    let slot = &self.slots[at];
+                    if slot.id.is_none() && !is_other_name(slot) && !slot.is_complete() {
+                        Some(at)
+                    } else {
+                        self.open(piece)
+                    }
+                }
+                None => self.open(piece),
+            };
+        }
+        if let Some(index) = piece.index {
+            let Some(&at) = self.by_index.get(&index) else { return self.open(piece) };
+            let slot = &self.slots[at];
+            if slot.is_complete() && starts_object {
+                let is_placeholder = slot.arguments.text().trim() == "{}" && tools.has_required(&slot.name);
+                if is_placeholder && !is_other_name(slot) {
+                    return Some(at);
+                }
+                let name = slot.name.clone();
+                let new = self.open(piece)?;
+                if piece.name.is_none() {
+                    self.slots[new].name = name;
+                }
+                flag(&mut self.flags, "glued_calls");
+                return Some(new);
+            }
+            // Calls without arguments, all at the same index and without ids: only the name tells them apart.
+            if slot.id.is_none() && is_other_name(slot) {
+                let name = piece.name.as_deref().unwrap_or_default();
+                let is_fragment = tools.exact(&format!("{}{name}", slot.name)).is_some();
+                let both_known = tools.exact(name).is_some() && tools.exact(&slot.name).is_some();
+                if slot.is_complete() || (!slot.has_arguments() && both_known && !is_fragment) {
+                    return self.open(piece);
+                }
+            }
+            return Some(at);
+        }
+        let Some(at) = self.slots.len().checked_sub(1) else { return self.open(piece) };
+        let slot = &self.slots[at];
+        if let Some(name) = &piece.name
+            && !slot.name.is_empty()
+        {
+            let is_fragment =
+                !slot.has_arguments() && slot.name != *name && tools.exact(&format!("{}{name}", slot.name)).is_some();
+            let goes_on =
+                slot.name == *name && slot.has_arguments() && !slot.is_complete() && !starts_object && !is_blank;
+            let is_repeated = slot.name == *name && is_blank;
+            if (slot.has_arguments() || slot.name != *name) && !is_fragment && !goes_on && !is_repeated {
+                return self.open(piece);
+            }
+        }
+        Some(at)
+    }
+
+    fn open(&mut self, piece: &CallPiece) -> Option<usize> {
+        if self.slots.len() >= MAX_CALLS {
+            self.too_large = true;
+            return None;
+        }
+        // An id that is taken stays with its first call; numbering gives this one its own.
+        let id = piece.id.clone();
+        self.slots.push(Slot { index: piece.index, id: id.clone(), ..Slot::default() });
+        let at = self.slots.len() - 1;
+        if let Some(id) = id {
+            self.by_id.insert(id, at);
+        }
+        Some(at)
+    }
+
+    /// Ends every call. `was_cut` says that the server hit the output limit.
+    pub(super) fn finish(&mut self, tools: &ToolSet, was_cut: bool) -> Finished {
+        let mut finished = Finished::default();
+        let mut slots = std::mem::take(&mut self.slots);
+        if slots.iter().all(|slot| slot.index.is_some()) {
+            slots.sort_by_key(|slot| slot.index);
+        }
+        let count = slots.len();
+        for (at, mut slot) in slots.into_iter().enumerate() {
+            let whole = slot.arguments.pending_whole().map(str::to_owned);
+            let added = slot.arguments.flush();
+            slot.nesting.push(&added);
+            let mut raw = slot.arguments.text();
+            if let Some(whole) = &whole
+                && serde_json::from_str::<Value>(raw).is_err()
+                && matches!(serde_json::from_str(whole), Ok(Value::Object(_)))
+            {
+                // Every chunk repeated the beginning; the last one is the whole.
+                raw = whole;
+            }
+            let is_blank = raw.trim().is_empty();
+            if slot.name.is_empty() {
+                finished.has_nameless |= !is_blank;
+                continue;
+            }
+            let name = bare_name(&slot.name).to_owned();
+            self.scanned += raw.len() as u64;
+            let cut_before_arguments = is_blank && was_cut && at + 1 == count;
+            let read = if cut_before_arguments {
+                vec![Arguments::Incomplete { raw: String::new() }]
+            } else {
+                self.read(raw, &name, slot.nesting.is_open() && was_cut, tools)
+            };
+            for (place, arguments) in read.into_iter().enumerate() {
+                finished.calls.push(Unnumbered {
+                    id: if place == 0 { slot.id.clone() } else { None },
+                    name: name.clone(),
+                    arguments,
+                    recovered: None,
+                    has_arguments: !is_blank,
+                });
+            }
+        }
+        if finished.calls.len() > MAX_CALLS {
+            finished.calls.truncate(MAX_CALLS);
+            self.too_large = true;
+        }
+        finished
+    }
+
+    fn read(&mut self, raw: &str, name: &str, was_cut: bool, tools: &ToolSet) -> Vec<Arguments> {
+        match repair::read(raw) {
+            Reading::Pieces { mut pieces, steps } => {
+                for step in steps {
+                    flag(&mut self.flags, step);
+                }
+                if pieces.len() > 1 && tools.has_required(name) {
+                    pieces.retain(|piece| !matches!(piece, Piece::Object(object) if object.is_empty()));
+                }
+                if pieces.is_empty() {
+                    pieces.push(Piece::Object(serde_json::Map::new()));
+                }
+                pieces.into_iter().map(arguments_of).collect()
+            }
+            Reading::Invalid { .. } if was_cut => vec![Arguments::Incomplete { raw: raw.to_owned() }],
+            Reading::Invalid { problem } => vec![Arguments::Invalid { raw: raw.to_owned(), problem }],
+        }
+    }
+}
+
+fn arguments_of(piece: Piece) -> Arguments {
+    match piece {
+        Piece::Object(object) => Arguments::Object(object),
+        Piece::Incomplete(raw) => Arguments::Incomplete { raw },
+    }
+}
+
+/// Gives every call an id of its own: the server's where it can be, else one made of turn and place.
+pub(super) fn number(calls: Vec<Unnumbered>, turn: u32, used: &HashSet<String>) -> Vec<ToolCall> {
+    let mut taken: HashSet<String> = HashSet::new();
+    let number = |(ordinal, call): (usize, Unnumbered)| {
+        let wanted = call.id.as_deref().map(safe_id).unwrap_or_else(|| format!("call_{turn}_{ordinal}"));
+        let mut id = wanted.clone();
+        let mut copy = 1;
+        while used.contains(&id) || taken.contains(&id) {
+            copy += 1;
+            let suffix = format!("_{copy}");
+            let room = MAX_ID - suffix.len();
+            id = format!("{}{suffix}", &wanted[..wanted.len().min(room)]);
+        }
+        taken.insert(id.clone());
+        ToolCall { id, name: call.name, arguments: call.arguments, recovered: call.recovered }
+    };
+    calls.into_iter().enumerate().map(number).collect()
+}
+
+/// The longest id that every server takes back.
+const MAX_ID: usize = 40;
+
+fn safe_id(id: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    id.chars().take(MAX_ID).map(safe).collect()
+}
+
+pub(super) fn flag(flags: &mut Vec<&'static str>, name: &'static str) {
+    if !flags.contains(&name) {
+        flags.push(name);
+    }
+}

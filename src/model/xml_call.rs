@@ -1,0 +1,198 @@
+//! A call in Qwen3-Coder's own shape, whose values are raw text.
+//!
+//! The shape looks like XML and is not: nothing is escaped, so a value may hold the very tags that would end it. A
+//! tag counts only where a model puts it, and where the rest of the text still makes sense.
+
+use serde_json::{Map, Value};
+
+use super::coerce::ToolSet;
+use super::leaked_calls::skip_blanks;
+
+/// What stands at a place.
+#[derive(Debug, PartialEq)]
+pub(super) enum XmlCall {
+    /// A call.
+    Call { name: String, arguments: Map<String, Value>, end: usize },
+    /// The text ends inside it.
+    Cut { name: String },
+    /// Something else stands where a parameter should.
+    Bad { name: String, problem: String },
+    /// No call.
+    None,
+}
+
+/// Where calls may end, with what follows each place.
+#[derive(Debug)]
+pub(super) struct Ends {
+    places: Vec<usize>,
+    /// From the token on, the lowest nesting that is reached; below zero, an end without its beginning follows.
+    lowest: Vec<i64>,
+}
+
+impl Ends {
+    pub(super) fn new(text: &str) -> Ends {
+        let mut tokens: Vec<(usize, i64)> = Vec::new();
+        for (at, _) in text.match_indices("<function") {
+            let before = text[..at].trim_end_matches([' ', '\t']);
+            if before.is_empty() || before.ends_with('\n') || before.ends_with("<tool_call>") {
+                tokens.push((at, 1));
+            }
+        }
+        for (at, tag) in text.match_indices("</function>") {
+            if may_end(text, at + tag.len()) {
+                tokens.push((at, -1));
+            }
+        }
+        tokens.sort_unstable();
+        let mut lowest = vec![0; tokens.len() + 1];
+        for at in (0..tokens.len()).rev() {
+            lowest[at] = tokens[at].1 + lowest[at + 1].min(0);
+        }
+        Ends { places: tokens.into_iter().map(|(at, _)| at).collect(), lowest }
+    }
+
+    /// Tells whether `</function>` at `at` ends a call: what follows fits, and no later end is left without a call.
+    fn is_end(&self, text: &str, at: usize) -> bool {
+        let next = self.places.partition_point(|&place| place <= at);
+        may_end(text, at + "</function>".len()) && self.lowest[next] >= 0
+    }
+}
+
+/// Tells whether a call may end before `at`.
+fn may_end(text: &str, at: usize) -> bool {
+    let rest = text[at..].trim_start();
+    rest.is_empty()
+        || ["</tool_call>", "<tool_call>", "<function="].iter().any(|tag| rest.starts_with(tag))
+        || "</tool_call>".starts_with(rest.trim_end())
+}
+
+/// Reads the call that begins with `<function` at `at`.
+pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCall {
+    let Some((name, mut at)) = tag(text, at, "<function") else {
+        return if text[at..].contains('>') { XmlCall::None } else { XmlCall::Cut { name: String::new() } };
+    };
+    let name = name.to_owned();
+    let properties = tools
+        .exact(&name)
+        .and_then(|spec| spec.parameters.get("properties"))
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    let mut arguments = Map::new();
+    loop {
+        at = skip_blanks(text, at);
+        let rest = &text[at..];
+        if rest.starts_with("</function>") {
+            return XmlCall::Call { name, arguments, end: at + "</function>".len() };
+        }
+        if rest.starts_with("</tool_call>") || (rest.is_empty() && !arguments.is_empty()) {
+            // The end of the function is missing, and nothing else.
+            return XmlCall::Call { name, arguments, end: at };
+        }
+        if rest.is_empty() || "</function>".starts_with(rest) || "<parameter=".starts_with(rest) {
+            return XmlCall::Cut { name };
+        }
+        if rest.starts_with('{') && arguments.is_empty() {
+            return match super::repair::object_at(text, at) {
+                Ok((arguments, end, _)) => {
+                    let after = skip_blanks(text, end);
+                    let closed = text[after..].starts_with("</function>");
+                    XmlCall::Call { name, arguments, end: if closed { after + "</function>".len() } else { end } }
+                }
+                Err(super::repair::ObjectError::Cut) => XmlCall::Cut { name },
+                Err(super::repair::ObjectError::Bad { at: place, problem }) => {
+                    XmlCall::Bad { name, problem: super::repair::place(&text[at..], place - at, &problem) }
+                }
+            };
+        }
+        let Some((key, start)) = tag(text, at, "<parameter") else {
+            let near: String = rest.chars().take(30).collect();
+            return XmlCall::Bad { name, problem: format!("expected `<parameter=` or `</function>`, found `{near}`") };
+        };
+        let key = key.to_owned();
+        let Some((end, next)) = value_end(text, start, ends, |other| {
+            other != key && !arguments.contains_key(other) && is_property(other, &properties)
+        }) else {
+            return XmlCall::Cut { name };
+        };
+        let value = &text[start..end];
+        let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
+        let value = value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value);
+        arguments.insert(key.clone(), typed(value, properties.get(&key)));
+        at = next;
+    }
+}
+
+/// Reads `<function=NAME>` or `<function name="NAME">`; returns the name and the end of the tag.
+fn tag<'a>(text: &'a str, at: usize, begin: &str) -> Option<(&'a str, usize)> {
+    let rest = text[at..].strip_prefix(begin)?;
+    let length = rest.find(['>', '\n'])?;
+    if !rest[length..].starts_with('>') {
+        return None;
+    }
+    let inner = rest[..length].trim();
+    let inner = inner.strip_prefix("name").map_or(inner, str::trim_start);
+    let name = inner.strip_prefix('=')?.trim().trim_matches(['"', '\'']);
+    (!name.is_empty() && name.len() <= 128).then_some((name, at + begin.len() + length + 1))
+}
+
+fn is_property(name: &str, properties: &Map<String, Value>) -> bool {
+    let squash = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    properties.keys().any(|property| property == name || squash(property) == squash(name))
+}
+
+/// Finds where a value ends and where to read on.
+fn value_end(text: &str, start: usize, ends: &Ends, is_new: impl Fn(&str) -> bool) -> Option<(usize, usize)> {
+    const CLOSE: &str = "</parameter>";
+    let next_parameter = |at: usize| tag(text, at, "<parameter").is_some_and(|(key, _)| is_new(key));
+    let mut at = start;
+    while let Some(offset) = text[at..].find('<') {
+        let place = at + offset;
+        let rest = &text[place..];
+        if rest.starts_with(CLOSE) {
+            let after = skip_blanks(text, place + CLOSE.len());
+            let follows = &text[after..];
+            let is_end = follows.is_empty()
+                || (follows.starts_with("</function>") && ends.is_end(text, after))
+                || (follows.starts_with("<parameter") && next_parameter(after))
+                || (follows.starts_with("</tool_call>") && may_close(text, after));
+            if is_end {
+                return Some((place, after));
+            }
+        } else if rest.starts_with("<parameter") {
+            let begins_line = place == start || text[..place].ends_with('\n');
+            if begins_line && next_parameter(place) {
+                return Some((place, place));
+            }
+        } else if rest.starts_with("</function>") && ends.is_end(text, place) {
+            return Some((place, place));
+        }
+        at = place + 1;
+    }
+    None
+}
+
+/// Tells whether `</tool_call>` at `at` ends a call whose own end is missing.
+fn may_close(text: &str, at: usize) -> bool {
+    let rest = text[at + "</tool_call>".len()..].trim_start();
+    rest.is_empty() || rest.starts_with("<tool_call>")
+}
+
+/// Reads a value as the schema types it; text that cannot be read so stays text, for the validation to judge.
+fn typed(value: &str, schema: Option<&Value>) -> Value {
+    let text = || Value::String(value.to_owned());
+    let Some(schema) = schema else { return text() };
+    let is = |name: &str| match schema.get("type") {
+        Some(Value::String(one)) => one == name,
+        Some(Value::Array(many)) => many.iter().any(|one| one == name),
+        Some(_) | None => false,
+    };
+    if is("string") || schema.get("type").is_none() {
+        return text();
+    }
+    match value.trim() {
+        "True" | "true" if is("boolean") => Value::Bool(true),
+        "False" | "false" if is("boolean") => Value::Bool(false),
+        trimmed => serde_json::from_str(trimmed).unwrap_or_else(|_| text()),
+    }
+}
