@@ -1,6 +1,6 @@
 //! Errors of servers, put into classes by a table (wire.md 4.1, 4.2).
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
@@ -39,7 +39,7 @@ pub fn classify(
     // A status of 200 says nothing about an error that came inside the stream; the body's own code does.
     let status = status.filter(|status| *status >= 300).or(said.status);
     let retry_after = retry_after(headers, now).or(said.retry_after);
-    let class = class_of(quirks, status, headers, &said, retry_after);
+    let class = class_of(quirks, status, &said, retry_after);
     let request_id = ["x-request-id", "x-generation-id", "x-dashscope-request-id", "request-id"]
         .iter()
         .find_map(|name| header(headers, name).map(str::to_owned))
@@ -69,7 +69,7 @@ struct Said {
 }
 
 /// How deep JSON inside JSON strings is followed.
-const MAX_NESTING: usize = 4;
+const MAX_NESTING: usize = 8;
 
 /// What is looked at of a message: some servers echo the whole prompt behind their words.
 const MAX_LOOKED_AT: usize = 2_000;
@@ -327,29 +327,23 @@ const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context 
 /// What sounds like it and is not.
 const NOT_OVERFLOW: &str = r"(?i)context deadline exceeded|string_above_max_length|invalid 'user'|timed? ?out";
 
-struct Compiled {
-    rule: &'static Rule,
-    regex: Regex,
-}
+/// The rules' patterns, each compiled when it is first needed: most errors are told by one of the first.
+static COMPILED: LazyLock<Vec<OnceLock<Regex>>> = LazyLock::new(|| RULES.iter().map(|_| OnceLock::new()).collect());
 
-static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
-    RULES
-        .iter()
-        .map(|rule| {
-            let text = rule.pattern.replace("REFUSAL", REFUSAL);
-            let regex = match rule.on {
-                On::Code => pattern(&format!("(?i)^(?:{text})$")),
-                On::Text => pattern(&format!("(?is)(?:{text})")),
-            };
-            Compiled { rule, regex }
-        })
-        .collect()
-});
+fn compiled(index: usize) -> &'static Regex {
+    COMPILED[index].get_or_init(|| {
+        let rule = &RULES[index];
+        let text = rule.pattern.replace("REFUSAL", REFUSAL);
+        match rule.on {
+            On::Code => pattern(&format!("(?i)^(?:{text})$")),
+            On::Text => pattern(&format!("(?is)(?:{text})")),
+        }
+    })
+}
 
 fn class_of(
     quirks: &Quirks,
     status: Option<u16>,
-    headers: &[(String, String)],
     said: &Said,
     retry_after: Option<Duration>,
 ) -> ErrorClass {
@@ -366,13 +360,13 @@ fn class_of(
     // Out of credit and rate limits are told by code and status first: a body that echoes the prompt must not decide.
     let may_overflow = !matches!(number, 401..=404 | 429) && !NOT_OVERFLOW_RE.is_match(&words);
     let bare = said.empty && matches!(number, 400 | 413);
-    for Compiled { rule, regex } in COMPILED.iter() {
+    for (index, rule) in RULES.iter().enumerate() {
         if !rule.statuses.is_empty() && !rule.statuses.contains(&number) {
             continue;
         }
         let matches = match rule.on {
-            On::Code => said.codes.iter().any(|code| regex.is_match(code)),
-            On::Text => regex.is_match(&words),
+            On::Code => said.codes.iter().any(|code| compiled(index).is_match(code)),
+            On::Text => !words.is_empty() && compiled(index).is_match(&words),
         };
         if matches {
             let kind = match rule.kind {
@@ -396,7 +390,6 @@ fn class_of(
     if bare || (may_overflow && OVERFLOW_RE.is_match(&words)) {
         return fill(Kind::ContextOverflow, quirks, said, &words, retry_after);
     }
-    let _ = headers;
     by_status(number, said, retry_after)
 }
 

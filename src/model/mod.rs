@@ -16,6 +16,8 @@ pub mod request;
 pub mod retry;
 pub mod secret;
 pub mod transport;
+#[cfg(test)]
+mod test_server;
 pub mod assemble;
 pub mod chunk;
 pub mod coerce;

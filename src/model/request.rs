@@ -72,7 +72,11 @@ const LOOK_BACK: usize = 16;
 
 /// Writes a body.
 pub fn body(model: &str, tools: &[ToolSpec], messages: &[&Message], shape: Shape, options: &Options) -> Body {
-    let units = units(messages);
+    let mut units = units(messages);
+    if shape.prompted && !tools.is_empty() && !matches!(units.first(), Some(Unit::System(_))) {
+        // The description of the tools needs a place.
+        units.insert(0, Unit::System(String::new()));
+    }
     let marks = if options.marks && shape.parts { marked(&units, options.stream) } else { Vec::new() };
     let mut out = Writer { bytes: Vec::with_capacity(4096), shape, media: 0, media_bytes: 0 };
     out.raw("{\"model\":");
@@ -246,8 +250,11 @@ impl Writer {
         match unit {
             Unit::System(text) => {
                 let described = prompted::describe(prompted_tools);
-                let text =
-                    if described.is_empty() { text.clone() } else { format!("{}\n\n{described}", text.trim_end()) };
+                let text = match (text.is_empty(), described.is_empty()) {
+                    (_, true) => text.clone(),
+                    (true, false) => described,
+                    (false, false) => format!("{}\n\n{described}", text.trim_end()),
+                };
                 self.plain("system", &text, mark);
             }
             Unit::User(parts) => self.parts("user", parts, mark),
