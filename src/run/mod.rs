@@ -76,10 +76,11 @@ impl From<Stopped> for Failure {
 /// [`Event::RunFinished`], and a run that did not succeed leaves the tree as it was.
 pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Exit {
     let started = Instant::now();
-    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams)));
+    let id = outputs::new_id();
+    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, &id)));
     let stage = OnceLock::new();
     let finished = {
-        let work = std::panic::AssertUnwindSafe(work(arguments, environment, &emitter, &stage)).catch_unwind();
+        let work = std::panic::AssertUnwindSafe(work(arguments, environment, &id, &emitter, &stage)).catch_unwind();
         tokio::pin!(work);
         let mut signals = Signals::listen().ok();
         let mut heartbeat = tokio::time::interval(Duration::from_secs(1));
@@ -112,10 +113,11 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
 async fn work(
     arguments: &RunArgs,
     environment: &Environment,
+    id: &str,
     emitter: &Emitter,
     stage: &OnceLock<Stage>,
 ) -> RunFinished {
-    let prepared = match setup::prepare(arguments, environment).await {
+    let prepared = match setup::prepare(arguments, environment, id).await {
         Ok(prepared) => prepared,
         Err(failure) => return RunFinished::failed(failure.exit, failure.error),
     };

@@ -19,11 +19,10 @@ pub struct Streams {
 }
 
 /// Puts flags, environment and streams together.
-pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Outputs {
+pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams, session: &str) -> Outputs {
     let output = &arguments.output;
     let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
     let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| environment.cwd.join(path));
-    let session = new_id();
     Outputs {
         format: output.output_format.unwrap_or(Format::Text),
         include_partial: output.include_partial_messages,

@@ -1,0 +1,193 @@
+//! The model of a run: a server, a server that is recorded, or a cassette.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::RunArgs;
+use crate::exit::Exit;
+use crate::model::cassette::{Masks, Player};
+use crate::model::client::Client;
+use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
+use crate::model::secret::Secret;
+use crate::model::{ErrorClass, Model, ModelError};
+use crate::settings::keys::{self, Wishes};
+use crate::settings::{Environment, ModelChoice, Settings};
+
+use super::Failure;
+
+/// The model, and what its owner should know.
+pub struct Chosen {
+    /// The client.
+    pub client: Client,
+    /// The model's name.
+    pub name: String,
+    /// Warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Chosen {
+    /// Returns the client as the loop sees it.
+    pub fn as_model(&self) -> &dyn Model {
+        &self.client
+    }
+
+    /// Tells whether the model takes images.
+    pub fn facts_of_images(&self) -> bool {
+        self.client.facts().images
+    }
+}
+
+/// Chooses and prepares the model. Asks the server nothing, but for its only model where none is named on loopback.
+pub async fn choose(
+    arguments: &RunArgs,
+    settings: &Settings,
+    environment: &Environment,
+    root: &std::path::Path,
+) -> Result<Chosen, Failure> {
+    let flags = &arguments.model;
+    let masks = masks(environment, root);
+    let player = match &arguments.test.replay {
+        Some(path) => {
+            let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+                Failure::new(Exit::Input, format!("--replay {}: {error}", path.display()), "name a file made by --record")
+            })?;
+            let player = Player::new(&text, masks.clone()).map_err(|error| {
+                Failure::new(Exit::Input, format!("--replay {}: {error}", path.display()), "record it again with --record")
+            })?;
+            Some(player)
+        }
+        None => None,
+    };
+    let key_file = match &flags.api_key_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+                Failure::new(Exit::Auth, format!("--api-key-file {}: {error}", path.display()), "write the key into it")
+            })?;
+            Some((path.display().to_string(), text))
+        }
+        None => None,
+    };
+    let recorded = player.as_ref().map(Player::header);
+    let wishes = Wishes {
+        api_key: flags.openai_api_key.as_deref(),
+        api_key_file: key_file.as_ref().map(|(path, text)| (path.as_str(), text.as_str())),
+        // A recorded conversation is played as it was recorded, wherever it is played.
+        base_url: flags.openai_base_url.as_deref().or(recorded.map(|header| header.base_url.as_str())),
+        allow_http: flags.allow_http,
+        model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
+        recipe_model: None,
+        offline: player.is_some(),
+    };
+    let endpoint = keys::resolve(&wishes, environment, settings)
+        .map_err(|error| Failure::new(error.exit, error.message, error.hint))?;
+    let key = match &endpoint.key {
+        Some(key) => Some(Secret::parse(key.value.reveal()).map_err(|error| {
+            Failure::new(Exit::Auth, format!("{error} ({})", key.origin), "paste the key again")
+        })?),
+        None => None,
+    };
+    let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
+    configure(&mut config, arguments, settings, environment)?;
+    config.model = match &endpoint.model {
+        ModelChoice::Named(name) => name.value.clone(),
+        ModelChoice::TheOnlyOne => crate::model::client::only_model(&config).await.map_err(|error| {
+            let exit = match &error.class {
+                ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
+                _ => Exit::Config,
+            };
+            Failure::new(exit, error.message, error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()))
+        })?,
+    };
+    let name = config.model.clone();
+    let client = match (player, &arguments.test.record) {
+        (Some(player), _) => Client::with_transport(config, Arc::new(player)),
+        (None, Some(path)) => {
+            let file = crate::workspace::outputs::create(&environment.cwd.join(path)).map_err(|error| {
+                Failure::new(Exit::Input, format!("--record {}: {error}", path.display()), "name a file that can be written")
+            })?;
+            Client::recording(config, Box::new(file), masks)
+        }
+        (None, None) => Client::new(config),
+    };
+    Ok(Chosen { client: client.map_err(refused)?, name, warnings: endpoint.warnings })
+}
+
+fn refused(error: ModelError) -> Failure {
+    let exit = match &error.class {
+        ErrorClass::Auth | ErrorClass::Permission | ErrorClass::Billing => Exit::Auth,
+        _ => Exit::Config,
+    };
+    Failure::new(exit, error.message, error.hint.unwrap_or_default())
+}
+
+/// What a cassette must not hold: places of this machine.
+fn masks(environment: &Environment, root: &std::path::Path) -> Masks {
+    Masks {
+        cwd: Some(root.display().to_string()),
+        home: environment.home.as_ref().map(|home| home.display().to_string()),
+        tmp: environment.value("TMPDIR"),
+        ..Masks::default()
+    }
+}
+
+fn configure(
+    config: &mut ClientConfig,
+    arguments: &RunArgs,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let flags = &arguments.model;
+    let parameter = |name: &str| settings.sampling_params.get(name);
+    config.sampling = Sampling {
+        temperature: flags.temperature.or_else(|| parameter("temperature")?.as_f64()),
+        top_p: flags.top_p.or_else(|| parameter("top_p")?.as_f64()),
+        seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()),
+    };
+    config.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
+    config.fallback_models = match &settings.model_fallbacks {
+        _ if !flags.fallback_model.is_empty() => flags.fallback_model.clone(),
+        Some(models) => models.value.clone(),
+        None => Vec::new(),
+    };
+    config.extra_body = settings.extra_body.clone();
+    for (name, value) in &settings.custom_headers {
+        config.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
+    }
+    config.context_window = settings.context_window_size.as_ref().map(|window| window.value);
+    if let Some(timeout) = flags.request_timeout.or(settings.request_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value))) {
+        config.timers.first_byte = Some(timeout);
+    }
+    if let Some(idle) = flags.stream_idle_timeout {
+        config.timers.idle = idle;
+    }
+    if let Some(retries) = flags.retries.or(settings.max_retries.as_ref().and_then(|n| u32::try_from(n.value).ok())) {
+        config.retries = retries;
+    }
+    if let Some(wait) = flags.max_wait {
+        config.max_wait = wait;
+    }
+    config.text_tools = match flags.text_tools {
+        crate::cli::run::TextTools::Auto => TextToolsMode::Auto,
+        crate::cli::run::TextTools::Off => TextToolsMode::Off,
+        crate::cli::run::TextTools::Force => TextToolsMode::Force,
+    };
+    config.allow_http = flags.allow_http;
+    config.ca_files = environment.value("SSL_CERT_FILE").map(Into::into).into_iter().collect();
+    if let Some(file) = &flags.ca_file {
+        let file = environment.cwd.join(file);
+        if !file.is_file() {
+            return Err(Failure::new(Exit::Config, format!("--ca-file {} is no file", file.display()), "name a PEM file"));
+        }
+        config.ca_files.push(file);
+    }
+    let variable = |upper: &str| environment.value(&upper.to_lowercase()).or_else(|| environment.value(upper));
+    let proxy = settings.proxy.as_ref().map(|proxy| proxy.value.clone());
+    config.proxy = Proxies {
+        https: proxy.clone().or_else(|| variable("HTTPS_PROXY")),
+        http: proxy.or_else(|| variable("HTTP_PROXY")),
+        all: variable("ALL_PROXY"),
+        no_proxy: variable("NO_PROXY"),
+    };
+    config.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
+    Ok(())
+}
