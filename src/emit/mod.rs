@@ -11,6 +11,8 @@ mod renderer;
 mod report;
 pub mod safe;
 mod sink;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use files::write_atomically;

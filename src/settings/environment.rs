@@ -1,0 +1,56 @@
+//! What the process was started with, captured once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::Origin;
+
+/// Variables, home and working folder. A test makes one up.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The variables of the process; those that are not UTF-8 are left out.
+    pub variables: BTreeMap<String, String>,
+    /// Variables from a `.env` file or from `env` of the settings; the process's own win.
+    pub additional: BTreeMap<String, (String, Origin)>,
+    /// The home folder.
+    pub home: Option<PathBuf>,
+    /// The working folder.
+    pub cwd: PathBuf,
+}
+
+impl Environment {
+    /// Returns a variable that is set and not empty, with its origin.
+    pub fn get(&self, name: &str) -> Option<(String, Origin)> {
+        match self.variables.get(name).filter(|value| !value.trim().is_empty()) {
+            Some(value) => Some((value.clone(), Origin::Variable(name.to_owned()))),
+            None => self.additional.get(name).filter(|(value, _)| !value.trim().is_empty()).cloned(),
+        }
+    }
+
+    /// Returns the value of a variable that is set and not empty.
+    pub fn value(&self, name: &str) -> Option<String> {
+        self.get(name).map(|(value, _)| value)
+    }
+
+    /// Tells whether a variable says yes: set, not empty, not `0`, not `false`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// Tells whether a CI system runs us.
+    pub fn is_ci(&self) -> bool {
+        ["CI", "GITHUB_ACTIONS", "TF_BUILD"].into_iter().any(|name| self.is_on(name))
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    /// Values may be secrets: only names are shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment")
+            .field("variables", &self.variables.keys().collect::<Vec<_>>())
+            .field("additional", &self.additional.keys().collect::<Vec<_>>())
+            .field("home", &self.home)
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}

@@ -1,0 +1,588 @@
+//! Settings files laid over each other.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::json::{Entry, Kind, Node};
+use super::schema::{KEYS, Key, Merge, UNUSED, Untrusted, nearest};
+use super::{Origin, SettingsError, Valued};
+
+/// Which file a layer is; a later one wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LayerKind {
+    /// `/etc/qwen-code/system-defaults.json`.
+    SystemDefaults,
+    /// `~/.qwen/settings.json`.
+    User,
+    /// `.qwen/settings.json` of a repository that is trusted.
+    Project,
+    /// `.qwen/settings.json` of a repository that is not: what it may say is bounded.
+    UntrustedProject,
+    /// `/etc/qwen-code/settings.json`.
+    System,
+}
+
+impl LayerKind {
+    fn is_project(self) -> bool {
+        match self {
+            LayerKind::Project | LayerKind::UntrustedProject => true,
+            LayerKind::SystemDefaults | LayerKind::User | LayerKind::System => false,
+        }
+    }
+}
+
+/// A settings file, parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Which one.
+    pub kind: LayerKind,
+    /// Its name, for messages.
+    pub path: String,
+    /// Its contents.
+    pub root: Node,
+}
+
+/// Resolved settings. A field is `None` or empty where no file says anything.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[expect(missing_docs, reason = "each field is the key of the same name; tools.md and `schema` say what it means")]
+pub struct Settings {
+    pub model_name: Option<Valued<String>>,
+    pub model_base_url: Option<Valued<String>>,
+    pub max_session_turns: Option<Valued<u64>>,
+    pub max_wall_time_seconds: Option<Valued<u64>>,
+    pub max_tool_calls: Option<Valued<u64>>,
+    pub request_timeout_ms: Option<Valued<u64>>,
+    pub max_retries: Option<Valued<u64>>,
+    pub sampling_params: Map<String, Value>,
+    pub extra_body: Map<String, Value>,
+    pub custom_headers: Map<String, Value>,
+    pub context_window_size: Option<Valued<u64>>,
+    pub enable_cache_control: Option<Valued<bool>>,
+    pub reasoning: Option<Valued<Value>>,
+    pub model_providers: Map<String, Value>,
+    pub model_fallbacks: Option<Valued<Vec<String>>>,
+    pub auth_api_key: Option<Valued<String>>,
+    pub auth_base_url: Option<Valued<String>>,
+    pub auth_selected_type: Option<Valued<String>>,
+    pub context_file_names: Option<Valued<Vec<String>>>,
+    pub context_import_format: Option<Valued<String>>,
+    pub include_directories: Vec<Valued<String>>,
+    pub respect_git_ignore: Option<Valued<bool>>,
+    pub respect_qwen_ignore: Option<Valued<bool>>,
+    pub approval_mode: Option<Valued<String>>,
+    /// A tool must stand in each of these lists.
+    pub tools_core: Vec<Valued<Vec<String>>>,
+    pub tools_exclude: Vec<Valued<String>>,
+    pub tools_allowed: Vec<Valued<String>>,
+    pub discovery_command: Option<Valued<String>>,
+    pub call_command: Option<Valued<String>>,
+    pub truncate_output_threshold: Option<Valued<u64>>,
+    pub truncate_output_lines: Option<Valued<u64>>,
+    pub shell_timeout_ms: Option<Valued<u64>>,
+    pub web_fetch_summarize: Option<Valued<bool>>,
+    pub web_search: Map<String, Value>,
+    /// By name, in the order of the files. `trust` of a checkout's server is removed.
+    pub mcp_servers: Vec<(String, Valued<Value>)>,
+    /// A server must stand in each of these lists.
+    pub mcp_allowed: Vec<Valued<Vec<String>>>,
+    pub mcp_excluded: Vec<Valued<String>>,
+    pub mcp_server_command: Option<Valued<String>>,
+    pub permissions_allow: Vec<Valued<String>>,
+    pub permissions_ask: Vec<Valued<String>>,
+    pub permissions_deny: Vec<Valued<String>>,
+    pub hooks: Map<String, Value>,
+    pub output_format: Option<Valued<String>>,
+    pub proxy: Option<Valued<String>>,
+    pub env: Vec<(String, Valued<String>)>,
+    /// Everything that counts, by key, for `doctor`. Values of secret keys are not masked here.
+    pub entries: Vec<(&'static str, Valued<Value>)>,
+}
+
+/// Lays files over each other, the weakest first. `variable` gives the value for `$VAR`.
+///
+/// Returns the settings and warnings. A wrong type is an error; an unknown key and what a checkout may not say are
+/// warnings.
+pub fn merge(
+    layers: &[Layer],
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<(Settings, Vec<String>), SettingsError> {
+    let mut merger = Merger { found: BTreeMap::new(), warnings: Vec::new(), variable: &variable };
+    for layer in layers {
+        match &layer.root.kind {
+            Kind::Object(entries) => merger.walk(layer, "", entries)?,
+            Kind::Null => {}
+            Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => {
+                return Err(SettingsError {
+                    origin: origin(layer, layer.root.at),
+                    message: format!("settings are an object, not {}", layer.root.what()),
+                });
+            }
+        }
+    }
+    Ok((merger.settings(), merger.warnings))
+}
+
+fn origin(layer: &Layer, at: super::json::Position) -> Origin {
+    Origin::File { path: layer.path.clone(), line: at.line, column: at.column }
+}
+
+/// One value of one file.
+#[derive(Debug, Clone)]
+struct Found {
+    value: Value,
+    origin: Origin,
+    kind: LayerKind,
+}
+
+struct Merger<'a> {
+    found: BTreeMap<&'static str, Vec<Found>>,
+    warnings: Vec<String>,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Merger<'_> {
+    fn walk(&mut self, layer: &Layer, prefix: &str, entries: &[Entry]) -> Result<(), SettingsError> {
+        for entry in entries {
+            let name = if prefix.is_empty() { entry.name.clone() } else { format!("{prefix}.{}", entry.name) };
+            let is_section = KEYS.iter().flat_map(Key::spellings).any(|s| s.starts_with(&format!("{name}.")));
+            match (&entry.node.kind, KEYS.iter().find(|key| key.spellings().any(|s| s == name))) {
+                (Kind::Null, _) => {}
+                (Kind::Object(inner), key)
+                    if is_section && key.is_none_or(|key| key.shape.check(&entry.node).is_err()) =>
+                {
+                    self.walk(layer, &name, inner)?;
+                }
+                (_, Some(key)) => self.take(layer, key, &name, entry)?,
+                (_, None) if is_unused(&name) => {}
+                (_, None) if is_section => {
+                    return Err(SettingsError {
+                        origin: origin(layer, entry.node.at),
+                        message: format!("{name} must be an object, not {}", entry.node.what()),
+                    });
+                }
+                (_, None) => {
+                    let hint = nearest(&name).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default();
+                    self.warnings.push(format!("{}: unknown key `{name}`{hint}", origin(layer, entry.at)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, layer: &Layer, key: &'static Key, name: &str, entry: &Entry) -> Result<(), SettingsError> {
+        let origin = origin(layer, entry.node.at);
+        let mut value = key.shape.check(&entry.node).map_err(|problem| SettingsError {
+            origin: origin.clone(),
+            message: format!("{name} must be {problem}"),
+        })?;
+        if let Some(refusal) = self.refusal(layer.kind, key, &value) {
+            self.warnings.push(format!("{origin}: {name} left out: {refusal}"));
+            return Ok(());
+        }
+        // What an untrusted checkout says never meets the environment's values.
+        if key.interpolated && layer.kind != LayerKind::UntrustedProject {
+            let mut unset = Vec::new();
+            interpolate(&mut value, self.variable, &mut unset);
+            for variable in unset {
+                self.warnings.push(format!("{origin}: {name}: the variable {variable} is not set"));
+            }
+        }
+        if key.name == "mcpServers" && layer.kind.is_project() {
+            self.distrust(&mut value, &origin);
+        }
+        let files = self.found.entry(key.name).or_default();
+        // Two spellings in one file: the later one counts.
+        files.retain(|found| found.kind != layer.kind);
+        files.push(Found { value, origin, kind: layer.kind });
+        Ok(())
+    }
+
+    /// A checkout cannot vouch for its own servers.
+    fn distrust(&mut self, servers: &mut Value, origin: &Origin) {
+        for (name, server) in servers.as_object_mut().into_iter().flatten() {
+            if let Some(server) = server.as_object_mut()
+                && server.shift_remove("trust").is_some_and(|trust| trust != Value::Bool(false))
+            {
+                self.warnings.push(format!(
+                    "{origin}: mcpServers.{name}.trust left out: only the user's settings or the policy can say it"
+                ));
+            }
+        }
+    }
+
+    /// Says why a project's value does not count.
+    fn refusal(&self, layer: LayerKind, key: &Key, value: &Value) -> Option<String> {
+        if !layer.is_project() {
+            return None;
+        }
+        if key.untrusted == Untrusted::NeverFromProject {
+            return Some(
+                "a project's settings can only take away; say it in ~/.qwen/settings.json or in the policy".into(),
+            );
+        }
+        if layer != LayerKind::UntrustedProject {
+            return None;
+        }
+        let untrusted = "this checkout is not trusted (`qwen policy trust`, or --trust-checkout)";
+        match key.untrusted {
+            Untrusted::Free => None,
+            Untrusted::Lowers(default) => {
+                let in_force = self.found.get(key.name).and_then(|files| files.last()).and_then(|f| f.value.as_u64());
+                let limit = in_force.unwrap_or(default);
+                (value.as_u64()? > limit).then(|| format!("it is above {limit}, and {untrusted}"))
+            }
+            Untrusted::Only(words) => (!words.contains(&value.as_str()?))
+                .then(|| format!("{untrusted}; it may only say {}", words.join(", "))),
+            Untrusted::MarkdownNames => {
+                let is_plain =
+                    |name: &Value| name.as_str().is_some_and(|n| n.ends_with(".md") && !n.contains(['/', '\\', '\0']));
+                (!value.as_array()?.iter().all(is_plain)).then(|| format!("{untrusted}; it may only name *.md files"))
+            }
+            Untrusted::LeftOut | Untrusted::NeverFromProject => Some(untrusted.into()),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            model_name: self.text("model.name"),
+            model_base_url: self.text("model.baseUrl"),
+            max_session_turns: self.count("model.maxSessionTurns"),
+            max_wall_time_seconds: self.count("model.maxWallTimeSeconds"),
+            max_tool_calls: self.count("model.maxToolCalls"),
+            request_timeout_ms: self.count("model.generationConfig.timeout"),
+            max_retries: self.count("model.generationConfig.maxRetries"),
+            sampling_params: self.object("model.generationConfig.samplingParams"),
+            extra_body: self.object("model.generationConfig.extra_body"),
+            custom_headers: self.object("model.generationConfig.customHeaders"),
+            context_window_size: self.count("model.generationConfig.contextWindowSize"),
+            enable_cache_control: self.yes("model.generationConfig.enableCacheControl"),
+            reasoning: self.last("model.generationConfig.reasoning"),
+            model_providers: self.object("modelProviders"),
+            model_fallbacks: self.lists("modelFallbacks").pop(),
+            auth_api_key: self.text("security.auth.apiKey"),
+            auth_base_url: self.text("security.auth.baseUrl"),
+            auth_selected_type: self.text("security.auth.selectedType"),
+            context_file_names: self.lists("context.fileName").pop(),
+            context_import_format: self.text("context.importFormat"),
+            include_directories: self.union("context.includeDirectories"),
+            respect_git_ignore: self.yes("context.fileFiltering.respectGitIgnore"),
+            respect_qwen_ignore: self.yes("context.fileFiltering.respectQwenIgnore"),
+            approval_mode: self.text("tools.approvalMode").map(|mut mode| {
+                if matches!(mode.value.as_str(), "auto_edit" | "autoEdit") {
+                    mode.value = "auto-edit".into();
+                }
+                mode
+            }),
+            tools_core: self.narrow("tools.core"),
+            tools_exclude: self.union("tools.exclude"),
+            tools_allowed: self.union("tools.allowed"),
+            discovery_command: self.text("tools.discoveryCommand"),
+            call_command: self.text("tools.callCommand"),
+            truncate_output_threshold: self.count("tools.truncateToolOutputThreshold"),
+            truncate_output_lines: self.count("tools.truncateToolOutputLines"),
+            shell_timeout_ms: self.count("tools.shell.defaultTimeoutMs"),
+            web_fetch_summarize: self.yes("tools.webFetch.summarize"),
+            web_search: self.object("webSearch"),
+            mcp_servers: self.named("mcpServers"),
+            mcp_allowed: self.narrow("mcp.allowed"),
+            mcp_excluded: self.union("mcp.excluded"),
+            mcp_server_command: self.text("mcp.serverCommand"),
+            permissions_allow: self.union("permissions.allow"),
+            permissions_ask: self.union("permissions.ask"),
+            permissions_deny: self.union("permissions.deny"),
+            hooks: self.object("hooks"),
+            output_format: self.text("output.format"),
+            proxy: self.text("proxy"),
+            env: self
+                .named("env")
+                .into_iter()
+                .filter_map(|(name, valued)| {
+                    let text = match valued.value {
+                        Value::String(text) => text,
+                        Value::Number(number) => number.to_string(),
+                        Value::Bool(yes) => yes.to_string(),
+                        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+                    };
+                    Some((name, Valued::new(text, valued.origin)))
+                })
+                .collect(),
+            entries: KEYS.iter().flat_map(|key| self.effective(key)).collect(),
+        }
+    }
+
+    /// Returns what counts of a key, one entry a file that has a part in it.
+    fn effective(&self, key: &'static Key) -> Vec<(&'static str, Valued<Value>)> {
+        let files = match key.merge {
+            Merge::Replace => self.files(key.name).last().into_iter().collect(),
+            Merge::Union | Merge::Entries => self.files(key.name).iter().collect(),
+            Merge::Narrow => self.narrowing(key.name),
+        };
+        files.into_iter().map(|f| (key.name, Valued::new(f.value.clone(), f.origin.clone()))).collect()
+    }
+
+    fn files(&self, name: &str) -> &[Found] {
+        self.found.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn last(&self, name: &str) -> Option<Valued<Value>> {
+        self.files(name).last().map(|found| Valued::new(found.value.clone(), found.origin.clone()))
+    }
+
+    fn text(&self, name: &str) -> Option<Valued<String>> {
+        let found = self.last(name)?;
+        Some(Valued::new(found.value.as_str()?.to_owned(), found.origin)).filter(|text| !text.value.trim().is_empty())
+    }
+
+    fn count(&self, name: &str) -> Option<Valued<u64>> {
+        let found = self.last(name)?;
+        Some(Valued::new(found.value.as_u64()?, found.origin))
+    }
+
+    fn yes(&self, name: &str) -> Option<Valued<bool>> {
+        let found = self.last(name)?;
+        Some(Valued::new(found.value.as_bool()?, found.origin))
+    }
+
+    fn object(&self, name: &str) -> Map<String, Value> {
+        self.named(name).into_iter().map(|(name, valued)| (name, valued.value)).collect()
+    }
+
+    fn named(&self, name: &str) -> Vec<(String, Valued<Value>)> {
+        let mut merged: Vec<(String, Valued<Value>)> = Vec::new();
+        for found in self.files(name) {
+            for (name, value) in found.value.as_object().into_iter().flatten() {
+                let valued = Valued::new(value.clone(), found.origin.clone());
+                match merged.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, known)) => *known = valued,
+                    None => merged.push((name.clone(), valued)),
+                }
+            }
+        }
+        merged
+    }
+
+    fn lists(&self, name: &str) -> Vec<Valued<Vec<String>>> {
+        self.files(name).iter().map(list_of).collect()
+    }
+
+    fn union(&self, name: &str) -> Vec<Valued<String>> {
+        let mut union: Vec<Valued<String>> = Vec::new();
+        for list in self.lists(name) {
+            for text in list.value {
+                if !union.iter().any(|known| known.value == text) {
+                    union.push(Valued::new(text, list.origin.clone()));
+                }
+            }
+        }
+        union
+    }
+
+    /// The operator's last list, and beside it the project's.
+    fn narrowing(&self, name: &str) -> Vec<&Found> {
+        let (project, own): (Vec<&Found>, Vec<&Found>) =
+            self.files(name).iter().partition(|found| found.kind.is_project());
+        own.last().copied().into_iter().chain(project).collect()
+    }
+
+    fn narrow(&self, name: &str) -> Vec<Valued<Vec<String>>> {
+        self.narrowing(name).into_iter().map(list_of).collect()
+    }
+}
+
+fn list_of(found: &Found) -> Valued<Vec<String>> {
+    let texts = found.value.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect();
+    Valued::new(texts, found.origin.clone())
+}
+
+fn is_unused(name: &str) -> bool {
+    UNUSED.iter().any(|unused| name == *unused || name.strip_prefix(unused).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// Replaces `$VAR` and `${VAR}` in every text; one that is not set stays as it stands and is named.
+pub fn interpolate(value: &mut Value, variable: &dyn Fn(&str) -> Option<String>, unset: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            if text.contains('$') {
+                *text = interpolated(text, variable, unset);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| interpolate(value, variable, unset)),
+        Value::Object(map) => map.values_mut().for_each(|value| interpolate(value, variable, unset)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn interpolated(text: &str, variable: &dyn Fn(&str) -> Option<String>, unset: &mut Vec<String>) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        result.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let braced = after.strip_prefix('{');
+        let body = braced.unwrap_or(after);
+        let length = body.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(body.len());
+        let name = &body[..length];
+        let closed = braced.is_none() || body[length..].starts_with('}');
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !closed {
+            result.push('$');
+            rest = after;
+            continue;
+        }
+        let end = at + 1 + length + if braced.is_some() { 2 } else { 0 };
+        match variable(name) {
+            Some(value) => result.push_str(&value),
+            None => {
+                result.push_str(&rest[at..end]);
+                if !unset.iter().any(|known| known == name) {
+                    unset.push(name.to_owned());
+                }
+            }
+        }
+        rest = &rest[end..];
+    }
+    result.push_str(rest);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json::parse;
+    use super::*;
+
+    fn layer(kind: LayerKind, text: &str) -> Layer {
+        let path = match kind {
+            LayerKind::SystemDefaults => "defaults",
+            LayerKind::User => "user",
+            LayerKind::Project | LayerKind::UntrustedProject => "project",
+            LayerKind::System => "system",
+        };
+        Layer { kind, path: path.into(), root: parse(text).unwrap() }
+    }
+
+    fn merged(layers: &[(LayerKind, &str)]) -> (Settings, Vec<String>) {
+        let layers: Vec<Layer> = layers.iter().map(|(kind, text)| layer(*kind, text)).collect();
+        merge(&layers, |name| (name == "SET").then(|| "value".into())).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        merge(&[layer(LayerKind::User, text)], |_| None).unwrap_err().to_string()
+    }
+
+    use LayerKind::{Project, System, SystemDefaults, UntrustedProject, User};
+
+    #[test]
+    fn a_later_file_wins_and_the_origin_is_its_place() {
+        let (settings, warnings) = merged(&[
+            (SystemDefaults, r#"{"model": {"name": "a"}}"#),
+            (User, r#"{"model": "b"}"#),
+            (System, "{\n  \"model\": {\"name\": \"c\"}}"),
+        ]);
+        assert_eq!(warnings, [] as [&str; 0]);
+        let name = settings.model_name.unwrap();
+        assert_eq!((name.value.as_str(), name.origin.to_string().as_str()), ("c", "system:2:21"));
+    }
+
+    #[test]
+    fn both_spellings_are_read() {
+        let flat =
+            r#"{"maxSessionTurns": 3, "coreTools": ["a"], "toolDiscoveryCommand": "d", "contextFileName": "X.md"}"#;
+        let nested = r#"{"model": {"maxSessionTurns": 3}, "tools": {"core": ["a"], "toolDiscoveryCommand": "d"},
+            "context": {"fileName": ["X.md"]}}"#;
+        for text in [flat, nested] {
+            let (settings, warnings) = merged(&[(User, text)]);
+            assert_eq!(warnings, [] as [&str; 0]);
+            assert_eq!(settings.max_session_turns.unwrap().value, 3);
+            assert_eq!(settings.tools_core[0].value, ["a"]);
+            assert_eq!(settings.discovery_command.unwrap().value, "d");
+            assert_eq!(settings.context_file_names.unwrap().value, ["X.md"]);
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_an_error_at_its_place() {
+        assert_eq!(
+            refused("{\n  \"model\": {\"maxSessionTurns\": \"many\"}}"),
+            "user:2:32: model.maxSessionTurns must be a whole number, 0 or more, not text"
+        );
+        assert_eq!(refused(r#"{"tools": 1}"#), "user:1:11: tools must be an object, not a number");
+        assert_eq!(refused("[]"), "user:1:1: settings are an object, not a list");
+        assert_eq!(
+            refused(r#"{"approvalMode": "yes"}"#),
+            "user:1:18: approvalMode must be one of plan, default, auto-edit, auto_edit, autoEdit, yolo, not `yes`"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_a_warning_with_the_nearest_known_one() {
+        let (_, warnings) = merged(&[(User, r#"{"tools": {"exlude": []}, "ui": {"theme": "x"}, "zzzzzzzz": 1}"#)]);
+        assert_eq!(
+            warnings,
+            [
+                "user:1:12: unknown key `tools.exlude`; did you mean `tools.exclude`?",
+                "user:1:49: unknown key `zzzzzzzz`"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_untrusted_checkout_cannot_execute_spend_or_send_elsewhere() {
+        let hostile = r#"{"mcpServers": {"x": {"command": "evil"}}, "hooks": {}, "env": {"A": "b"}, "proxy": "http://evil",
+            "tools": {"discoveryCommand": "evil", "callCommand": "evil", "allowed": ["run_shell_command"], "approvalMode": "yolo"},
+            "model": {"name": "dear", "baseUrl": "http://evil", "maxToolCalls": 9999, "generationConfig":
+              {"extra_body": {"x": 1}, "customHeaders": {"x": "1"}, "timeout": 1, "maxRetries": 9}},
+            "security": {"auth": {"apiKey": "k", "baseUrl": "http://evil"}}, "modelProviders": {}, "modelFallbacks": ["dear"],
+            "permissions": {"allow": ["run_shell_command"]}, "context": {"fileName": ".env", "includeDirectories": ["/"]}}"#;
+        let (settings, warnings) = merged(&[(UntrustedProject, hostile)]);
+        assert_eq!(settings, Settings::default());
+        assert_eq!(warnings.len(), 22, "{warnings:#?}");
+    }
+
+    #[test]
+    fn an_untrusted_checkout_can_take_away() {
+        let (settings, warnings) = merged(&[
+            (User, r#"{"tools": {"core": ["a", "b"]}, "maxToolCalls": 50}"#),
+            (
+                UntrustedProject,
+                r#"{"tools": {"core": ["b", "c"], "exclude": ["x"], "approvalMode": "plan"}, "permissions": {"deny": ["y"]},
+                    "maxToolCalls": 10, "maxSessionTurns": 20, "context": {"fileName": "AGENTS.md"}}"#,
+            ),
+        ]);
+        assert_eq!(warnings, [] as [&str; 0]);
+        let core: Vec<_> = settings.tools_core.iter().map(|list| list.value.clone()).collect();
+        assert_eq!(core, [["a", "b"], ["b", "c"]]);
+        assert_eq!(settings.tools_exclude[0].value, "x");
+        assert_eq!(settings.permissions_deny[0].value, "y");
+        assert_eq!(settings.approval_mode.unwrap().value, "plan");
+        assert_eq!(settings.max_tool_calls.unwrap().value, 10);
+        assert_eq!(settings.max_session_turns.unwrap().value, 20);
+    }
+
+    #[test]
+    fn a_trusted_project_still_cannot_allow_or_vouch() {
+        let (settings, warnings) = merged(&[(
+            Project,
+            r#"{"permissions": {"allow": ["x"]}, "mcpServers": {"s": {"command": "c", "trust": true}}, "hooks": {"Stop": []}}"#,
+        )]);
+        assert!(settings.permissions_allow.is_empty() && settings.hooks.is_empty());
+        assert_eq!(settings.mcp_servers[0].1.value, serde_json::json!({"command": "c"}));
+        assert_eq!(warnings.len(), 3, "{warnings:#?}");
+    }
+
+    #[test]
+    fn a_variable_is_replaced_and_an_unset_one_named() {
+        let (settings, warnings) =
+            merged(&[(User, r#"{"proxy": "$SET/${SET}/$NOT_SET/$5/${", "permissions": {"deny": ["$SET"]}}"#)]);
+        assert_eq!(settings.proxy.unwrap().value, "value/value/$NOT_SET/$5/${");
+        assert_eq!(settings.permissions_deny[0].value, "$SET");
+        assert_eq!(warnings, ["user:1:11: proxy: the variable NOT_SET is not set"]);
+        let (settings, _) = merged(&[(UntrustedProject, r#"{"tools": {"exclude": ["$SET"]}}"#)]);
+        assert_eq!(settings.tools_exclude[0].value, "$SET");
+    }
+
+    #[test]
+    fn minus_one_is_no_limit() {
+        let (settings, _) = merged(&[(User, r#"{"maxSessionTurns": -1}"#)]);
+        assert_eq!(settings.max_session_turns.unwrap().value, u64::MAX);
+    }
+}

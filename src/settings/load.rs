@@ -1,0 +1,272 @@
+//! Settings read from disk and environment: the only file that does.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::environment::Environment;
+use super::json::parse;
+use super::layers::{Layer, LayerKind, Settings, merge};
+use super::{Origin, SettingsError};
+
+/// The largest settings or `.env` file.
+const LARGEST: u64 = 1 << 20;
+
+/// What to load, and how far to trust it.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The root of the repository, else the workspace: where `.qwen/` stands.
+    pub project_root: PathBuf,
+    /// The workspace: `.env` is looked for from here upward.
+    pub workspace: PathBuf,
+    /// Whether the checkout's files are trusted.
+    pub trusted: bool,
+    /// The project's settings from the trusted ref, with a name for messages; they are trusted. The tree's own then
+    /// count beside them as an untrusted checkout's.
+    pub trusted_ref: Option<(String, String)>,
+    /// `--bare`: no file at all.
+    pub bare: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// The environment, with what `.env` and `env` of the settings add.
+    pub environment: Environment,
+    /// The files that were read, the weakest first.
+    pub files: Vec<String>,
+    /// What the owner should know; `--strict` makes errors of them.
+    pub warnings: Vec<String>,
+}
+
+impl Environment {
+    /// Captures the process's environment: called once, in `main`.
+    pub fn capture() -> std::io::Result<Environment> {
+        let text = |value: std::ffi::OsString| value.into_string().ok();
+        Ok(Environment {
+            variables: std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect(),
+            additional: Default::default(),
+            home: std::env::home_dir().filter(|home| home.is_absolute()),
+            cwd: std::env::current_dir()?,
+        })
+    }
+}
+
+/// Reads all settings files and the `.env` file, and merges them.
+pub fn load(request: &Request, environment: &Environment) -> Result<Loaded, SettingsError> {
+    let mut environment = environment.clone();
+    if request.bare {
+        return Ok(Loaded { environment, ..Loaded::default() });
+    }
+    let mut warnings = Vec::new();
+    read_dot_env(request, &mut environment, &mut warnings)?;
+    let mut layers = Vec::new();
+    for (kind, path, shown) in places(request, &environment) {
+        if let Some(text) = read(&path, &shown)? {
+            layers.push(layer(kind, shown, &text)?);
+        }
+    }
+    if let Some((name, text)) = &request.trusted_ref {
+        layers.push(layer(LayerKind::Project, name.clone(), text)?);
+    }
+    layers.sort_by_key(|layer| layer.kind);
+    let (settings, problems) = merge(&layers, |name| environment.value(name))?;
+    warnings.extend(problems);
+    for (name, valued) in &settings.env {
+        environment.additional.entry(name.clone()).or_insert_with(|| (valued.value.clone(), valued.origin.clone()));
+    }
+    Ok(Loaded { settings, environment, files: layers.into_iter().map(|layer| layer.path).collect(), warnings })
+}
+
+/// The files, with the names that messages show.
+fn places(request: &Request, environment: &Environment) -> Vec<(LayerKind, PathBuf, String)> {
+    let variable = |name: &str, default: &str| environment.variables.get(name).cloned().unwrap_or(default.to_owned());
+    let defaults = variable("QWEN_CODE_SYSTEM_DEFAULTS_PATH", "/etc/qwen-code/system-defaults.json");
+    let system = variable("QWEN_CODE_SYSTEM_SETTINGS_PATH", "/etc/qwen-code/settings.json");
+    let mut places = vec![
+        (LayerKind::SystemDefaults, PathBuf::from(&defaults), defaults),
+        (LayerKind::System, PathBuf::from(&system), system),
+    ];
+    let project = request.project_root.join(".qwen/settings.json");
+    let user = environment.home.as_ref().map(|home| home.join(".qwen/settings.json"));
+    if let Some(user) = &user {
+        places.push((LayerKind::User, user.clone(), "~/.qwen/settings.json".to_owned()));
+    }
+    // In the home folder itself the one file is the user's.
+    if user.as_ref() != Some(&project) {
+        let trusted = request.trusted && request.trusted_ref.is_none();
+        let kind = if trusted { LayerKind::Project } else { LayerKind::UntrustedProject };
+        places.push((kind, project, ".qwen/settings.json".to_owned()));
+    }
+    places
+}
+
+fn layer(kind: LayerKind, path: String, text: &str) -> Result<Layer, SettingsError> {
+    match parse(text) {
+        Ok(root) => Ok(Layer { kind, path, root }),
+        Err(error) => Err(SettingsError {
+            origin: Origin::File { path, line: error.at.line, column: error.at.column },
+            message: error.message,
+        }),
+    }
+}
+
+/// Returns a file's text; `None` if there is none.
+fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
+    let problem = |message: String| SettingsError {
+        origin: Origin::File { path: shown.to_owned(), line: 1, column: 1 },
+        message,
+    };
+    let data = match std::fs::metadata(path) {
+        Ok(data) => data,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(problem(format!("cannot be read: {error}"))),
+    };
+    if !data.is_file() {
+        return Err(problem("is no regular file".into()));
+    }
+    if data.len() > LARGEST {
+        return Err(problem(format!("is larger than {LARGEST} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| problem("is not UTF-8".into()))
+}
+
+/// Reads the first `.env` file: `.qwen/.env` and `.env` of each folder upward, then of the home folder.
+///
+/// One within an untrusted checkout, or that belongs to another user, is left out and named.
+fn read_dot_env(
+    request: &Request,
+    environment: &mut Environment,
+    warnings: &mut Vec<String>,
+) -> Result<(), SettingsError> {
+    let upward = request.workspace.ancestors().map(Path::to_path_buf);
+    let folders: Vec<PathBuf> = upward.chain(environment.home.clone()).collect();
+    for folder in folders {
+        let in_checkout = folder.starts_with(&request.project_root) && environment.home.as_ref() != Some(&folder);
+        for path in [folder.join(".qwen/.env"), folder.join(".env")] {
+            let shown = path.display().to_string();
+            if !path.is_file() {
+                continue;
+            }
+            if in_checkout && !request.trusted {
+                warnings.push(format!(
+                    "{shown} left out: this checkout is not trusted (`qwen policy trust`, or --trust-checkout)"
+                ));
+                continue;
+            }
+            if !is_ours(&path) {
+                warnings.push(format!("{shown} left out: it belongs to another user"));
+                continue;
+            }
+            let Some(text) = read(&path, &shown)? else { continue };
+            for entry in dotenvy::from_read_iter(text.as_bytes()) {
+                match entry {
+                    Ok((name, value)) => {
+                        let origin = Origin::DotEnv { name: name.clone(), path: shown.clone() };
+                        environment.additional.entry(name).or_insert((value, origin));
+                    }
+                    // The line may hold a secret: it is not shown.
+                    Err(_) => {
+                        warnings.push(format!("{shown}: a line is not NAME=value; the lines behind it are left out"));
+                        break;
+                    }
+                }
+            }
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let us = rustix::process::geteuid().as_raw();
+    path.metadata().is_ok_and(|data| data.uid() == us || data.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new(files: &[(&str, &str)]) -> Place {
+            let folder = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = folder.path().join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, text).unwrap();
+            }
+            std::fs::create_dir_all(folder.path().join("repo/sub")).unwrap();
+            Place { folder }
+        }
+
+        fn load(&self, trusted: bool) -> Result<Loaded, SettingsError> {
+            let at = |path: &str| self.folder.path().join(path);
+            let text = |path: &str| at(path).display().to_string();
+            let environment = Environment {
+                variables: [
+                    ("QWEN_CODE_SYSTEM_DEFAULTS_PATH".into(), text("etc/system-defaults.json")),
+                    ("QWEN_CODE_SYSTEM_SETTINGS_PATH".into(), text("etc/settings.json")),
+                    ("REAL".into(), "process".into()),
+                ]
+                .into(),
+                home: Some(at("home")),
+                cwd: at("repo"),
+                ..Environment::default()
+            };
+            let request =
+                Request { project_root: at("repo"), workspace: at("repo/sub"), trusted, ..Request::default() };
+            load(&request, &environment)
+        }
+    }
+
+    #[test]
+    fn layers_stand_in_their_order() {
+        let place = Place::new(&[
+            ("etc/system-defaults.json", r#"{"model": "defaults", "proxy": "defaults"}"#),
+            ("home/.qwen/settings.json", r#"{"model": "user", "proxy": "user"}"#),
+            ("repo/.qwen/settings.json", r#"{"model": "project", "proxy": "project"}"#),
+            ("etc/settings.json", r#"{"model": "system"}"#),
+        ]);
+        let loaded = place.load(true).unwrap();
+        assert_eq!(loaded.settings.model_name.unwrap().value, "system");
+        assert_eq!(loaded.settings.proxy.unwrap().value, "project");
+        assert_eq!(loaded.files.len(), 4);
+        let loaded = place.load(false).unwrap();
+        assert_eq!(loaded.settings.proxy.unwrap().value, "user");
+        assert_eq!(loaded.warnings.len(), 2);
+    }
+
+    #[test]
+    fn a_dot_env_of_an_untrusted_checkout_is_left_out_and_named() {
+        let place = Place::new(&[("repo/.env", "REAL=file\nQWEN_API_KEY=k\n"), ("home/.qwen/.env", "HOME_KEY=h\n")]);
+        let loaded = place.load(false).unwrap();
+        assert_eq!(loaded.environment.value("QWEN_API_KEY"), None);
+        assert_eq!(loaded.environment.value("HOME_KEY").as_deref(), Some("h"));
+        assert!(loaded.warnings[0].contains(".env left out"), "{:?}", loaded.warnings);
+        let loaded = place.load(true).unwrap();
+        assert_eq!(loaded.environment.value("QWEN_API_KEY").as_deref(), Some("k"));
+        assert_eq!(loaded.environment.value("REAL").as_deref(), Some("process"));
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_that_names_the_place() {
+        let place = Place::new(&[("home/.qwen/settings.json", "{\n  oops\n}")]);
+        let error = place.load(true).unwrap_err().to_string();
+        assert_eq!(error, "~/.qwen/settings.json:2:3: expected a key in \"quotes\", found `o`");
+    }
+
+    #[test]
+    fn env_of_the_settings_never_wins_over_the_process() {
+        let place = Place::new(&[("home/.qwen/settings.json", r#"{"env": {"REAL": "file", "MORE": 1}}"#)]);
+        let loaded = place.load(true).unwrap();
+        assert_eq!(loaded.environment.value("REAL").as_deref(), Some("process"));
+        assert_eq!(loaded.environment.get("MORE").unwrap().1.to_string(), "~/.qwen/settings.json:1:9");
+    }
+}
