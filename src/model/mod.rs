@@ -26,6 +26,8 @@ pub mod leaked_calls;
 pub mod repair;
 mod slots;
 pub mod sse;
+#[cfg(test)]
+mod stream_cases;
 pub mod thinking;
 mod xml_call;
 
