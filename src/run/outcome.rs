@@ -1,0 +1,280 @@
+//! How a run ends: delivery, its failures, and what the result says of the changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine as _;
+
+use crate::agent::OnDeny;
+use crate::change::patch::{self, ObjectFormat};
+use crate::change::{Change, ChangeSet};
+use crate::deliver::{self, DeliverError, Delivered, Delivery, Gate, Order, Site};
+use crate::event::{ChangesReport, RunError, RunFinished};
+use crate::exit::Exit;
+use crate::path::RelPath;
+use crate::policy::Policy;
+use crate::policy::decide::Facts;
+use crate::verify::CheckResult;
+use crate::workspace::Workspace;
+use crate::workspace::repository::Repository;
+
+use super::emitter::Emitter;
+use super::runner::{Runner, judge_change};
+use super::setup::Setup;
+use super::{Answer, Failure};
+
+/// What outlives a cancelled conversation: the staged changes and where they would go.
+pub struct Stage {
+    /// The workspace.
+    pub workspace: Arc<Workspace>,
+    /// The commands.
+    pub runner: Runner,
+    /// The repository.
+    pub repository: Option<Repository>,
+    /// How the changes are delivered.
+    pub mode: Mode,
+    /// The file of `--patch-file`.
+    pub patch_file: Option<PathBuf>,
+}
+
+/// How changes are delivered, before there is a message for a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// Shown.
+    DryRun,
+    /// Written to the project.
+    Apply,
+    /// A commit on the current branch.
+    Commit,
+    /// A commit on a new branch of this name.
+    Branch(String),
+}
+
+impl Mode {
+    /// Returns the name that stands in results.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Mode::DryRun => "dry-run",
+            Mode::Apply => "apply",
+            Mode::Commit => "commit",
+            Mode::Branch(_) => "branch",
+        }
+    }
+}
+
+impl Stage {
+    /// Fills in what an ending that delivered nothing has to say of the changes: the staged patch, not applied.
+    pub fn complete(&self, finished: &mut RunFinished) {
+        if !finished.changes.mode.is_empty() {
+            return;
+        }
+        let changes = self.workspace.changes();
+        let root = RelPath::root();
+        let prefix = self.repository.as_ref().map_or(&root, |repository| &repository.prefix);
+        let format = self.repository.as_ref().map_or(ObjectFormat::Sha1, |repository| repository.format);
+        let delivered = Delivered {
+            patch: patch::print(&changes, prefix, format),
+            files: deliver::reports(&changes, prefix),
+            ..Delivered::default()
+        };
+        let rolled_back = finished.changes.rolled_back;
+        finished.changes = self.report(&delivered, &changes);
+        finished.changes.rolled_back = rolled_back;
+    }
+
+    /// Ends commands in the background: nothing outlives the run.
+    pub async fn end_commands(&self) {
+        self.runner.end().await;
+    }
+
+    fn report(&self, delivered: &Delivered, changes: &ChangeSet) -> ChangesReport {
+        let (text, base64) = match String::from_utf8(delivered.patch.clone()) {
+            Ok(text) => (Some(text), None),
+            Err(error) => (None, Some(base64::engine::general_purpose::STANDARD.encode(error.as_bytes()))),
+        };
+        let mut files = delivered.files.clone();
+        for file in &mut files {
+            file.executes_later = crate::policy::executes_later(&file.path);
+        }
+        ChangesReport {
+            mode: self.mode.name().into(),
+            base: self.repository.as_ref().and_then(|repository| repository.head.clone()),
+            files,
+            patch: text,
+            patch_base64: base64,
+            patch_sha256: (!changes.is_empty()).then(|| patch::sha256(&delivered.patch)),
+            patch_file: self.patch_file.as_ref().map(|path| path.display().to_string()),
+            applied: delivered.applied,
+            rolled_back: false,
+            policy_changed: changes.iter().any(|(path, _)| path.to_string_lossy().ends_with(".qwen/policy.yaml")),
+        }
+    }
+}
+
+/// Delivers what is staged, or says why not.
+pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: Answer) -> RunFinished {
+    let changes = stage.workspace.changes();
+    let exit = match (answer.denials, setup.on_deny) {
+        (0, _) | (_, OnDeny::Continue) => Exit::Ok,
+        (_, OnDeny::Fail | OnDeny::Stop) => Exit::Denied,
+    };
+    let mut finished = RunFinished {
+        exit,
+        error: (exit == Exit::Denied).then(|| RunError {
+            code: "denied".into(),
+            message: format!("the policy denied {} call(s); the rest was done", answer.denials),
+            hint: Some("look at permission_denials; --on-deny continue makes this 0".into()),
+            ..RunError::default()
+        }),
+        result: answer.text.clone(),
+        changes_expected: setup.changes_expected,
+        ..RunFinished::failed(exit, RunError::default())
+    };
+    if changes.is_empty() && setup.require_changes {
+        finished.exit = Exit::NoChanges.or_worse(exit);
+        finished.error = Some(RunError {
+            code: "no_changes".into(),
+            message: "changes were required and the model made none".into(),
+            ..RunError::default()
+        });
+        return finished;
+    }
+    let how = match delivery(setup, stage, &answer.text) {
+        Ok(how) => how,
+        Err(failure) => return failed(finished, failure, false),
+    };
+    let judge = |path: &RelPath, change: &Change| judge_change(&setup.policy, &setup.facts(stage), path, change);
+    let secret = |path: &RelPath, change: &Change| setup.secrets.added(path, change, setup.policy.refuses_secrets());
+    let (max_files, max_bytes) = setup.policy.change_limits();
+    let cap = |own: Option<u64>, policy: u64| Some(usize::try_from(own.map_or(policy, |own| own.min(policy))).unwrap_or(usize::MAX));
+    let gate = Gate {
+        judge: &judge,
+        secret: &secret,
+        max_files: cap(setup.max_changed_files, max_files),
+        max_patch_bytes: cap(setup.max_patch_bytes, max_bytes),
+    };
+    let site = Site {
+        root: stage.workspace.root(),
+        repository: stage.repository.as_ref(),
+        undo: setup.undo_folder.as_deref(),
+        run_id: &setup.run_id,
+        time: &setup.time,
+    };
+    match deliver::deliver(&changes, &how, &site, &gate) {
+        Ok(delivered) => {
+            for message in &delivered.warnings {
+                emitter.emit(crate::event::Event::Warning { message: message.clone() });
+            }
+            finished.branch = delivered.branch.clone();
+            finished.commit = delivered.commit.clone();
+            finished.changes = stage.report(&delivered, &changes);
+            finished
+        }
+        Err(error) => {
+            let rolled_back = error.rolled_back();
+            failed(finished, from_delivery(&error), rolled_back)
+        }
+    }
+}
+
+fn failed(mut finished: RunFinished, failure: Failure, rolled_back: bool) -> RunFinished {
+    finished.exit = failure.exit;
+    finished.error = Some(failure.error);
+    finished.changes.rolled_back = rolled_back;
+    finished
+}
+
+/// Turns a refusal of the delivery into the ending that it means.
+pub fn from_delivery(error: &DeliverError) -> Failure {
+    Failure::new(error.exit(), error.to_string(), error.hint())
+}
+
+fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Failure> {
+    let order = || {
+        let (subject, body) = message_parts(setup.message.as_deref(), answer);
+        let assisted = format!("qwen-run:{}", setup.client.name);
+        let trailers = [("Assisted-by", assisted.as_str()), ("Qwen-Run-Id", setup.run_id.as_str())];
+        let message = deliver::commit::message(&subject, &body, &trailers)
+            .map_err(|problem| Failure::new(Exit::Input, format!("the commit's message: {problem}"), "give one with --message"))?;
+        Ok(Order { message, author: None, committer: None, sign: setup.sign })
+    };
+    Ok(match &stage.mode {
+        Mode::DryRun => Delivery::DryRun,
+        Mode::Apply => Delivery::Apply,
+        Mode::Commit => Delivery::Commit(order()?),
+        Mode::Branch(name) => Delivery::Branch { name: name.clone(), order: order()? },
+    })
+}
+
+/// Splits `--message` into subject and body; without one the answer gives both.
+fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
+    let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned() };
+    match given {
+        Some(text) => {
+            let (subject, body) = text.split_once('\n').unwrap_or((text, ""));
+            (plain(subject), body.trim().to_owned())
+        }
+        None => {
+            let first = answer.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".into());
+            let first = first.trim_start_matches(['#', '*', ' ']).to_owned();
+            let subject = if first.chars().count() <= deliver::commit::SUBJECT {
+                first
+            } else {
+                let cut: String = first.chars().take(deliver::commit::SUBJECT - 1).collect();
+                let end = cut.rfind(' ').unwrap_or(cut.len());
+                format!("{}…", &cut[..end])
+            };
+            (subject, answer.trim().to_owned())
+        }
+    }
+}
+
+/// The ending of a run whose checks still fail.
+pub fn verify_failed(check: &CheckResult, attempt: u32, same: bool) -> Failure {
+    let why = if same { "failed in the same way again" } else { "still fails" };
+    Failure::new(
+        Exit::Verify,
+        format!("the check `{}` {why} after attempt {attempt}", check.command),
+        "its output stands under verify in the result; the patch is there too, not applied",
+    )
+}
+
+/// The ending of a run that a signal stopped.
+pub fn interrupted(exit: Exit) -> RunFinished {
+    let signal = if exit == Exit::Terminated { "SIGTERM" } else { "SIGINT" };
+    RunFinished::failed(
+        exit,
+        RunError {
+            code: "interrupted".into(),
+            message: format!("interrupted by {signal}; the tree is as it was"),
+            retryable: true,
+            ..RunError::default()
+        },
+    )
+}
+
+/// Returns the policy's facts for a stage.
+pub(super) fn facts(stage_workspace: &Arc<Workspace>, setup_home: String, outputs: PathBuf, included: Vec<PathBuf>) -> Facts {
+    Facts {
+        root: stage_workspace.root().to_path_buf(),
+        included,
+        outputs: Some(outputs),
+        home: setup_home,
+        tree: Arc::clone(stage_workspace) as Arc<dyn crate::path::Tree>,
+        git_drivers: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_comes_from_the_flag_or_from_the_answer() {
+        assert_eq!(message_parts(Some("fix: x\n\nwhy"), "a"), ("fix: x".into(), "why".into()));
+        assert_eq!(message_parts(None, "# Done it\nmore").0, "Done it");
+        let long = message_parts(None, &"word ".repeat(40)).0;
+        assert!(long.chars().count() <= deliver::commit::SUBJECT && long.ends_with('…'));
+        assert_eq!(message_parts(None, "").0, "Change files");
+    }
+}

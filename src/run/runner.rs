@@ -1,0 +1,218 @@
+//! Commands of a run: the workspace lends a tree, the sandbox runs in it, and what changed is taken back.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Mutex;
+
+use crate::change::{Change, Entry};
+use crate::model::BoxFuture;
+use crate::path::RelPath;
+use crate::policy::decide::{ChangeFacts, Facts};
+use crate::policy::file::Hosts;
+use crate::policy::grant::Start;
+use crate::policy::{CommandPlan, Policy};
+use crate::sandbox::{Captured, Demand, LentTree, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
+use crate::workspace::Workspace;
+use crate::workspace::disk::Disk;
+use crate::workspace::git::git_environment;
+use crate::workspace::lend::{LendOptions, Lent};
+use crate::workspace::repository::Repository;
+
+/// What starts the commands of a run.
+pub struct Runner {
+    workspace: Arc<Workspace>,
+    repository: Option<Repository>,
+    policy: Policy,
+    facts: Facts,
+    demand: Demand,
+    environment: BTreeMap<OsString, OsString>,
+    helper: PathBuf,
+    private: tempfile::TempDir,
+    sandbox: OnceLock<Sandbox>,
+    lent: Mutex<Option<Lent>>,
+    lent_root: OnceLock<PathBuf>,
+}
+
+impl Runner {
+    /// Prepares; nothing is started and nothing is copied before the first command.
+    pub fn new(
+        workspace: Arc<Workspace>,
+        repository: Option<Repository>,
+        policy: Policy,
+        facts: Facts,
+        demand: Demand,
+        environment: BTreeMap<OsString, OsString>,
+        helper: PathBuf,
+    ) -> std::io::Result<Runner> {
+        Ok(Runner {
+            private: tempfile::Builder::new().prefix("qwen-").tempdir()?,
+            workspace,
+            repository,
+            policy,
+            facts,
+            demand,
+            environment,
+            helper,
+            sandbox: OnceLock::new(),
+            lent: Mutex::default(),
+            lent_root: OnceLock::new(),
+        })
+    }
+
+    /// Returns the run's own folder of full outputs.
+    pub fn outputs(&self) -> PathBuf {
+        self.private.path().join("outputs")
+    }
+
+    /// Returns the isolation of commands; finds out what the machine gives when it is asked for the first time.
+    pub fn sandbox(&self) -> Result<&Sandbox, SandboxError> {
+        if let Some(sandbox) = self.sandbox.get() {
+            return Ok(sandbox);
+        }
+        let env = self.policy.env();
+        let sandbox = Sandbox::new(SandboxOptions {
+            demand: self.demand,
+            helper: self.helper.clone(),
+            private: self.private.path().to_path_buf(),
+            workspace: self.workspace.root().to_path_buf(),
+            environment: self.environment.clone(),
+            disk: &Disk,
+            read_system: self.policy.read_system().into_iter().map(PathBuf::from).collect(),
+            network: match self.policy.network_shell() {
+                Hosts::Any => Network::Any,
+                Hosts::Only(hosts) if hosts.is_empty() => Network::None,
+                Hosts::Only(hosts) => Network::Hosts(hosts),
+            },
+            env_pass: env.pass,
+            env_set: env.set.into_iter().collect(),
+        })?;
+        Ok(self.sandbox.get_or_init(|| sandbox))
+    }
+
+    /// Returns the tier of commands; T0 where there is none.
+    pub fn tier(&self) -> Tier {
+        self.sandbox().map_or(Tier::T0, Sandbox::tier)
+    }
+
+    /// Returns where commands see the root of the tree, as text.
+    pub fn seen_root(&self) -> String {
+        let root = match self.lent_root.get() {
+            Some(lent) if self.tier() != Tier::T3 => lent.as_path(),
+            Some(_) | None => self.workspace.root(),
+        };
+        root.display().to_string()
+    }
+
+    /// Ends what runs in the background.
+    pub async fn end(&self) {
+        if let Some(sandbox) = self.sandbox.get() {
+            sandbox.end().await;
+        }
+    }
+
+    /// Judges a path that a command changed, as a write of ours would be.
+    fn judge(&self, path: &RelPath, change: &Change) -> Result<(), String> {
+        judge_change(&self.policy, &self.facts, path, change)
+    }
+
+    async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
+        let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
+        let mut slot = self.lent.lock().await;
+        let may_read = |path: &RelPath| self.policy.may_read(path, &self.facts).is_ok();
+        let no_tree = |error: crate::workspace::WorkspaceError| {
+            ToolError::failed(format!("The command was not run: no tree could be lent to it: {error}"))
+        };
+        let lent = match slot.as_mut() {
+            Some(lent) => lent,
+            None => {
+                let options = LendOptions {
+                    repository: self.repository.as_ref(),
+                    may_read: &may_read,
+                    copy_max: self.policy.copy_max(),
+                    parent: Some(self.private.path()),
+                };
+                slot.insert(self.workspace.lend(&options).map_err(no_tree)?)
+            }
+        };
+        let _first = self.lent_root.set(lent.root().to_path_buf());
+        lent.flush(&self.workspace).map_err(no_tree)?;
+        let run = RunRequest {
+            seen_at: Some(self.workspace.root().to_path_buf()),
+            read: lent.reads().to_vec(),
+            variables: git_environment(),
+            background: request.background,
+            ..RunRequest::in_folder(lent.root(), request.timeout)
+        };
+        let seen_at_home = sandbox.tier() == Tier::T3;
+        let plan = if seen_at_home { plan.clone() } else { moved(plan, self.workspace.root(), lent.root()) };
+        let output = sandbox.run(&plan, run).await.map_err(|error| ToolError::failed(error.to_string()))?;
+        let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        let mut notes = output.notes.clone();
+        for (path, reason) in &collected.refused {
+            notes.push(format!("the change to {path} was taken back: {reason}"));
+        }
+        if plan.writes_git {
+            notes.push("what git wrote stands in a scratch copy that is dropped with the run".to_owned());
+        }
+        let bytes = |captured: &Captured| (captured.text(), captured.missing);
+        let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));
+        Ok(CommandReport {
+            sandboxed: output.sandboxed(),
+            stdout,
+            stdout_missing,
+            stderr,
+            stderr_missing,
+            exit_code: output.exit_code,
+            signal: output.signal,
+            timed_out: output.timed_out,
+            pgid: (!output.background_pids.is_empty()).then(|| u32::try_from(output.pgid).ok()).flatten(),
+            background_pids: output.background_pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect(),
+            duration: output.duration,
+            argv: output.argv,
+            notes,
+            changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
+        })
+    }
+}
+
+impl CommandRunner for Runner {
+    fn run<'a>(
+        &'a self,
+        plan: &'a CommandPlan,
+        request: CommandRequest,
+    ) -> BoxFuture<'a, Result<CommandReport, ToolError>> {
+        Box::pin(self.run_command(plan, request))
+    }
+}
+
+/// Judges a change by the policy's rules for the gate.
+pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Change) -> Result<(), String> {
+    let Some(kind) = change.kind() else { return Ok(()) };
+    let executable = |entry: &Entry| matches!(entry, Entry::File { executable: true, .. });
+    let link = |entry: &Entry| matches!(entry, Entry::Link { .. });
+    let facts_of_change = ChangeFacts {
+        kind,
+        becomes_executable: executable(&change.after) && !executable(&change.before),
+        is_link: link(&change.after) || link(&change.before),
+    };
+    policy.judge_change(path, facts_of_change, facts).map_err(|denial| denial.reason)
+}
+
+/// Returns the plan with the project's absolute path replaced by the lent tree's: below T3 a command sees the tree where
+/// it really is, and an absolute path must not lead it into the project.
+fn moved(plan: &CommandPlan, from: &Path, to: &Path) -> CommandPlan {
+    let (Some(from), Some(to)) = (from.to_str(), to.to_str()) else { return plan.clone() };
+    let replace = |text: &str| text.replace(from, to);
+    let start = match &plan.start {
+        Start::Pipeline(programs) => {
+            Start::Pipeline(programs.iter().map(|words| words.iter().map(|word| replace(word)).collect()).collect())
+        }
+        Start::Script(script) => Start::Script(replace(script)),
+        Start::AsWritten(text) => Start::AsWritten(replace(text)),
+    };
+    CommandPlan { start, ..plan.clone() }
+}
