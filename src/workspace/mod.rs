@@ -4,7 +4,11 @@
 
 pub mod disk;
 pub mod git;
+pub mod ignored;
+pub mod lend;
 pub mod repository;
+pub mod scratch_git;
+pub mod snapshot;
 
 use std::ffi::OsString;
 use std::io;
