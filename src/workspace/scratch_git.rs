@@ -36,7 +36,7 @@ const KEYS: [&str; 19] = [
 /// Makes the folder and returns the folders of the real repository that git reads through it.
 pub fn make(repository: &Repository, at: &Path) -> io::Result<Vec<PathBuf>> {
     let (own, common) = (&repository.git_dir, &repository.common_dir);
-    for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "logs"] {
+    for folder in ["objects/info", "objects/pack", "info", "logs"] {
         std::fs::create_dir_all(at.join(folder))?;
     }
     for (from, name) in [
@@ -61,6 +61,10 @@ pub fn make(repository: &Repository, at: &Path) -> io::Result<Vec<PathBuf>> {
     }
     copy_folder(&common.join("refs"), &at.join("refs"))?;
     copy_folder(&common.join("reftable"), &at.join("reftable"))?;
+    // Where references are in tables, a file stands here and says so.
+    if !at.join("refs/heads").exists() {
+        std::fs::create_dir_all(at.join("refs/heads"))?;
+    }
 
     let objects = common.join("objects");
     let mut alternates = objects.as_os_str().as_bytes().to_vec();
