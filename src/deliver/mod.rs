@@ -7,6 +7,7 @@ pub mod commit;
 pub mod folder;
 pub mod gate;
 pub mod journal;
+pub mod propose;
 pub mod steps;
 pub mod undo;
 
@@ -24,6 +25,7 @@ use crate::workspace::repository::{Repository, RepositoryError, Standing};
 
 pub use commit::{Order, Person};
 pub use gate::Gate;
+pub use propose::{Base, Proposal};
 pub use steps::Steps;
 pub use undo::{UndoReport, records, recover, undo};
 

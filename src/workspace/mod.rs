@@ -8,6 +8,11 @@ pub mod ignore;
 pub mod outputs;
 pub mod repository;
 pub mod walk;
+pub mod ignored;
+pub mod lend;
+pub mod repository;
+pub mod scratch_git;
+pub mod snapshot;
 
 use std::ffi::OsString;
 use std::io;

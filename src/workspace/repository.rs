@@ -405,3 +405,81 @@ impl Probe {
         Ok(probe)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn sh(folder: &Path, script: &str) -> String {
+        let mut command = Command::new("bash");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| super::super::git::is_inherited(name)) {
+            command.env_remove(name);
+        }
+        let identity = [
+            ("GIT_AUTHOR_NAME", "U"),
+            ("GIT_AUTHOR_EMAIL", "u@e"),
+            ("GIT_COMMITTER_NAME", "U"),
+            ("GIT_COMMITTER_EMAIL", "u@e"),
+        ];
+        let output = command.args(["-euc", script]).current_dir(folder).envs(identity).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// What our reading says must be what git says, in whatever state the repository is.
+    #[test]
+    fn the_facts_are_those_that_git_tells() {
+        const COMMIT: &str = "printf x >a; git add a; git commit -qm x";
+        let states = [
+            ("git init -q -b main", ".", true),
+            (&format!("git init -q -b main; {COMMIT}"), ".", true),
+            (&format!("git init -q -b main; {COMMIT}; git checkout -qb feature/x; git pack-refs --all"), ".", true),
+            (&format!("git init -q -b main; {COMMIT}; git checkout -q --detach; mkdir -p d/e"), "d/e", true),
+            (&format!("git init -q -b main; {COMMIT}; git worktree add -q -b other w"), "w", true),
+            (&format!("git init -q -b main; {COMMIT}; git init -q -b s sub; cd sub; {COMMIT}"), "sub", true),
+            (&format!("git init -q -b main --object-format=sha256; {COMMIT}"), ".", false),
+            (&format!("git init -q -b main --ref-format=reftable; {COMMIT}"), ".", false),
+            ("git init -q -b main --ref-format=reftable", ".", false),
+            (&format!("git init -q -b main; {COMMIT}; git sparse-checkout set x"), ".", false),
+            (&format!("git init -q -b main; {COMMIT}; git update-index --split-index"), ".", false),
+            (
+                &format!(
+                    "git init -q -b main; {COMMIT}; git symbolic-ref refs/heads/alias refs/heads/main; git checkout -q alias"
+                ),
+                ".",
+                true,
+            ),
+        ];
+        for (script, at, is_plain) in states {
+            let folder = tempfile::tempdir().unwrap();
+            let top = folder.path().canonicalize().unwrap();
+            sh(&top, script);
+            let root = top.join(at).canonicalize().unwrap();
+            let found = Repository::discover(&root).unwrap().unwrap();
+            let asked = |command: &str| sh(&root, &format!("{command} 2>/dev/null || true"));
+            assert_eq!(found.head.clone().unwrap_or_default(), asked("git rev-parse -q --verify HEAD"), "{script}");
+            assert_eq!(found.branch.clone().unwrap_or_default(), asked("git symbolic-ref -q --short HEAD"), "{script}");
+            assert_eq!(found.git_dir, Path::new(&asked("git rev-parse --absolute-git-dir")), "{script}");
+            assert_eq!(found.top, Path::new(&asked("git rev-parse --show-toplevel")), "{script}");
+            let prefix = if found.prefix.is_root() { String::new() } else { format!("{}/", found.prefix) };
+            assert_eq!(prefix, asked("git rev-parse --show-prefix"), "{script}");
+            assert_eq!(found.is_plain, is_plain, "{script}");
+        }
+    }
+
+    #[test]
+    fn where_no_work_tree_is_there_is_no_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        assert_eq!(Repository::discover(&top).unwrap(), None);
+        sh(&top, "git init -q --bare bare.git; mkdir -p fake/.git inner");
+        assert_eq!(Repository::discover(&top.join("bare.git")).unwrap(), None);
+        assert_eq!(Repository::discover(&top.join("fake")).unwrap(), None);
+        std::fs::write(top.join("inner/.git"), "gitdir: ../nowhere\n").unwrap();
+        assert!(Repository::discover(&top.join("inner")).is_err());
+        std::fs::write(top.join("inner/.git"), "nonsense").unwrap();
+        assert!(Repository::discover(&top.join("inner")).is_err());
+    }
+}

@@ -1,0 +1,847 @@
+//! The tree that commands work in: the workspace as it is staged, in a private folder, looked through after each one.
+//!
+//! The project's own folder is never lent. What a command changes is judged like any write; build output in ignored
+//! folders stays here and lives as long as the run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, FileTimes, Permissions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use super::disk::Disk;
+use super::ignored::Ignored;
+use super::repository::Repository;
+use super::scratch_git;
+use super::snapshot::{Snapshot, Stat};
+use super::{Workspace, WorkspaceError};
+use crate::change::{Change, ChangeSet, Entry};
+use crate::path::RelPath;
+
+/// What is lent.
+pub struct LendOptions<'a> {
+    /// The repository that holds the workspace.
+    pub repository: Option<&'a Repository>,
+    /// Tells whether a file may be read; what may not is never copied.
+    pub may_read: &'a dyn Fn(&RelPath) -> bool,
+    /// The most bytes of ignored files and folders (`sandbox.copy_max`).
+    pub copy_max: u64,
+    /// The private folder's parent; `None`: the system's folder for temporary files.
+    pub parent: Option<&'a Path>,
+}
+
+/// The most bytes of one file that a command may change and have taken back into the changes.
+const LARGEST: u64 = 256 << 20;
+
+/// A tree lent to commands. It is removed when this is dropped.
+pub struct Lent {
+    root: PathBuf,
+    reads: Vec<PathBuf>,
+    left_out: Vec<LeftOut>,
+    snapshot: Snapshot,
+    /// What the workspace had staged when this tree was last brought up to it.
+    flushed: BTreeMap<RelPath, Entry>,
+    above: Ignored,
+    real_root: PathBuf,
+    scratch: tempfile::TempDir,
+}
+
+/// Something that is not in the lent tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The path.
+    pub path: RelPath,
+    /// Why.
+    pub why: WhyLeftOut,
+}
+
+/// Why something is not lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyLeftOut {
+    /// It may not be read.
+    Denied,
+    /// It is ignored by git and larger than what is left of `copy_max`.
+    TooLarge,
+    /// It is a socket, pipe or device.
+    Special,
+    /// The system does not let us read it.
+    Unreadable,
+}
+
+/// What a command changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Taken into the staged changes, with the whole change so far.
+    pub staged: Vec<(RelPath, Change)>,
+    /// Refused and put back in the lent tree, with the reason.
+    pub refused: Vec<(RelPath, String)>,
+}
+
+impl Workspace {
+    /// Makes the lent tree: tracked and untracked files, ignored ones up to `copy_max`, denied ones never.
+    pub fn lend(&self, options: &LendOptions<'_>) -> Result<Lent, WorkspaceError> {
+        let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("qwen-tree-").permissions(Permissions::from_mode(0o700));
+        let scratch = match options.parent {
+            Some(parent) => builder.tempdir_in(parent),
+            None => builder.tempdir(),
+        }
+        .map_err(failed)?;
+        let top = scratch.path().canonicalize().map_err(failed)?.join("tree");
+        let root = options.repository.map_or(top.clone(), |repository| repository.prefix.under(&top));
+        std::fs::create_dir_all(&root).map_err(failed)?;
+
+        let above = Ignored::above(options.repository);
+        let mut copy = Copy {
+            from: &self.root,
+            to: &root,
+            options,
+            tracked: match options.repository {
+                // Without the list an ignored but tracked file is build output: a check that fails takes less.
+                Some(repository) => repository.tracked().unwrap_or_default().into_iter().collect(),
+                None => BTreeSet::new(),
+            },
+            files: Vec::new(),
+            ignored: Vec::new(),
+            left_out: Vec::new(),
+            budget: options.copy_max,
+        };
+        copy.plan_folder(&RelPath::root(), &above).map_err(failed)?;
+        let counted = copy.files.len();
+        copy.plan_ignored().map_err(failed)?;
+        let (snapshot, left_out) = copy.carry_out(counted);
+        let reads = match options.repository {
+            Some(repository) => scratch_git::make(repository, &top.join(".git")).map_err(failed)?,
+            None => Vec::new(),
+        };
+        Ok(Lent {
+            root,
+            reads,
+            left_out,
+            snapshot,
+            flushed: BTreeMap::new(),
+            above,
+            real_root: self.root.clone(),
+            scratch,
+        })
+    }
+
+    fn first_state(&self, path: &RelPath) -> Result<Entry, WorkspaceError> {
+        let disk = || Disk.entry(&path.under(&self.root));
+        let known = self.changes.read().expect("no writer panics while it holds the lock").get(path).cloned();
+        match known {
+            Some(change) => Ok(change.before),
+            None => disk().map_err(|cause| WorkspaceError::Io { path: path.as_path().into(), cause }),
+        }
+    }
+
+    fn stage_judged(&self, path: &RelPath, change: Change) {
+        let mut changes = self.changes.write().expect("no writer panics while it holds the lock");
+        changes.stage(path.clone(), || change.before, change.after);
+    }
+}
+
+impl Lent {
+    /// Returns the folder that stands for the workspace's root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns folders beside the tree that commands must be able to read (the repository's objects).
+    pub fn reads(&self) -> &[PathBuf] {
+        &self.reads
+    }
+
+    /// Returns what is not in the tree.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Brings the tree up to what is staged. To be called before each command.
+    pub fn flush(&mut self, workspace: &Workspace) -> Result<(), WorkspaceError> {
+        let changes = workspace.changes();
+        let mut wanted: BTreeMap<RelPath, Entry> =
+            changes.iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
+        for path in self.flushed.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect::<Vec<_>>() {
+            // It is as in the beginning again.
+            let first = workspace.first_state(&path)?;
+            self.put(&path, &first)?;
+        }
+        // What goes makes way for what comes.
+        for absent in [true, false] {
+            for (path, entry) in wanted.iter().filter(|(_, entry)| (**entry == Entry::Absent) == absent) {
+                if self.flushed.get(path) != Some(entry) {
+                    self.put(path, entry)?;
+                }
+            }
+        }
+        self.flushed = std::mem::take(&mut wanted);
+        Ok(())
+    }
+
+    /// Takes what has changed in the tree into the staged changes, each path judged like a write; what is refused is
+    /// put back. To be called after each command.
+    pub fn collect(
+        &mut self,
+        workspace: &Workspace,
+        judge: &dyn Fn(&RelPath, &Change) -> Result<(), String>,
+    ) -> Result<Collected, WorkspaceError> {
+        let staged = workspace.changes();
+        let now = self.now().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
+        self.snapshot.begin();
+        let mut candidates = Vec::new();
+        self.look_through(&RelPath::root(), &self.above.clone(), &staged, &mut candidates)
+            .map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
+        let mut gone = Vec::new();
+        for path in self.snapshot.missed() {
+            // It is gone, or lies in a folder that is ignored and is tracked all the same.
+            match path.under(&self.root).symlink_metadata() {
+                Ok(metadata) if !metadata.is_dir() && !self.passes_link(&path) => {
+                    if self.snapshot.meet(&path, Stat::of(&metadata)) {
+                        candidates.push(path);
+                    }
+                }
+                Ok(_) | Err(_) => gone.push(path),
+            }
+        }
+        let mut collected = Collected::default();
+        // What is gone comes first: where it is put back, nothing can stand in its place.
+        for path in gone.into_iter().chain(candidates) {
+            self.take(&path, workspace, judge, now, &mut collected)?;
+        }
+        // The tree holds all of this already.
+        self.flushed = workspace.changes().iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
+        Ok(collected)
+    }
+
+    /// Asks the file system for its time.
+    fn now(&self) -> io::Result<Stat> {
+        let probe = self.scratch.path().join("clock");
+        std::fs::write(&probe, b"?")?;
+        Ok(Stat::of(&probe.symlink_metadata()?))
+    }
+
+    fn look_through(
+        &mut self,
+        folder: &RelPath,
+        rules: &Ignored,
+        staged: &ChangeSet,
+        candidates: &mut Vec<RelPath>,
+    ) -> io::Result<()> {
+        let rules = rules.enter(&self.root, folder);
+        for entry in std::fs::read_dir(folder.under(&self.root))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(path) = folder.child(&name) else { continue };
+            // Git's own, ours or one that a command made: never part of the changes.
+            if name == ".git" {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                if !rules.matches(&path, true) {
+                    // A folder that a command closes to itself holds nothing that could be taken.
+                    match self.look_through(&path, &rules, staged, candidates) {
+                        Err(error) if !is_closed(&error) => return Err(error),
+                        _ => {}
+                    }
+                }
+                continue;
+            }
+            if !kind.is_file() && !kind.is_symlink() {
+                continue;
+            }
+            let counts = self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.matches(&path, false);
+            if counts && self.snapshot.meet(&path, Stat::of(&entry.metadata()?)) {
+                candidates.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    fn passes_link(&self, path: &RelPath) -> bool {
+        let mut folder = path.parent();
+        while let Some(inner) = folder.filter(|inner| !inner.is_root()) {
+            if inner.under(&self.root).is_symlink() {
+                return true;
+            }
+            folder = inner.parent();
+        }
+        false
+    }
+
+    fn take(
+        &mut self,
+        path: &RelPath,
+        workspace: &Workspace,
+        judge: &dyn Fn(&RelPath, &Change) -> Result<(), String>,
+        now: Stat,
+        collected: &mut Collected,
+    ) -> Result<(), WorkspaceError> {
+        let at = path.under(&self.root);
+        let size = at.symlink_metadata().map_or(0, |metadata| metadata.len());
+        let was = workspace.entry(path)?;
+        let judged = if size > LARGEST {
+            Err(format!("a file of {size} bytes is too large to be staged"))
+        } else if self.passes_link(path) {
+            self.judged(path, Entry::Absent, &was, workspace, judge)?
+        } else {
+            let found = Disk.entry(&at).map_err(|cause| WorkspaceError::Io { path: at.clone(), cause })?;
+            self.judged(path, self.to_real(found), &was, workspace, judge)?
+        };
+        match judged {
+            Ok(None) => match at.symlink_metadata() {
+                Ok(metadata) if !metadata.is_dir() => self.snapshot.remember(path.clone(), Stat::of(&metadata), now),
+                Ok(_) | Err(_) => self.snapshot.forget(path),
+            },
+            Ok(Some(change)) => {
+                workspace.stage_judged(path, change.clone());
+                self.note(path);
+                collected.staged.push((path.clone(), change));
+            }
+            Err(reason) => {
+                self.put(path, &was)?;
+                collected.refused.push((path.clone(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the change to stage; `None` if the contents are as they were.
+    fn judged(
+        &self,
+        path: &RelPath,
+        found: Entry,
+        was: &Entry,
+        workspace: &Workspace,
+        judge: &dyn Fn(&RelPath, &Change) -> Result<(), String>,
+    ) -> Result<Result<Option<Change>, String>, WorkspaceError> {
+        if found == *was {
+            return Ok(Ok(None));
+        }
+        let change = Change { before: workspace.first_state(path)?, after: found };
+        Ok(judge(path, &change).map(|()| Some(change)))
+    }
+
+    /// Remembers a file as it is in the tree now.
+    fn note(&mut self, path: &RelPath) {
+        match path.under(&self.root).symlink_metadata() {
+            Ok(metadata) if !metadata.is_dir() => self.snapshot.refresh(path.clone(), Stat::of(&metadata)),
+            Ok(_) | Err(_) => self.snapshot.forget(path),
+        }
+    }
+
+    /// Puts an entry into the tree, whatever stands in its way.
+    fn put(&mut self, path: &RelPath, entry: &Entry) -> Result<(), WorkspaceError> {
+        let at = path.under(&self.root);
+        let write = || -> io::Result<()> {
+            if *entry == Entry::Absent {
+                return remove_anything(&at);
+            }
+            self.make_folders(path)?;
+            remove_anything(&at)?;
+            match entry {
+                Entry::Absent => Ok(()),
+                Entry::Link { target } => symlink(OsString::from_vec(self.to_lent(target)), &at),
+                Entry::File { content, executable } => {
+                    let mode = if *executable { 0o755 } else { 0o644 };
+                    let mut file = File::options().write(true).create_new(true).mode(mode).open(&at)?;
+                    io::Write::write_all(&mut file, content)
+                }
+            }
+        };
+        write().map_err(|cause| WorkspaceError::Io { path: at.clone(), cause })?;
+        self.note(path);
+        Ok(())
+    }
+
+    fn make_folders(&self, path: &RelPath) -> io::Result<()> {
+        let mut folder = RelPath::root();
+        let count = path.components().count().saturating_sub(1);
+        for name in path.components().take(count) {
+            folder = folder.child(OsStr::from_bytes(name)).ok_or(io::ErrorKind::InvalidInput)?;
+            let at = folder.under(&self.root);
+            if !at.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+                remove_anything(&at)?;
+                std::fs::create_dir(&at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A link to an absolute place in the project leads to the same place in the lent tree, or commands would write to
+    /// the project through it.
+    fn to_lent(&self, target: &[u8]) -> Vec<u8> {
+        moved(target, &self.real_root, &self.root)
+    }
+
+    fn to_real(&self, entry: Entry) -> Entry {
+        match entry {
+            Entry::Link { target } => Entry::Link { target: moved(&target, &self.root, &self.real_root) },
+            Entry::Absent | Entry::File { .. } => entry,
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound)
+}
+
+fn moved(target: &[u8], from: &Path, to: &Path) -> Vec<u8> {
+    match target.strip_prefix(from.as_os_str().as_bytes()) {
+        Some(rest) if rest.is_empty() || rest[0] == b'/' => [to.as_os_str().as_bytes(), rest].concat(),
+        Some(_) | None => target.to_vec(),
+    }
+}
+
+fn remove_anything(at: &Path) -> io::Result<()> {
+    let removed = match at.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(at),
+        Ok(_) => std::fs::remove_file(at),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        result => result,
+    }
+}
+
+/// The making of the tree: folders while planning, files side by side afterwards.
+struct Copy<'a> {
+    from: &'a Path,
+    to: &'a Path,
+    options: &'a LendOptions<'a>,
+    tracked: BTreeSet<RelPath>,
+    files: Vec<RelPath>,
+    ignored: Vec<(RelPath, bool)>,
+    left_out: Vec<LeftOut>,
+    budget: u64,
+}
+
+impl Copy<'_> {
+    fn plan_folder(&mut self, folder: &RelPath, rules: &Ignored) -> io::Result<()> {
+        let rules = rules.enter(self.from, folder);
+        for entry in self.open(folder)? {
+            let entry = entry?;
+            let Some(path) = folder.child(entry.file_name()) else { continue };
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            let is_ignored = rules.matches(&path, kind.is_dir()) && !self.tracked.contains(&path);
+            if is_ignored {
+                if kind.is_dir() {
+                    self.plan_tracked_below(&path)?;
+                }
+                self.ignored.push((path, kind.is_dir()));
+            } else if kind.is_dir() {
+                self.make_folder(&path)?;
+                self.plan_folder(&path, &rules)?;
+            } else {
+                self.plan_file(path, kind);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tracked files count wherever they lie.
+    fn plan_tracked_below(&mut self, folder: &RelPath) -> io::Result<()> {
+        let below: Vec<RelPath> = self
+            .tracked
+            .range(folder.clone()..)
+            .take_while(|path| path.as_bytes().starts_with(folder.as_bytes()))
+            .filter(|path| path.is_under(folder))
+            .cloned()
+            .collect();
+        for path in below {
+            let Ok(metadata) = path.under(self.from).symlink_metadata() else { continue };
+            let parent = path.parent().unwrap_or_default();
+            std::fs::create_dir_all(parent.under(self.to))?;
+            self.plan_file(path, metadata.file_type());
+        }
+        Ok(())
+    }
+
+    fn plan_file(&mut self, path: RelPath, kind: std::fs::FileType) {
+        if !kind.is_file() && !kind.is_symlink() {
+            self.left_out.push(LeftOut { path, why: WhyLeftOut::Special });
+        } else if !(self.options.may_read)(&path) {
+            self.left_out.push(LeftOut { path, why: WhyLeftOut::Denied });
+        } else {
+            self.files.push(path);
+        }
+    }
+
+    fn plan_ignored(&mut self) -> io::Result<()> {
+        for (path, is_folder) in std::mem::take(&mut self.ignored) {
+            let mut size = 0;
+            if !self.measure(&path, is_folder, &mut size)? {
+                self.left_out.push(LeftOut { path, why: WhyLeftOut::TooLarge });
+                continue;
+            }
+            self.budget -= size;
+            self.plan_whole(path, is_folder)?;
+        }
+        Ok(())
+    }
+
+    /// Adds up sizes; `false` as soon as they are too much.
+    fn measure(&self, path: &RelPath, is_folder: bool, size: &mut u64) -> io::Result<bool> {
+        if !is_folder {
+            *size += path.under(self.from).symlink_metadata().map_or(0, |metadata| metadata.len());
+            return Ok(*size <= self.budget);
+        }
+        for entry in self.open(path)? {
+            let entry = entry?;
+            let Some(inner) = path.child(entry.file_name()) else { continue };
+            if !self.measure(&inner, entry.file_type()?.is_dir(), size)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn plan_whole(&mut self, path: RelPath, is_folder: bool) -> io::Result<()> {
+        if !is_folder {
+            if let Ok(metadata) = path.under(self.from).symlink_metadata()
+                && !self.tracked.contains(&path)
+            {
+                self.plan_file(path, metadata.file_type());
+            }
+            return Ok(());
+        }
+        self.make_folder(&path)?;
+        for entry in self.open(&path)? {
+            let entry = entry?;
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            let Some(inner) = path.child(entry.file_name()) else { continue };
+            self.plan_whole(inner, entry.file_type()?.is_dir())?;
+        }
+        Ok(())
+    }
+
+    /// Returns what is in a folder; nothing for one that we may not read, or that vanished a moment ago.
+    fn open(&self, folder: &RelPath) -> io::Result<Vec<io::Result<std::fs::DirEntry>>> {
+        match std::fs::read_dir(folder.under(self.from)) {
+            Ok(entries) => Ok(entries.collect()),
+            Err(error) if !folder.is_root() && is_closed(&error) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make_folder(&self, folder: &RelPath) -> io::Result<()> {
+        match std::fs::create_dir(folder.under(self.to)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Copies the files by several hands; only the first `counted` ones are remembered.
+    fn carry_out(self, counted: usize) -> (Snapshot, Vec<LeftOut>) {
+        let hands = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let (files, from, to) = (&self.files, self.from, self.to);
+        let copied: Vec<(usize, io::Result<Stat>)> = std::thread::scope(|scope| {
+            let work = || {
+                let mut done = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some(path) = files.get(number) else { return done };
+                    done.push((number, copy_file(&path.under(from), &path.under(to), from, to)));
+                }
+            };
+            let others: Vec<_> = (1..hands).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            all.extend(others.into_iter().flat_map(|other| other.join().expect("copying does not panic")));
+            all
+        });
+        let (mut snapshot, mut left_out) = (Snapshot::default(), self.left_out);
+        for (number, result) in copied {
+            match result {
+                Ok(stat) if number < counted => snapshot.settle(files[number].clone(), stat),
+                Ok(_) => {}
+                Err(_) => left_out.push(LeftOut { path: files[number].clone(), why: WhyLeftOut::Unreadable }),
+            }
+        }
+        left_out.sort_by(|a, b| a.path.cmp(&b.path));
+        (snapshot, left_out)
+    }
+}
+
+/// Copies a file with its mode and time, by reference where the file system can, or a link as a link.
+fn copy_file(from: &Path, to: &Path, real_root: &Path, lent_root: &Path) -> io::Result<Stat> {
+    let metadata = from.symlink_metadata()?;
+    if metadata.is_symlink() {
+        let target = std::fs::read_link(from)?.into_os_string().into_vec();
+        symlink(OsString::from_vec(moved(&target, real_root, lent_root)), to)?;
+        return Ok(Stat::of(&to.symlink_metadata()?));
+    }
+    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).expect("a small flag");
+    let mut source = File::options().read(true).custom_flags(no_follow).open(from)?;
+    let mode = (metadata.permissions().mode() & 0o777) | 0o600;
+    let mut copy = File::options().write(true).create_new(true).mode(mode).open(to)?;
+    if !by_reference(&copy, &source) {
+        io::copy(&mut source, &mut copy)?;
+    }
+    copy.set_permissions(Permissions::from_mode(mode))?;
+    copy.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
+    Ok(Stat::of(&copy.metadata()?))
+}
+
+#[cfg(target_os = "linux")]
+fn by_reference(copy: &File, source: &File) -> bool {
+    rustix::fs::ioctl_ficlone(copy, source).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn by_reference(_: &File, _: &File) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    struct Fixture {
+        _folder: tempfile::TempDir,
+        workspace: Workspace,
+        repository: Option<Repository>,
+        outside: PathBuf,
+    }
+
+    fn sh(folder: &Path, script: &str) -> String {
+        let mut command = Command::new("bash");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| super::super::git::is_inherited(name)) {
+            command.env_remove(name);
+        }
+        let identity = [
+            ("GIT_AUTHOR_NAME", "U"),
+            ("GIT_AUTHOR_EMAIL", "u@e"),
+            ("GIT_COMMITTER_NAME", "U"),
+            ("GIT_COMMITTER_EMAIL", "u@e"),
+        ];
+        let output = command.args(["-euc", script]).current_dir(folder).envs(identity).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A repository made by a script, and the workspace at one of its folders.
+    fn fixture(script: &str, at: &str) -> Fixture {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("project");
+        std::fs::create_dir(&root).unwrap();
+        sh(&root, script);
+        let workspace = Workspace::open(&root.join(at)).unwrap();
+        let repository = Repository::discover(workspace.root()).unwrap();
+        let outside = folder.path().canonicalize().unwrap();
+        Fixture { _folder: folder, workspace, repository, outside }
+    }
+
+    const PLAIN: &str = "git init -q -b main; printf '1\\n' >a; printf x >run; chmod +x run; mkdir -p src/deep out vendor; \
+        printf '1\\n' >src/deep/b; ln -s a link; ln -s \"$PWD/a\" absolute; printf 'out/\\n*.log\\nvendor/\\n' >.gitignore; \
+        printf big >out/old; printf v >vendor/kept; printf s >.env; git add -f vendor/kept; git add a run src link absolute .gitignore; \
+        git commit -qm first; printf u >untracked; mkfifo pipe";
+
+    impl Fixture {
+        fn lend(&self, copy_max: u64) -> Lent {
+            let may_read = |path: &RelPath| path.file_name().is_none_or(|name| name != ".env");
+            let options =
+                LendOptions { repository: self.repository.as_ref(), may_read: &may_read, copy_max, parent: None };
+            let mut lent = self.workspace.lend(&options).unwrap();
+            lent.flush(&self.workspace).unwrap();
+            lent
+        }
+
+        fn stage(&self, path: &str, after: Entry) {
+            let path = RelPath::new(path).unwrap();
+            let before = self.workspace.first_state(&path).unwrap();
+            self.workspace.stage_judged(&path, Change { before, after });
+        }
+    }
+
+    fn collect(fixture: &Fixture, lent: &mut Lent) -> Vec<String> {
+        let judge = |path: &RelPath, _: &Change| {
+            if path.to_string().contains("protected") || path.to_string() == ".env" {
+                Err("no".to_owned())
+            } else {
+                Ok(())
+            }
+        };
+        let collected = lent.collect(&fixture.workspace, &judge).unwrap();
+        let staged = collected.staged.iter().map(|(path, change)| format!("{:?} {path}", change.kind().unwrap()));
+        let mut all: Vec<String> =
+            staged.chain(collected.refused.iter().map(|(path, _)| format!("Refused {path}"))).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn the_lent_tree_holds_what_may_be_read_and_says_what_it_lacks() {
+        let fixture = fixture(PLAIN, "");
+        let lent = fixture.lend(1 << 20);
+        let left_out: Vec<String> =
+            lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
+        assert_eq!(left_out, [".env Denied", "pipe Special"]);
+        let list = "find . -name .git -prune -o -printf '%p %y %m %l\\n' | sort";
+        assert_eq!(
+            sh(lent.root(), &format!("{list} | sed 's#{}#ROOT#'", lent.root().display())),
+            sh(
+                fixture.workspace.root(),
+                &format!("{list} | grep -v -e pipe -e '[.]env' | sed 's#{}#ROOT#'", fixture.workspace.root().display())
+            )
+        );
+        let old = |root: &Path| root.join("src/deep/b").metadata().unwrap().modified().unwrap();
+        assert_eq!(old(lent.root()), old(fixture.workspace.root()));
+
+        let lent = fixture.lend(2);
+        let left_out: Vec<String> =
+            lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
+        assert_eq!(left_out, [".env Denied", "out TooLarge", "pipe Special"]);
+        assert!(lent.root().join("vendor/kept").exists());
+    }
+
+    #[test]
+    fn what_a_command_changes_is_staged_and_build_output_only_stays() {
+        let fixture = fixture(PLAIN, "");
+        let mut lent = fixture.lend(1 << 20);
+        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+        sh(
+            lent.root(),
+            "printf 2 >a; rm -r src; chmod -x run; mkdir new; printf n >new/f; printf b >out/new; printf l >x.log; \
+             printf w >vendor/kept; printf w >vendor/other; ln -sf run link; touch untracked; printf d >.env; printf p >protected; \
+             mkdir nested; cd nested; git init -q; printf i >inner",
+        );
+        assert_eq!(
+            collect(&fixture, &mut lent),
+            [
+                "Added nested/inner",
+                "Added new/f",
+                "Deleted src/deep/b",
+                "Modified a",
+                "Modified link",
+                "Modified run",
+                "Modified vendor/kept",
+                "Refused .env",
+                "Refused protected"
+            ]
+        );
+        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+        // Refused: put back. Build output: still there, and not in the changes.
+        assert!(!lent.root().join("protected").exists());
+        assert_eq!(sh(lent.root(), "cat out/new x.log vendor/other"), "blw");
+        // The project itself is as it was.
+        assert_eq!(sh(fixture.workspace.root(), "git status --porcelain; cat a .env"), "?? .env\n?? untracked\n1\ns");
+        sh(lent.root(), "printf '1\\n' >a");
+        assert_eq!(fixture.workspace.changes().len(), 7);
+        lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
+        assert_eq!(fixture.workspace.changes().len(), 6);
+    }
+
+    #[test]
+    fn a_change_that_hides_behind_an_old_time_is_found() {
+        let fixture = fixture(PLAIN, "");
+        let mut lent = fixture.lend(0);
+        sh(lent.root(), "touch -r a keep.log; printf '2\\n' >a; touch -r keep.log a");
+        assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+        // In the same tick, by the same size.
+        for content in ["3\n", "4\n", "5\n"] {
+            std::fs::write(lent.root().join("a"), content).unwrap();
+            assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+        }
+    }
+
+    #[test]
+    fn commands_see_what_is_staged_and_what_is_staged_back() {
+        let fixture = fixture(PLAIN, "");
+        let mut lent = fixture.lend(0);
+        fixture.stage("a", Entry::file("staged\n"));
+        fixture.stage("src/deep/b", Entry::Absent);
+        fixture.stage("src/deep", Entry::file("a file now"));
+        fixture.stage("new/deep/f", Entry::File { content: b"x".as_slice().into(), executable: true });
+        lent.flush(&fixture.workspace).unwrap();
+        assert_eq!(sh(lent.root(), "cat a src/deep; test -x new/deep/f"), "staged\na file now");
+        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+        fixture.stage("a", Entry::file("1\n"));
+        fixture.stage("src/deep", Entry::Absent);
+        fixture.stage("src/deep/b", Entry::file("1\n"));
+        lent.flush(&fixture.workspace).unwrap();
+        assert_eq!(sh(lent.root(), "cat a src/deep/b"), "1\n1\n");
+        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_into_the_project_leads_into_the_lent_tree() {
+        let fixture = fixture(PLAIN, "");
+        let mut lent = fixture.lend(0);
+        sh(lent.root(), "printf through >absolute");
+        assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+        assert_eq!(sh(fixture.workspace.root(), "cat a"), "1\n");
+    }
+
+    #[test]
+    fn git_sees_the_history_and_writes_nothing_to_the_repository() {
+        for init in ["", "--object-format=sha256", "--ref-format=reftable"] {
+            let fixture = fixture(&PLAIN.replace("-q -b main", &format!("-q -b main {init}")), "");
+            sh(
+                fixture.workspace.root(),
+                "git config http.extraheader 'AUTHORIZATION: secret'; git config alias.x '!touch x'",
+            );
+            // Git touches the time of an object that it would write again; below T2 nothing keeps it from that.
+            let digest = || {
+                sh(
+                    fixture.workspace.root(),
+                    "find .git -type f -not -path '*/objects/*' -printf '%p %T@\\n' -exec sha256sum {} +; find .git/objects -type f | sort | xargs sha256sum",
+                )
+            };
+            let before = digest();
+            let mut lent = fixture.lend(0);
+            assert_eq!(
+                sh(lent.root(), "git status --porcelain | grep -v absolute; git log --format=%s; git branch"),
+                "?? untracked\nfirst\n* main\n"
+            );
+            sh(
+                lent.root(),
+                "printf 2 >a; git add -A; git commit -qm second; git branch other; git stash list; git tag t; git gc -q",
+            );
+            assert_eq!(sh(lent.root(), "git log --format=%s"), "second\nfirst\n");
+            assert_eq!(sh(lent.root(), "grep -r -e secret -e alias .git/config || true"), "");
+            assert_eq!(digest(), before);
+            assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+        }
+    }
+
+    #[test]
+    fn only_the_workspace_is_lent_and_the_rest_does_not_look_deleted() {
+        let fixture = fixture(&format!("{PLAIN}; printf '*.tmp\\n' >>.gitignore; git commit -qam ignore"), "src");
+        let mut lent = fixture.lend(0);
+        assert_eq!(sh(lent.root(), "ls; git status --porcelain; git log --format=%s -- deep"), "deep\nfirst\n");
+        sh(lent.root(), "printf 2 >deep/b; printf x >x.tmp; printf x >../outside");
+        assert_eq!(collect(&fixture, &mut lent), ["Modified deep/b"]);
+    }
+
+    #[test]
+    fn without_a_repository_there_is_no_git_folder_and_all_else_works() {
+        let fixture = fixture("printf 1 >a; mkdir d; printf 'd/\\n' >.gitignore; printf 1 >d/x", "");
+        let mut lent = fixture.lend(1 << 20);
+        assert!(!lent.root().join(".git").exists());
+        sh(lent.root(), "printf 2 >a; printf 2 >d/x; rm .gitignore; printf y >y");
+        // The rules are gone with their file, so `d` counts now: what is not ignored is part of the change.
+        assert_eq!(collect(&fixture, &mut lent), ["Added y", "Deleted .gitignore", "Modified a", "Modified d/x"]);
+        assert!(fixture.outside.exists());
+    }
+
+    #[test]
+    fn a_folder_in_place_of_a_file_and_a_link_in_place_of_a_folder_are_changes() {
+        let fixture = fixture(PLAIN, "");
+        let mut lent = fixture.lend(0);
+        sh(lent.root(), "rm a; mkdir a; printf x >a/inner; rm -r src; ln -s a src; mkdir deep-protected");
+        assert_eq!(collect(&fixture, &mut lent), ["Added a/inner", "Added src", "Deleted a", "Deleted src/deep/b"]);
+    }
+}

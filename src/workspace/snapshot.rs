@@ -1,0 +1,110 @@
+//! What was last seen of each file of the lent tree, so that a changed one is found without reading the others.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+
+use crate::path::RelPath;
+
+/// What the system says of a file. Two equal ones mean the same contents, but for a file just written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    modified: (i64, i64),
+    /// A program can set the other time back, never this one.
+    changed: (i64, i64),
+    size: u64,
+    inode: u64,
+    mode: u32,
+}
+
+impl Stat {
+    /// Takes what matters.
+    pub fn of(metadata: &Metadata) -> Stat {
+        Stat {
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.size(),
+            inode: metadata.ino(),
+            mode: metadata.mode(),
+        }
+    }
+}
+
+/// Every file that counts, as last seen.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    seen: HashMap<RelPath, Seen>,
+    round: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    stat: Stat,
+    /// It was written so shortly before that a later write could bear the same time.
+    is_fresh: bool,
+    round: u64,
+}
+
+impl Snapshot {
+    /// Remembers a file that has been as it is for a while.
+    pub fn settle(&mut self, path: RelPath, stat: Stat) {
+        self.seen.insert(path, Seen { stat, is_fresh: false, round: self.round });
+    }
+
+    /// Remembers a file that was looked at when the file system's clock said `now`.
+    pub fn remember(&mut self, path: RelPath, stat: Stat, now: Stat) {
+        // Clocks of file systems tick every few milliseconds; two writes in one tick bear the same time.
+        let age = (now.modified.0 - stat.changed.0) * 1_000_000_000 + (now.modified.1 - stat.changed.1);
+        if age > 50_000_000 { self.settle(path, stat) } else { self.refresh(path, stat) }
+    }
+
+    /// Remembers a file that was written just now: its contents are compared the next time, whatever its times say.
+    pub fn refresh(&mut self, path: RelPath, stat: Stat) {
+        self.seen.insert(path, Seen { stat, is_fresh: true, round: self.round });
+    }
+
+    /// Forgets a file.
+    pub fn forget(&mut self, path: &RelPath) {
+        self.seen.remove(path);
+    }
+
+    /// Tells whether a file is remembered.
+    pub fn knows(&self, path: &RelPath) -> bool {
+        self.seen.contains_key(path)
+    }
+
+    /// Begins a new look at the tree.
+    pub fn begin(&mut self) {
+        self.round += 1;
+    }
+
+    /// Notes that a file is there; `true` if its contents must be looked at.
+    pub fn meet(&mut self, path: &RelPath, stat: Stat) -> bool {
+        match self.seen.get_mut(path) {
+            None => true,
+            Some(seen) => {
+                seen.round = self.round;
+                let was_fresh = std::mem::take(&mut seen.is_fresh);
+                was_fresh || seen.stat != stat
+            }
+        }
+    }
+
+    /// Returns what this look has not met.
+    pub fn missed(&self) -> Vec<RelPath> {
+        let mut missed: Vec<RelPath> =
+            self.seen.iter().filter(|(_, seen)| seen.round != self.round).map(|(path, _)| path.clone()).collect();
+        missed.sort();
+        missed
+    }
+
+    /// Returns how many files are remembered.
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Tells whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+}
