@@ -105,16 +105,16 @@ pub struct ModelArgs {
     /// Find tool calls in the text of answers, for models without native calls
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub text_tools: TextTools,
-    /// Give up on a request after this time [default: 10m]
+    /// Give up on a request after this time [default: 15m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub request_timeout: Option<Duration>,
-    /// Give up on an answer that is silent for this time [default: 2m]
+    /// Give up on an answer that is silent for this time [default: 4m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub stream_idle_timeout: Option<Duration>,
     /// Try a failed request again at most this often [default: 5]
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
-    /// Wait at most this long for a server that asks for it [default: 5m]
+    /// Wait at most this long for a server that asks for it [default: 10m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub max_wait: Option<Duration>,
     /// Trust the certificates in this file, too
