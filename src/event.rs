@@ -365,9 +365,23 @@ pub struct BudgetExceeded {
     /// `wall_time`, `tool_calls`, `shell_calls`, `total_tokens` or `cost_usd`.
     pub kind: String,
     /// The limit.
+    #[serde(serialize_with = "short_number")]
+    #[schemars(with = "f64")]
     pub limit: f64,
     /// What was spent.
+    #[serde(serialize_with = "short_number")]
+    #[schemars(with = "f64")]
     pub spent: f64,
+}
+
+/// Writes a whole number without `.0`: turns and tokens are counts.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
+fn short_number<S: serde::Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
+        serializer.serialize_i64(*number as i64)
+    } else {
+        serializer.serialize_f64(*number)
+    }
 }
 
 /// How the run ended and what it leaves.

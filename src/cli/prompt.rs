@@ -188,7 +188,7 @@ fn path_at(text: &str) -> Option<(String, usize)> {
     }
     let mut path = &text[..end];
     loop {
-        let Some(last) = path.chars().next_back() else { return None };
+        let last = path.chars().next_back()?;
         let stem = &path[..path.len() - last.len_utf8()];
         let unopened =
             |open: char, close: char| last == close && stem.matches(open).count() <= stem.matches(close).count();

@@ -8,6 +8,8 @@ use clap::{ArgAction, Args, ValueEnum};
 use super::WorkspaceArgs;
 use super::values::{dollars, duration, not_blank, share, size, temperature};
 use crate::emit::{Colour, Format, Verbosity};
+use crate::event::{RunError, RunFinished};
+use crate::exit::Exit;
 
 /// The flags of `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -105,16 +107,16 @@ pub struct ModelArgs {
     /// Find tool calls in the text of answers, for models without native calls
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub text_tools: TextTools,
-    /// Give up on a request after this time [default: 10m]
+    /// Give up on a request after this time, 0 for never [default: 15m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub request_timeout: Option<Duration>,
-    /// Give up on an answer that is silent for this time [default: 2m]
+    /// Give up on an answer that is silent for this time, 0 for never [default: 4m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub stream_idle_timeout: Option<Duration>,
     /// Try a failed request again at most this often [default: 5]
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
-    /// Wait at most this long for a server that asks for it [default: 5m]
+    /// Wait at most this long for a server that asks for it [default: 10m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub max_wait: Option<Duration>,
     /// Trust the certificates in this file, too
@@ -563,5 +565,19 @@ impl RunArgs {
         .into_iter()
         .filter_map(|(given, name)| given.then_some(name))
         .collect()
+    }
+
+    /// Returns the ending of a run with flags whose feature does not stand yet; `None` if there are none.
+    pub fn refused(&self) -> Option<RunFinished> {
+        let flags = self.unsupported();
+        (!flags.is_empty()).then(|| {
+            let error = RunError {
+                code: Exit::Usage.name().into(),
+                message: format!("this version does not know what to do with {}", flags.join(", ")),
+                hint: Some("leave it out; it is refused so that it is not ignored in silence".into()),
+                ..RunError::default()
+            };
+            RunFinished::failed(Exit::Usage, error)
+        })
     }
 }

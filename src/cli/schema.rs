@@ -44,3 +44,32 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
 pub fn of<T: schemars::JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::{RunError, RunFinished};
+    use crate::exit::Exit;
+
+    #[test]
+    fn what_we_write_fits_its_schema() {
+        let end = Event::RunFinished(Box::new(RunFinished::failed(Exit::Auth, RunError::default())));
+        let result = serde_json::to_value(crate::emit::report(std::slice::from_ref(&end))).unwrap();
+        for (kind, value) in [(SchemaKind::Result, result), (SchemaKind::Events, serde_json::to_value(end).unwrap())] {
+            let schema = schema(kind, || json!(true));
+            let validator = jsonschema::validator_for(&schema).unwrap();
+            assert_eq!(validator.iter_errors(&value).map(|e| e.to_string()).collect::<Vec<_>>(), [] as [&str; 0]);
+            assert!(!validator.is_valid(&json!({})), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_result_is_required_and_explained() {
+        let schema = schema(SchemaKind::Result, || json!(true));
+        let properties = schema["properties"].as_object().unwrap();
+        assert_eq!(schema["required"].as_array().unwrap().len(), properties.len());
+        assert!(properties.values().all(|property| property.get("description").is_some()));
+    }
+}

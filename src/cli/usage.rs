@@ -62,16 +62,13 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
     };
     let mut cli = Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => UsageError::Help(error.render().to_string()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            wrong("a command is missing".into(), Some(format!("see {}", help_for(&arguments))))
+        }
         _ => {
-            let text = error.render().to_string();
-            let text = text.trim_end();
-            let (message, hint) = match text.split_once("\n\n") {
-                Some((message, rest)) => (message, Some(rest)),
-                None => (text, None),
-            };
-            let message = message.strip_prefix("error: ").unwrap_or(message);
-            let one = |text: &str| escape(text).split_whitespace().collect::<Vec<_>>().join(" ");
-            wrong(one(message), Some(hint.map(one).unwrap_or_else(|| "try 'qwen --help'".into())))
+            let (message, tip) = message_of(&error);
+            let see = format!("see {}", help_for(&arguments));
+            wrong(message, Some(tip.map_or(see.clone(), |tip| format!("{tip}; {see}"))))
         }
     })?;
     if cli.command.is_none() {
@@ -95,6 +92,29 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         no_recipe_as_prompt(run, |_| false).map_err(|(message, hint)| wrong(message, Some(hint)))?;
     }
     Ok(cli)
+}
+
+/// Returns what clap says in one line, and its tip if it has one; usage and the pointer to help are left out.
+fn message_of(error: &clap::Error) -> (String, Option<String>) {
+    let text = error.render().to_string();
+    let one_line = |text: &str| escape(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut parts = text.split("\n\n");
+    let message = parts.next().unwrap_or_default();
+    let message = one_line(message.strip_prefix("error: ").unwrap_or(message));
+    let tip = parts.find_map(|part| part.trim().strip_prefix("tip: ").map(one_line));
+    (message, tip)
+}
+
+/// Returns the call that explains the command that was meant.
+fn help_for(arguments: &[OsString]) -> String {
+    let mut command = Cli::command();
+    let mut words = vec!["qwen".to_owned()];
+    for argument in arguments.iter().skip(1) {
+        let Some(inner) = argument.to_str().and_then(|name| command.find_subcommand(name)).cloned() else { break };
+        words.push(inner.get_name().to_owned());
+        command = inner;
+    }
+    format!("`{} --help`", words.join(" "))
 }
 
 /// Refuses one word that names a recipe or ends in `.yaml` as the prompt: it would be sent to the model as text.
@@ -236,6 +256,26 @@ mod tests {
         let error = parse(["qwen", "--\u{1b}[31mred"]).unwrap_err();
         let UsageError::Wrong { message, .. } = error else { panic!("wrong") };
         assert!(!message.contains('\u{1b}'), "{message:?}");
+    }
+
+    #[test]
+    fn a_mistake_is_said_with_what_would_help() {
+        for (arguments, message, hint) in [
+            (
+                "--aply x",
+                "unexpected argument '--aply' found",
+                "a similar argument exists: '--apply'; see `qwen --help`",
+            ),
+            ("policy", "a command is missing", "see `qwen policy --help`"),
+            (
+                "run --max-wall-time 1d",
+                "invalid value '1d' for '--max-wall-time <D>': `1d` is no duration; write for example 90, 90s, 1.5h or 500ms",
+                "see `qwen run --help`",
+            ),
+        ] {
+            let (said, helps, _) = wrong(arguments);
+            assert_eq!((said.as_str(), helps.as_str()), (message, hint));
+        }
     }
 
     #[test]

@@ -107,8 +107,9 @@ pub(super) struct People {
     /// `GITHUB_ACTIONS=true`: turns are groups.
     groups: bool,
     group_open: bool,
-    turn: u32,
-    tools: usize,
+    /// The end of what the model is saying.
+    tail: String,
+    /// Heartbeats of the silence that lasts.
     beats: u64,
 }
 
@@ -116,7 +117,8 @@ impl People {
     pub(super) fn new(screen: Screen, verbosity: Verbosity, colour: bool, groups: bool) -> People {
         let place = match screen {
             Screen::Live => {
-                let bar = ProgressBar::new_spinner();
+                let bar =
+                    if verbosity == Verbosity::Quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
                 bar.set_style(
                     ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}")
                         .unwrap_or_else(|_| ProgressStyle::default_spinner()),
@@ -128,7 +130,7 @@ impl People {
             }
             Screen::Plain(writer) => Place::Plain(Sink::new(writer)),
         };
-        People { place, verbosity, colour, groups, group_open: false, turn: 0, tools: 0, beats: 0 }
+        People { place, verbosity, colour, groups, group_open: false, tail: String::new(), beats: 0 }
     }
 
     /// Prints one line for an error object or a last word, whatever the verbosity.
@@ -175,6 +177,19 @@ impl People {
         }
     }
 
+    /// Shows the line that the model is writing.
+    fn heard(&mut self, turn: u32, text: &str) {
+        if !matches!(self.place, Place::Live(_)) {
+            return;
+        }
+        self.tail.push_str(text);
+        let from = self.tail.trim_end().rfind('\n').map_or(0, |newline| newline + 1);
+        let from = from.max(self.tail.len().saturating_sub(WIDTH));
+        self.tail.drain(..self.tail.ceil_char_boundary(from));
+        let line = format!("turn {turn}: {}", self.tail.trim());
+        self.status(&line);
+    }
+
     /// Clears the live line for good, so that the answer starts at the left.
     pub(super) fn stop(&mut self) {
         self.close_group();
@@ -193,7 +208,7 @@ impl People {
         match event {
             Event::RunStarted(started) => self.started(started),
             Event::TurnStarted { turn } => {
-                self.turn = *turn;
+                self.tail.clear();
                 if self.groups && self.verbosity > Verbosity::Quiet {
                     self.close_group();
                     self.raw(&format!("::group::turn {turn}"));
@@ -201,7 +216,7 @@ impl People {
                 }
                 self.status(&format!("turn {turn}: waiting for the model"));
             }
-            Event::Delta { turn, text, .. } => self.status(&format!("turn {turn}: {}", text.trim())),
+            Event::Delta { turn, text, .. } => self.heard(*turn, text),
             Event::Assistant(turn) => {
                 if self.verbosity >= Verbosity::Verbose && !turn.text.is_empty() {
                     self.quote(&turn.text);
@@ -295,7 +310,6 @@ impl People {
     }
 
     fn started(&mut self, started: &RunStarted) {
-        self.tools = started.tools.len();
         let bold = Style::new().bold();
         self.say(
             bold,

@@ -143,8 +143,11 @@ fn read_dot_env(
 ) -> Result<(), SettingsError> {
     let upward = request.workspace.ancestors().map(Path::to_path_buf);
     let folders: Vec<PathBuf> = upward.chain(environment.home.clone()).collect();
+    // Where the workspace does not lie below the root by its name (a link), nobody knows what is the checkout's.
+    let is_clear = request.workspace.starts_with(&request.project_root);
     for folder in folders {
-        let in_checkout = folder.starts_with(&request.project_root) && environment.home.as_ref() != Some(&folder);
+        let in_checkout =
+            (!is_clear || folder.starts_with(&request.project_root)) && environment.home.as_ref() != Some(&folder);
         for path in [folder.join(".qwen/.env"), folder.join(".env")] {
             let shown = path.display().to_string();
             if !path.is_file() {

@@ -242,7 +242,7 @@ impl Shape {
 pub fn nearest(unknown: &str) -> Option<&'static str> {
     let known = KEYS.iter().flat_map(Key::spellings).chain(UNUSED.iter().copied());
     let near = known.map(|name| (distance(&unknown.to_lowercase(), &name.to_lowercase()), name)).min()?;
-    (near.0 <= 2.max(unknown.chars().count() / 4)).then_some(near.1)
+    (near.0 <= 1.max(unknown.chars().count() / 4)).then_some(near.1)
 }
 
 /// The number of characters to insert, remove or replace.
