@@ -197,6 +197,7 @@ pub struct Sandbox {
     path: Vec<PathBuf>,
     /// Folders of the system and of toolchains that may be read.
     read: Vec<PathBuf>,
+    toolchains: toolchains::Toolchains,
     background: Mutex<Vec<run::Background>>,
 }
 
@@ -232,7 +233,15 @@ impl Sandbox {
         }
         let workspace = options.workspace.canonicalize().map_err(failed(&options.workspace))?;
         let path = environment::clean_path(options.environment.get(&OsString::from("PATH")), &workspace);
-        let toolchains = toolchains::find(&options.environment, options.disk);
+        let toolchains = toolchains::find(
+            &options.environment,
+            options.disk,
+            toolchains::Where {
+                workspace: &workspace,
+                layers: tier == Tier::T3,
+                network: options.network == Network::Any,
+            },
+        );
         let environment = environment::build(&environment::Parts {
             inherited: &options.environment,
             path: &path,
@@ -244,7 +253,11 @@ impl Sandbox {
         });
         let home = options.environment.get(&OsString::from("HOME")).map(PathBuf::from);
         let mut read = system::readable(options.disk, &options.read_system);
-        read.extend(toolchains.read);
+        read.extend(toolchains.read.iter().cloned());
+        if let Ok(helper) = options.helper.canonicalize() {
+            // `qwen check repeat` runs inside, too.
+            read.push(helper);
+        }
         read.extend(system::of_path(&path, home.as_deref(), &workspace, &private, options.disk));
         read.sort();
         read.dedup();
@@ -258,6 +271,7 @@ impl Sandbox {
             environment,
             path,
             read,
+            toolchains,
             background: Mutex::default(),
         })
     }

@@ -40,6 +40,10 @@ pub(super) enum Source {
     Read(OsString),
     /// A folder outside that is written.
     Write(OsString),
+    /// An empty folder that is gone with the command.
+    Scratch,
+    /// A folder outside under a layer that is gone with the command; left out if it is not there.
+    Layered(OsString),
     /// A folder outside under a layer that takes what is written.
     Overlay { lower: OsString, upper: OsString, work: OsString },
 }
@@ -55,6 +59,8 @@ impl View {
         mounts.extend(
             write.iter().filter(|path| *path != tree_at).map(|path| (path.clone(), Source::Write(path.into()))),
         );
+        mounts.extend(sandbox.toolchains.scratch.iter().map(|path| (path.clone(), Source::Scratch)));
+        mounts.extend(sandbox.toolchains.layered.iter().map(|path| (path.clone(), Source::Layered(path.into()))));
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {
@@ -203,6 +209,26 @@ mod linux {
             Source::Write(from) => {
                 covered.retain(|folder| !folder.starts_with(at));
                 bind(Path::new(from), &below(root, at), true, false)
+            }
+            Source::Scratch => {
+                covered.retain(|folder| !at.starts_with(folder));
+                let target = below(root, at);
+                fs::create_dir_all(&target)?;
+                new_tmpfs(&target, c"mode=0700,size=512m")
+            }
+            Source::Layered(from) => {
+                let Ok(from) = Path::new(from).canonicalize() else { return Ok(()) };
+                let target = below(root, at);
+                fs::create_dir_all(&target)?;
+                // The layer lies on a file system of its own, beneath what it covers.
+                new_tmpfs(&target, c"mode=0700,size=1g")?;
+                let (upper, work) = (target.join("upper"), target.join("work"));
+                fs::create_dir(&upper)?;
+                fs::create_dir(&work)?;
+                match overlay(&from, &upper, &work, &target) {
+                    Ok(()) => Ok(()),
+                    Err(_) => bind(&from, &target, true, true),
+                }
             }
             Source::Overlay { lower, upper, work } => {
                 covered.retain(|folder| !folder.starts_with(at));

@@ -318,14 +318,20 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     write.extend(request.write.iter().cloned());
     let mut read = sandbox.read.clone();
     read.extend(request.read.iter().cloned());
-    let mut environment = sandbox.environment.clone();
-    environment.extend(request.variables.iter().map(|(name, value)| (name.into(), value.into())));
-    environment.insert("PWD".into(), directory.clone().into());
-    environment.retain(|name, value| is_valid(name, value));
     let view = match sandbox.tier {
         Tier::T3 => Some(View::new(sandbox, request, &read, &write)),
         Tier::T0 | Tier::T1 | Tier::T2 => None,
     };
+    // Where there are scratch layers, caches are written: into them.
+    let caches = if view.is_some() { &mut write } else { &mut read };
+    caches.extend(sandbox.toolchains.layered.iter().cloned());
+    if view.is_some() {
+        write.extend(sandbox.toolchains.scratch.iter().cloned());
+    }
+    let mut environment = sandbox.environment.clone();
+    environment.extend(request.variables.iter().map(|(name, value)| (name.into(), value.into())));
+    environment.insert("PWD".into(), directory.clone().into());
+    environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     Ok(Instructions {
         programs: programs(sandbox, plan, &directory, request),

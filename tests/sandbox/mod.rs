@@ -3,6 +3,7 @@
 mod containing;
 mod ending;
 mod starting;
+mod toolchains;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
