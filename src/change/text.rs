@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn encodings_are_recognised() {
-        let table: &[(&[u8], Option<(&str, Encoding, bool)>)] = &[
+        type Row<'a> = (&'a [u8], Option<(&'a str, Encoding, bool)>);
+        let table: &[Row<'_>] = &[
             (b"", Some(("", Encoding::Utf8, false))),
             ("grün\n".as_bytes(), Some(("grün\n", Encoding::Utf8, false))),
             (b"\xef\xbb\xbfa", Some(("a", Encoding::Utf8, true))),

@@ -123,6 +123,7 @@ impl Call for ManyCall {
         Box::pin(async move {
             let scope = search::Scope::new(Path::new("."), grant, cx)?;
             let root = cx.workspace.root();
+            let asked = self.describe();
             // Names of files are taken as they are: a `[` in one is no pattern.
             let mut named: Vec<RelPath> = Vec::new();
             let mut globs: Vec<String> = Vec::new();
@@ -159,20 +160,15 @@ impl Call for ManyCall {
                 })
                 .await?
             };
-            Ok(gather(cx, &files, &self_patterns(&globs, &files)))
+            Ok(gather(cx, &files, &asked))
         })
     }
 }
 
-/// What to say when nothing was found.
-fn self_patterns(globs: &[String], files: &[RelPath]) -> String {
-    if files.is_empty() { names::brief(&globs.join(", ")) } else { String::new() }
-}
-
 /// Puts files into one answer until it is full; the rest is named.
-fn gather(cx: &ToolContext<'_>, files: &[RelPath], patterns: &str) -> ToolOutput {
+fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
     if files.is_empty() {
-        let text = format!("No files matching the criteria were found or all were skipped: {patterns}");
+        let text = format!("No files matching the criteria were found or all were skipped: {asked}");
         return ToolOutput::text(text, "No files read");
     }
     let mut parts: Vec<Part> = Vec::new();
@@ -239,4 +235,84 @@ fn excerpt(text: &str, chars: usize) -> String {
         shown.push_str(&format!("[File content truncated: showing lines 1-{count} of {total} total lines...]"));
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::tests::Project;
+
+    fn many(project: &Project, arguments: Value) -> String {
+        project.says("read_many_files", arguments)
+    }
+
+    #[test]
+    fn files_folders_and_globs_are_read_once_each_in_order() {
+        let project = Project::new(&[
+            ("a.md", b"A\n"),
+            ("src/b.rs", b"B"),
+            ("src/sub/c.rs", b"C\n"),
+            ("src/[x].rs", b"X\n"),
+            ("target/d.rs", b"D\n"),
+            (".env", b"KEY\n"),
+        ]);
+        insta::assert_snapshot!(many(&project, json!({"paths": ["src", "*.md", "src/b.rs"]})), @r"
+        --- /p/a.md ---
+
+        A
+
+
+        --- /p/src/[x].rs ---
+
+        X
+
+
+        --- /p/src/b.rs ---
+
+        B
+
+        --- /p/src/sub/c.rs ---
+
+        C
+
+
+        --- End of content ---
+        ");
+        let names = |arguments: Value| -> Vec<String> {
+            let said = many(&project, arguments);
+            said.lines()
+                .filter_map(|line| line.strip_prefix("--- /p/"))
+                .map(|line| line.trim_end_matches(" ---").to_owned())
+                .collect()
+        };
+        assert_eq!(names(json!({"paths": ["src"], "recursive": false})), ["src/[x].rs", "src/b.rs"]);
+        assert_eq!(names(json!({"paths": "src/[x].rs"})), ["src/[x].rs"]);
+        assert_eq!(
+            names(json!({"paths": ["**/*.rs"], "exclude": ["src/**"], "useDefaultExcludes": false})),
+            ["target/d.rs"]
+        );
+        assert_eq!(names(json!({"paths": [project.workspace.root().join("a.md")]})), ["a.md"]);
+        assert_eq!(
+            many(&project, json!({"paths": ["*.py", ".env"], "useDefaultExcludes": false})),
+            "No files matching the criteria were found or all were skipped: *.py, .env"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let big = "0123456789\n".repeat(8_000);
+        let project =
+            Project::new(&[("a", big.as_bytes()), ("b", big.as_bytes()), ("c", b"c\n"), ("bin", b"\0\x01\x02")]);
+        let said = many(&project, json!({"paths": ["a", "b", "bin", "c"]}));
+        assert!(said.contains("[File content truncated: showing lines 1-2000 of 8000 total lines...]"));
+        assert!(
+            said.ends_with("--- End of content ---\nSkipped:\nCannot display content of binary file: /p/bin"),
+            "{}",
+            &said[said.len() - 200..]
+        );
+        let wide = format!("{}\n", "x".repeat(999)).repeat(101);
+        let project = Project::new(&[("a", wide.as_bytes()), ("b", b"b\n"), ("c", b"c\n")]);
+        let said = many(&project, json!({"paths": ["."]}));
+        assert!(said.contains("showing lines 1-100 of 101 total lines...]\n\n--- End of content ---\n2 files did not fit; read them by themselves:\n/p/b\n/p/c"), "{}", &said[said.len() - 200..]);
+    }
 }

@@ -298,4 +298,36 @@ mod tests {
             .sum();
         assert!(sent <= 4500, "the tools take {sent} bytes of every request");
     }
+
+    /// Every change of what the model sees is to be seen in a review.
+    #[test]
+    fn what_the_model_sees_of_each_tool() {
+        let lines: Vec<String> = Registry::of_built_ins()
+            .specs()
+            .iter()
+            .map(|spec| format!("{}: {}\n  {}", spec.name, spec.description, spec.parameters))
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        edit: Replace old_string by new_string in a file. Copy old_string exactly from the file, with enough lines around it to be the only such place.
+          {"type":"object","properties":{"file_path":{"type":"string"},"old_string":{"type":"string","description":"Empty to create a file"},"new_string":{"type":"string"},"expected_replacements":{"type":"integer","minimum":1,"description":"1 if not given"},"replace_all":{"type":"boolean"}},"required":["file_path","old_string","new_string"]}
+        glob: Find files by name, newest first.
+          {"type":"object","properties":{"pattern":{"type":"string","description":"As **/*.rs or src/*.{js,ts}"},"path":{"type":"string","description":"Folder to search"},"case_sensitive":{"type":"boolean"},"respect_git_ignore":{"type":"boolean"}},"required":["pattern"]}
+        list_directory: List the names in a folder.
+          {"type":"object","properties":{"path":{"type":"string","description":"Folder; . is the workspace"},"ignore":{"type":"array","items":{"type":"string"},"description":"Globs of names to leave out"},"respect_git_ignore":{"type":"boolean"},"file_filtering_options":{"type":"object"}},"required":["path"]}
+        read_file: Read a file. Read before you edit.
+          {"type":"object","properties":{"file_path":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"First line, from 0"},"limit":{"type":"integer","minimum":1,"description":"Number of lines"}},"required":["file_path"]}
+        read_many_files: Read several files at once.
+          {"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"},"minItems":1,"description":"Files, folders or globs"},"include":{"type":"array","items":{"type":"string"}},"exclude":{"type":"array","items":{"type":"string"}},"recursive":{"type":"boolean"},"useDefaultExcludes":{"type":"boolean"},"respect_git_ignore":{"type":"boolean"}},"required":["paths"]}
+        run_shell_command: Run a bash command in the workspace. No terminal, no input.
+          {"type":"object","properties":{"command":{"type":"string"},"description":{"type":"string"},"directory":{"type":"string","description":"Folder to run in"},"timeout":{"type":"integer","minimum":1,"description":"Milliseconds, at most 600000"},"is_background":{"type":"boolean","description":"For servers; ends with the run"}},"required":["command"]}
+        save_memory: Remember a fact for later runs, in QWEN.md. Only when asked to.
+          {"type":"object","properties":{"fact":{"type":"string"},"scope":{"type":"string","enum":["project","global"]}},"required":["fact"]}
+        search_file_content: Search the lines of files with a regex.
+          {"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string","description":"Folder or file"},"include":{"type":"string","description":"Glob of files, as *.ts"},"maxResults":{"type":"integer","minimum":1,"description":"20 if not given, at most 100"},"case_sensitive":{"type":"boolean"}},"required":["pattern"]}
+        todo_write: Replace your to-do list. For tasks of many steps.
+          {"type":"object","properties":{"todos":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"content":{"type":"string"},"status":{"type":"string","enum":["pending","in_progress","completed"]}},"required":["id","content","status"]}}},"required":["todos"]}
+        write_file: Create a file, or replace all of it. Use edit to change a part.
+          {"type":"object","properties":{"file_path":{"type":"string"},"content":{"type":"string","description":"The whole new text"}},"required":["file_path","content"]}
+        "#);
+    }
 }

@@ -81,7 +81,9 @@ fn fit_after(
     }
     match value {
         Value::Object(arguments) => Ok(Fitted { arguments, notes }),
-        other => Err(failed("params must be object".to_owned(), &other)),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            Err(failed("params must be object".to_owned(), &other))
+        }
     }
 }
 
@@ -236,7 +238,7 @@ fn coerce(schema: &Value, value: &mut Value, place: &str, notes: &mut Vec<String
                         && optional(key)
                         && property(schema, key).is_some_and(|schema| !takes_string(schema))
                 }
-                _ => false,
+                Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
             };
             let dropped: Vec<String> =
                 object.iter().filter(|(key, value)| absent(key, value)).map(|(key, _)| key.clone()).collect();
