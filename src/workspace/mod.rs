@@ -10,7 +10,6 @@ pub mod repository;
 pub mod walk;
 pub mod ignored;
 pub mod lend;
-pub mod repository;
 pub mod scratch_git;
 pub mod snapshot;
 
