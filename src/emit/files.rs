@@ -9,19 +9,39 @@ use std::path::Path;
 /// A pipe or device (`/dev/stdout`, `/dev/fd/3`) is written directly. A link is replaced, not followed: a checkout must
 /// not choose where our output goes. Missing folders are not made.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let is_special = path.symlink_metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
-        && path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
-    if is_special {
-        let mut file = File::options().write(true).open(path)?;
+    if is_special(path) {
+        let mut file = File::options().append(true).open(path)?;
         file.write_all(contents)?;
         return file.flush();
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let mut file = tempfile::Builder::new().prefix(".qwen-").permissions(permissions(path)).tempfile_in(folder)?;
     file.write_all(contents)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+/// Fails as [`write_atomically`] would, as far as that can be known before; leaves nothing behind.
+pub(super) fn can_be_written(path: &Path) -> io::Result<()> {
+    if is_special(path) {
+        return Ok(());
+    }
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    tempfile::Builder::new().prefix(".qwen-").tempfile_in(folder_of(path)).map(drop)
+}
+
+/// A pipe or device, or a link to one. `/dev/stdout` may lead to a plain file and must not be replaced by one.
+fn is_special(path: &Path) -> bool {
+    path.starts_with("/dev")
+        || path.starts_with("/proc")
+        || path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The permissions of the file that is there, else those that any new file gets (less the umask).

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::files::write_atomically;
+use super::files::{can_be_written, write_atomically};
 use super::json::to_line;
 use super::message::{Ids, Messages};
 use super::people::{People, Screen, Verbosity};
@@ -89,6 +89,26 @@ pub struct Outputs {
     pub ids: Ids,
 }
 
+impl Outputs {
+    /// Returns outputs without files, colours and CI: what a wrong argument list gets.
+    pub fn plain(format: Format, stdout: Box<dyn Write + Send>, stderr: Box<dyn Write + Send>, ids: Ids) -> Outputs {
+        Outputs {
+            format,
+            include_partial: false,
+            stdout,
+            stdout_is_terminal: false,
+            stdout_colour: false,
+            screen: Screen::Plain(stderr),
+            screen_colour: false,
+            verbosity: Verbosity::Normal,
+            ci: false,
+            groups: false,
+            files: OutputFiles::default(),
+            ids,
+        }
+    }
+}
+
 /// Renders events one by one.
 ///
 /// No reader that goes away and no full disk makes it panic. What cannot be written to a file that a flag names is a
@@ -108,10 +128,21 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Returns a renderer; an events file that cannot be made is said at once and ends the run with 1 at its end.
+    /// Returns a renderer. A file that cannot be written is [`Renderer::problem`], and ends the run with 1 at its end.
     pub fn new(outputs: Outputs) -> Renderer {
         let mut problems = Vec::new();
-        let events_file = outputs.files.events.as_ref().and_then(|path| match File::create(path) {
+        for (flag, path) in [
+            ("--result-file", &outputs.files.result),
+            ("--patch-file", &outputs.files.patch),
+            ("--summary-file", &outputs.files.summary),
+        ] {
+            if let Some(path) = path
+                && let Err(error) = can_be_written(path)
+            {
+                problems.push(format!("cannot write {flag} {}: {error}", path.display()));
+            }
+        }
+        let events_file = outputs.files.events.as_ref().and_then(|path| match create(path) {
             Ok(file) => Some(file),
             Err(error) => {
                 problems.push(format!("cannot write --events-file {}: {error}", path.display()));
@@ -149,10 +180,20 @@ impl Renderer {
         }
     }
 
+    /// Returns the first file that a flag names and that cannot be written, so that the run can end before any work.
+    pub fn problem(&self) -> Option<&str> {
+        self.problems.first().map(String::as_str)
+    }
+
     /// Ends the rendering and returns the exit code that counts.
     ///
-    /// A run that ended without saying how ends here, as an internal error.
+    /// A run that ended without saying how ends here, as an internal error; the same holds where the renderer is
+    /// dropped by a panic, so that a result is printed whatever happens.
     pub fn close(mut self) -> Exit {
+        self.end()
+    }
+
+    fn end(&mut self) -> Exit {
         if self.ended.is_none() {
             self.event(&Event::RunFinished(Box::new(RunFinished::failed(
                 Exit::Failed,
@@ -269,6 +310,17 @@ impl Renderer {
             let line = to_line(&fatal(end));
             self.people.raw(&line);
         }
+    }
+}
+
+/// Makes the events file; what a device or a redirected `/dev/stdout` holds already stays.
+fn create(path: &std::path::Path) -> std::io::Result<File> {
+    if path.starts_with("/dev") { File::options().append(true).open(path) } else { File::create(path) }
+}
+
+impl Drop for Renderer {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -167,23 +167,11 @@ struct Printed {
 fn printed(events: &[Event], format: Format, change: impl FnOnce(&mut Outputs)) -> Printed {
     let (stdout, stderr) = (Kept::default(), Kept::default());
     let mut next = 0;
-    let mut outputs = Outputs {
-        format,
-        include_partial: false,
-        stdout: Box::new(stdout.clone()),
-        stdout_is_terminal: false,
-        stdout_colour: false,
-        screen: Screen::Plain(Box::new(stderr.clone())),
-        screen_colour: false,
-        verbosity: Verbosity::Normal,
-        ci: false,
-        groups: false,
-        files: OutputFiles::default(),
-        ids: Ids::new("before", move || {
-            next += 1;
-            format!("u{next}")
-        }),
-    };
+    let ids = Ids::new("before", move || {
+        next += 1;
+        format!("u{next}")
+    });
+    let mut outputs = Outputs::plain(format, Box::new(stdout.clone()), Box::new(stderr.clone()), ids);
     change(&mut outputs);
     let mut renderer = Renderer::new(outputs);
     for event in events {
@@ -351,6 +339,41 @@ fn a_file_that_cannot_be_written_fails_the_run_and_is_named() {
     let result: Value = serde_json::from_str(&printed.stdout).unwrap();
     assert_eq!((printed.exit, &result["error"]["code"]), (Exit::Failed, &json!("output")));
     assert!(printed.stderr.lines().last().unwrap().contains("/nonexistent/x.patch"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_known_before_any_work() {
+    let outputs = |path: &str| {
+        let ids = Ids::new("s", String::new);
+        let mut outputs = Outputs::plain(Format::Result, Box::new(Kept::default()), Box::new(Kept::default()), ids);
+        outputs.files.result = Some(path.into());
+        outputs
+    };
+    let renderer = Renderer::new(outputs("/nonexistent/result.json"));
+    assert!(renderer.problem().unwrap().contains("--result-file /nonexistent/result.json"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let renderer = Renderer::new(outputs(path.to_str().unwrap()));
+    assert_eq!(renderer.problem(), None);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(Renderer::new(outputs("/dev/null")).problem(), None);
+}
+
+#[test]
+fn a_panic_still_leaves_one_result() {
+    let stdout = Kept::default();
+    let kept = stdout.clone();
+    let panicked = std::panic::catch_unwind(move || {
+        let ids = Ids::new("s", String::new);
+        let outputs = Outputs::plain(Format::StreamJson, Box::new(kept), Box::new(Kept::default()), ids);
+        let mut renderer = Renderer::new(outputs);
+        renderer.event(&Event::Warning { message: "soon".into() });
+        panic!("a bug");
+    });
+    assert!(panicked.is_err());
+    let messages = lines(&stdout.text());
+    assert_eq!(messages.iter().filter(|message| message["type"] == "result").count(), 1);
+    assert_eq!(messages.last().unwrap()["exit_code"], 1);
 }
 
 #[test]
