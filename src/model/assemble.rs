@@ -114,7 +114,7 @@ pub struct Failed {
     /// Why.
     pub fault: Fault,
     /// What arrived.
-    pub partial: Partial,
+    pub partial: Box<Partial>,
 }
 
 /// What arrived, complete.
@@ -502,7 +502,7 @@ impl Assembler {
             out.push(Delta::Reasoning(rest));
         }
         self.is_withheld = false;
-        let partial = self.partial();
+        let partial = Box::new(self.partial());
         match self.end(ending, out) {
             Ok(assembled) => Ok(assembled),
             Err(fault) => Err(Failed { fault, partial }),
