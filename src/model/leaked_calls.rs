@@ -135,8 +135,10 @@ pub(super) fn look(text: &str, from: usize, mode: TextTools) -> (usize, Option<u
     }
     let mut at = from;
     let openers: &[&str] = match mode {
-        TextTools::Prompted => &["<tool_call>", "<function=", "<function name", "<tools>", "```", "\n{", "\n["],
-        TextTools::Off | TextTools::Auto => &OPENERS,
+        TextTools::Prompted => {
+            &["<tool_call>", "</tool_call>", "<function=", "<function name", "<tools>", "```", "\n{", "\n["]
+        }
+        TextTools::Off | TextTools::Auto => &["<tool_call>", "</tool_call>", "<function=", "<function name", "<tools>"],
     };
     while let Some(offset) = text[at..].find(['<', '`', '\n']) {
         let place = at + offset;

@@ -338,6 +338,11 @@ fn r22_ids_are_unique_and_plain() {
 }
 
 #[test]
+fn r25_what_follows_the_end_is_never_a_call() {
+    check_some(&[102, 196]);
+}
+
+#[test]
 fn r26_calls_in_text_are_taken_only_where_they_are_meant() {
     check_some(&[42, 140, 141, 142, 144, 145, 146, 147, 148, 149, 150, 151, 152, 153, 154, 155, 187, 188]);
 }
