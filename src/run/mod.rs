@@ -12,6 +12,7 @@ pub mod runner;
 pub mod setup;
 pub mod signals;
 pub mod task;
+pub mod tool_lists;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::cli::RunArgs;
 use crate::exit::Exit;
-use crate::model::cassette::{Masks, Player};
+use crate::model::canonical::Masks;
+use crate::model::cassette::Player;
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
 use crate::model::secret::Secret;
@@ -122,12 +123,8 @@ fn refused(error: ModelError) -> Failure {
 
 /// What a cassette must not hold: places of this machine.
 fn masks(environment: &Environment, root: &std::path::Path) -> Masks {
-    Masks {
-        cwd: Some(root.display().to_string()),
-        home: environment.home.as_ref().map(|home| home.display().to_string()),
-        tmp: environment.value("TMPDIR"),
-        ..Masks::default()
-    }
+    let home = environment.home.as_ref().map(|home| home.display().to_string());
+    Masks::new(&root.display().to_string(), home.as_deref(), environment.value("TMPDIR").as_deref(), Vec::new())
 }
 
 fn configure(

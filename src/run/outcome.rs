@@ -94,7 +94,7 @@ impl Stage {
         };
         let mut files = delivered.files.clone();
         for file in &mut files {
-            file.executes_later = crate::policy::executes_later(&file.path);
+            file.executes_later = crate::policy::later::executes_later(&file.path);
         }
         ChangesReport {
             mode: self.mode.name().into(),
@@ -196,7 +196,7 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         let trailers = [("Assisted-by", assisted.as_str()), ("Qwen-Run-Id", setup.run_id.as_str())];
         let message = deliver::commit::message(&subject, &body, &trailers)
             .map_err(|problem| Failure::new(Exit::Input, format!("the commit's message: {problem}"), "give one with --message"))?;
-        Ok(Order { message, author: None, committer: None, sign: setup.sign })
+        Ok::<Order, Failure>(Order { message, author: None, committer: None, sign: setup.sign })
     };
     Ok(match &stage.mode {
         Mode::DryRun => Delivery::DryRun,

@@ -1,14 +1,13 @@
 //! Which policy texts count in this run, and whose word each of them is (docs/policy.md, "Whose policy counts").
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::event::RunError;
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
 use crate::policy::{Policy, builtin};
 
-use super::Failure;
+use super::{Failure, tool_lists};
 
 /// What the flags, the environment and the repository say about the policy.
 pub struct PolicySources<'a> {
@@ -18,6 +17,12 @@ pub struct PolicySources<'a> {
     pub mode: Option<&'static str>,
     /// Whether `--apply`, `--commit` or `--branch` was given.
     pub delivers: bool,
+    /// Tools and commands that the operator allows beside a built-in policy.
+    pub allowed: &'a [String],
+    /// Lists of which each keeps only its own tools and commands.
+    pub core: &'a [Vec<String>],
+    /// Tools and commands that are taken away.
+    pub excluded: &'a [String],
     /// The folder in which relative names are looked up.
     pub cwd: &'a Path,
     /// The repository's top folder, else the workspace.
@@ -45,8 +50,14 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let repository = sources.top.join(".qwen/policy.yaml");
     let repository_text = read_optional(&repository)?;
     let mut narrowing = Vec::new();
+    for list in sources.core {
+        narrowing.push(tool_lists::core_layer(list)?);
+    }
+    if !sources.excluded.is_empty() {
+        narrowing.push(tool_lists::excluded_layer(sources.excluded)?);
+    }
 
-    let (first, from_file) = match (sources.named, &repository_text) {
+    let (mut first, from_file) = match (sources.named, &repository_text) {
         (Some(named), _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
         (None, Some(text)) if sources.trusted => {
             (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true)
@@ -61,6 +72,13 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
             (builtin_layer(name)?, false)
         }
     };
+    match (sources.allowed.is_empty(), from_file) {
+        (true, _) => {}
+        (false, false) => first = tool_lists::allowed_layer(&first, sources.allowed)?,
+        (false, true) => warnings.push(
+            "allowed tools add nothing beside a policy file: write them into the file".to_owned(),
+        ),
+    }
     if let Some(text) = repository_text
         && !(sources.named.is_none() && sources.trusted)
     {
@@ -144,13 +162,5 @@ fn read(path: &Path) -> std::io::Result<String> {
 }
 
 fn config(message: String, hint: &str) -> Failure {
-    Failure {
-        exit: Exit::Config,
-        error: RunError { code: "config".into(), message, hint: Some(hint.to_owned()), ..RunError::default() },
-    }
-}
-
-/// Returns the folder of a repository's own configuration.
-pub fn configuration_folder(top: &Path) -> PathBuf {
-    top.join(".qwen")
+    Failure::new(Exit::Config, message, hint)
 }

@@ -15,7 +15,6 @@ use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Model, ToolSpec};
-use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
@@ -215,7 +214,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
     };
-    preflight(&delivery, &workspace, repository.as_ref())?;
+    preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
     let secrets = Arc::new(Secrets::new(&environment.variables, &policy.secret_patterns()).map_err(|error| {
         Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy")
     })?);
@@ -578,17 +577,18 @@ pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
 }
 
 /// Finds out what would keep the delivery from working before anything is sent.
-fn preflight(mode: &Mode, workspace: &Workspace, repository: Option<&Repository>) -> Result<(), Failure> {
+fn preflight(
+    mode: &Mode,
+    workspace: &Workspace,
+    repository: Option<&Repository>,
+    undo: Option<&Path>,
+) -> Result<(), Failure> {
     let how = match mode {
         Mode::DryRun => return Ok(()),
         Mode::Apply => deliver::Delivery::Apply,
         Mode::Commit => deliver::Delivery::Commit(deliver::Order::default()),
         Mode::Branch(name) => deliver::Delivery::Branch { name: name.clone(), order: deliver::Order::default() },
     };
-    deliver::preflight(&how, workspace.root(), repository).map_err(|error| outcome::from_delivery(&error))
-}
-
-/// Names that are never part of the changes: files of ours that flags put into the tree.
-pub fn is_own_file(path: &RelPath, own: &[PathBuf], root: &Path) -> bool {
-    own.iter().any(|file| path.under(root) == *file)
+    let site = deliver::Site { root: workspace.root(), repository, undo, run_id: "preflight", time: "" };
+    deliver::preflight(&how, &site).map_err(|error| outcome::from_delivery(&error))
 }

@@ -1,0 +1,75 @@
+//! A command that an operator typed: it grants exactly its own words.
+
+use std::path::Path;
+
+use super::decide::Facts;
+use super::decision::{Denial, RuleRef};
+use super::effect::Effect;
+use super::grant::CommandPlan;
+use super::programs::{CommandRules, Judged, Judgement, Stdin, Word};
+use super::rules::Answers;
+use super::{Policy, shell};
+use crate::path::{RelPath, Tree};
+
+impl Policy {
+    /// Parses a command that an operator typed (`--verify`): it needs no allow rule, deny rules still hold, and what
+    /// cannot be understood is refused as ever.
+    pub fn operator_command(&self, command: &str, facts: &Facts) -> Result<CommandPlan, Denial> {
+        let rules = OperatorRules { policy: Answers::new(self, facts) };
+        shell::judge::judge(command, None, &rules).map(|approved| approved.plan)
+    }
+}
+
+/// The policy's deny rules without its allow rules.
+struct OperatorRules<'a> {
+    policy: Answers<'a>,
+}
+
+impl CommandRules for OperatorRules<'_> {
+    fn judge(&self, words: &[Word], _stdin: Stdin, _folders: &[RelPath]) -> Judgement {
+        if let Some(denial) = self.policy.denied(words) {
+            return Err(denial);
+        }
+        Ok(Judged {
+            rule: RuleRef { rule: "--verify".into(), source: "flag".into() },
+            effects: Vec::new(),
+            starts: Vec::new(),
+            writes_nothing: false,
+            writes_git: false,
+            printed: None,
+        })
+    }
+
+    fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
+        self.policy.check(effect, folders)
+    }
+
+    fn denied(&self, words: &[Word]) -> Option<Denial> {
+        self.policy.denied(words)
+    }
+
+    fn may_set(&self, variable: &str) -> bool {
+        // The operator may set what he likes but what makes a shell or loader run something else.
+        !variable.starts_with("LD_") && !matches!(variable, "PATH" | "IFS" | "BASH_ENV" | "ENV" | "SHELLOPTS")
+    }
+
+    fn default_allows(&self) -> bool {
+        true
+    }
+
+    fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial> {
+        self.policy.enter(folder, path)
+    }
+
+    fn home(&self) -> &str {
+        self.policy.home()
+    }
+
+    fn root(&self) -> &Path {
+        self.policy.root()
+    }
+
+    fn tree(&self) -> &dyn Tree {
+        self.policy.tree()
+    }
+}

@@ -1,0 +1,150 @@
+//! Lists of tools from flags and settings (`tools.core`, `exclude`, `allowed`, `permissions`) as layers of the policy.
+//!
+//! An entry is a tool's name or `run_shell_command(git status)`: the command's first words. Every list is enforced with
+//! its specifiers in every mode; only the operator's `allowed` adds anything, and only to a built-in policy.
+
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::policy::layers::{LayerText, Standing};
+use crate::tools::registry::real_name;
+
+use super::Failure;
+
+/// The tool that takes specifiers.
+const SHELL: &str = "run_shell_command";
+
+/// An entry of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    tool: String,
+    words: Vec<String>,
+}
+
+/// Returns the layer that keeps only the named tools.
+pub fn core_layer(list: &[String]) -> Result<LayerText, Failure> {
+    let entries = parse(list)?;
+    let mut policy = json!({"version": 1, "name": "tools.core", "tools": {"allow": names(&entries)}});
+    let commands = commands(&entries);
+    if !commands.is_empty() && !entries.iter().any(|entry| entry.tool == SHELL && entry.words.is_empty()) {
+        policy["shell"] = json!({"default": "deny", "allow": commands});
+    }
+    layer("tools.core", &policy)
+}
+
+/// Returns the layer that takes the named tools and commands away.
+pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
+    let entries = parse(list)?;
+    let whole: Vec<&Entry> = entries.iter().filter(|entry| entry.words.is_empty()).collect();
+    let mut policy = json!({"version": 1, "name": "tools.exclude"});
+    if !whole.is_empty() {
+        policy["tools"] = json!({"deny": whole.iter().map(|entry| entry.tool.clone()).collect::<Vec<_>>()});
+    }
+    let commands = commands(&entries);
+    if !commands.is_empty() {
+        policy["shell"] = json!({"deny": commands});
+    }
+    layer("tools.exclude", &policy)
+}
+
+/// Returns a built-in policy with the named tools and commands added.
+pub fn allowed_layer(builtin: &LayerText, list: &[String]) -> Result<LayerText, Failure> {
+    let entries = parse(list)?;
+    let mut policy: Value = serde_yaml::from_str(&builtin.text).expect("a test reads every built-in policy");
+    add(&mut policy, ["tools", "allow"], names(&entries).into_iter().map(Value::from));
+    add(&mut policy, ["shell", "allow"], commands(&entries));
+    layer(&format!("{} with allowed tools", builtin.name), &policy)
+}
+
+fn add(policy: &mut Value, [section, key]: [&str; 2], entries: impl IntoIterator<Item = Value>) {
+    let list = &mut policy[section][key];
+    if list.is_null() {
+        *list = json!([]);
+    }
+    if let Value::Array(list) = list {
+        list.extend(entries);
+    }
+}
+
+fn names(entries: &[Entry]) -> Vec<String> {
+    let mut names: Vec<String> = entries.iter().map(|entry| entry.tool.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn commands(entries: &[Entry]) -> Vec<Value> {
+    let with_words = entries.iter().filter(|entry| entry.tool == SHELL && !entry.words.is_empty());
+    with_words.map(|entry| json!({"cmd": entry.words})).collect()
+}
+
+fn parse(list: &[String]) -> Result<Vec<Entry>, Failure> {
+    let entry = |text: &String| {
+        let text = text.trim();
+        let (name, words) = match text.split_once('(') {
+            None => (text, Vec::new()),
+            Some((name, rest)) => {
+                let inner = rest.strip_suffix(')').ok_or_else(|| wrong(text, "the bracket is not closed"))?;
+                // Claude's and Qwen Code's spelling `npm test:*` means: with whatever follows, as here always.
+                let inner = inner.trim_end_matches(":*").trim_end_matches(" *");
+                (name, inner.split_whitespace().map(str::to_owned).collect())
+            }
+        };
+        let tool = real_name(name.trim()).to_owned();
+        if tool.is_empty() {
+            return Err(wrong(text, "there is no name"));
+        }
+        if !words.is_empty() && tool != SHELL {
+            return Err(wrong(text, "only run_shell_command takes a command in brackets"));
+        }
+        Ok(Entry { tool, words })
+    };
+    list.iter().filter(|text| !text.trim().is_empty()).map(entry).collect()
+}
+
+fn wrong(entry: &str, problem: &str) -> Failure {
+    Failure::new(
+        Exit::Config,
+        format!("`{entry}` in a list of tools: {problem}"),
+        "write a tool's name, or run_shell_command(COMMAND)",
+    )
+}
+
+fn layer(name: &str, policy: &Value) -> Result<LayerText, Failure> {
+    // JSON is YAML.
+    Ok(LayerText { name: name.to_owned(), text: policy.to_string(), standing: Standing::Operator })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_core_list_keeps_named_tools_and_commands_alone() {
+        let open = LayerText::builtin("open").unwrap();
+        let core = core_layer(&texts(&["run_shell_command(git status)", "ReadFile"])).unwrap();
+        let policy = Policy::new(&open, &[core], &|_| None).unwrap();
+        assert!(!policy.denies_tool("read_file") && !policy.denies_tool("run_shell_command"));
+        assert!(policy.denies_tool("edit") && policy.denies_tool("glob"));
+    }
+
+    #[test]
+    fn what_is_allowed_adds_to_a_built_in_policy() {
+        let default = LayerText::builtin("default").unwrap();
+        let more = allowed_layer(&default, &texts(&["save_memory", "run_shell_command(npm test)"])).unwrap();
+        let policy = Policy::new(&more, &[], &|_| None).unwrap();
+        assert!(!policy.denies_tool("save_memory") && !policy.denies_tool("edit"));
+    }
+
+    #[test]
+    fn an_entry_that_is_none_is_named() {
+        for (entry, problem) in [("edit(x)", "only run_shell_command"), ("run_shell_command(x", "not closed")] {
+            assert!(core_layer(&texts(&[entry])).unwrap_err().error.message.contains(problem));
+        }
+    }
+}
