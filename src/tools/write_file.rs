@@ -69,6 +69,8 @@ impl Call for WriteCall {
             let failed = |error: WorkspaceError| names::file_error(&error, &shown);
             let not_granted = || failed(WorkspaceError::NotGranted(self.path.clone()));
             let path = grant.writable(&self.path).ok_or_else(not_granted)?.clone();
+            names::check_not_hidden(cx, &path, &shown)?;
+            names::check_size(cx, &path, &shown)?;
             let before = cx.workspace.entry(&path).map_err(failed)?;
             let (existing, executable) = match &before {
                 Entry::File { content, executable } => (Some(content), *executable),
