@@ -132,6 +132,7 @@ impl Call for ManyCall {
                 let absolute = names::absolute(root, Path::new(pattern));
                 let Some(path) = RelPath::below(root, &absolute) else { continue };
                 match cx.workspace.look(&absolute) {
+                    Ok(Some(Node::File { .. })) if named.contains(&path) => {}
                     Ok(Some(Node::File { .. })) => named.push(path),
                     Ok(Some(Node::Dir)) => {
                         let folder = globset::escape(&path.as_path().to_string_lossy());

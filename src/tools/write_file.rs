@@ -85,7 +85,8 @@ impl Call for WriteCall {
                 None => self.content.clone(),
             };
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
-            let unseen = !memory::has_seen(cx.memory, &path);
+            // Lines are shown only of what the model could have read.
+            let unseen = !memory::has_seen(cx.memory, &path) && grant.may_read(&path);
             let hash = memory::hash(&content);
             let content = Entry::File { content: content.into(), executable };
             cx.workspace.write(grant, &self.path, content).map_err(failed)?;
