@@ -11,10 +11,12 @@ pub mod effect;
 pub mod file;
 mod glob;
 pub mod grant;
+pub mod later;
 pub mod layers;
 mod mcp;
 mod paths;
 pub mod programs;
+pub mod redact;
 pub mod shell;
 pub mod web;
 

@@ -94,6 +94,10 @@ impl Call for EditCall {
         Box::pin(async move {
             let shown = names::shown(cx, &self.path);
             let failed = |error: WorkspaceError| names::file_error(&error, &shown);
+            if let Some(path) = grant.readable(&self.path) {
+                names::check_not_hidden(cx, path, &shown)?;
+                names::check_size(cx, path, &shown)?;
+            }
             let view = match (cx.workspace.read(grant, &self.path), self.old.is_empty()) {
                 (Err(WorkspaceError::NotFound(_)), true) => return self.create(grant, cx, &shown),
                 (Ok(_), true) => {

@@ -88,7 +88,7 @@ impl Call for ListCall {
                 }
                 None => return Err(ToolError::failed(format!("Directory not found: {shown}"))),
             }
-            let rules = ignore::Rules::new(cx.workspace).level(folder);
+            let rules = ignore::Rules::new(cx.workspace).level(folder).named();
             let (mut folders, mut files) = (Vec::new(), Vec::new());
             let (mut git_ignored, mut qwen_ignored) = (0, 0);
             for name in cx.workspace.names(&absolute).map_err(failed)? {
@@ -179,6 +179,13 @@ mod tests {
         assert_eq!(list(&project, json!({"path": "ig"})), "Directory /p/ig is empty.\n\n(1 git-ignored)");
         assert_eq!(list(&project, json!({"path": "a"})), "Path is not a directory: /p/a");
         assert_eq!(list(&project, json!({"dir_path": "none"})), "Directory not found: /p/none");
+    }
+
+    #[test]
+    fn a_folder_that_was_named_is_listed_even_if_git_ignores_it() {
+        let project = Project::new(&[(".gitignore", b"target/\n"), ("target/a", b"")]);
+        assert_eq!(list(&project, json!({"path": "target"})), "Directory listing for /p/target:\na");
+        assert_eq!(project.says("glob", json!({"pattern": "*", "path": "target"})).lines().count(), 2);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod registry;
 pub mod run_shell_command;
 pub mod save_memory;
 pub mod search_file_content;
+pub mod structured_output;
 pub mod todo_write;
 pub mod write_file;
 
@@ -77,6 +78,8 @@ pub struct RunMemory {
     pub todos: std::sync::Mutex<Vec<Todo>>,
     /// Hashes of the files that were read, to notice a change on disk since.
     pub seen: std::sync::Mutex<std::collections::HashMap<crate::path::RelPath, [u8; 32]>>,
+    /// The answer given through `structured_output`.
+    pub answer: std::sync::Mutex<Option<Value>>,
 }
 
 /// An item of the to-do list.

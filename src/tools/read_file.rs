@@ -10,7 +10,7 @@ use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
-use crate::workspace::{WorkspaceError, ignore, outputs};
+use crate::workspace::outputs;
 
 /// The tool.
 pub struct ReadFile;
@@ -85,12 +85,11 @@ impl Call for ReadCall {
                 let text = String::from_utf8_lossy(&output);
                 return Ok(ToolOutput::text(range(&text, self.offset, self.limit)?, shown));
             }
-            if let Some(path) = grant.readable(&self.path)
-                && ignore::Rules::new(cx.workspace).of(path, ignore::Kind::File).qwen
-            {
-                return Err(ToolError::failed(format!("File path '{shown}' is ignored by .qwenignore pattern(s).")));
+            if let Some(path) = grant.readable(&self.path) {
+                names::check_not_hidden(cx, path, &shown)?;
+                names::check_size(cx, path, &shown)?;
             }
-            let view = cx.workspace.read(grant, &self.path).map_err(|error| self.explain(&error, &shown))?;
+            let view = cx.workspace.read(grant, &self.path).map_err(|error| names::file_error(&error, &shown))?;
             memory::saw(cx.memory, &view.path, &view.content);
             match content(&view.content, &self.path, &shown, cx.media) {
                 Content::Text(text) => {
@@ -106,12 +105,6 @@ impl Call for ReadCall {
                 Content::Notice(notice) => Ok(ToolOutput::text(notice.clone(), notice)),
             }
         })
-    }
-}
-
-impl ReadCall {
-    fn explain(&self, error: &WorkspaceError, shown: &str) -> ToolError {
-        names::file_error(error, shown)
     }
 }
 
@@ -222,7 +215,19 @@ mod tests {
         assert_eq!(read(&project, "none"), "File not found: /p/none");
         assert_eq!(read(&project, "sub"), "Path is a directory, not a file: /p/sub");
         assert_eq!(read(&project, "bin"), "Cannot display content of binary file: /p/bin");
-        assert_eq!(read(&project, "a.secret"), "File path '/p/a.secret' is ignored by .qwenignore pattern(s).");
+        let hidden = "File path '/p/a.secret' is ignored by .qwenignore pattern(s).";
+        assert_eq!(read(&project, "a.secret"), hidden);
+        assert_eq!(
+            project.says("edit", json!({"file_path": "a.secret", "old_string": "a", "new_string": "b"})),
+            hidden
+        );
+        assert_eq!(project.says("write_file", json!({"file_path": "a.secret", "content": "b"})), hidden);
+        assert_eq!(project.says("grep", json!({"path": "a.secret", "pattern": "a"})), hidden);
+        std::fs::File::create(project.folder.path().join("huge")).unwrap().set_len(1 << 40).unwrap();
+        let huge =
+            "File is too large to read: /p/huge (1099511627776 bytes). Use search_file_content for the lines you need.";
+        assert_eq!(read(&project, "huge"), huge);
+        assert_eq!(project.says("edit", json!({"file_path": "huge", "old_string": "a", "new_string": "b"})), huge);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::change::Entry;
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::{Access, Grant};
+use crate::workspace::ignore;
 use crate::workspace::walk::Filter;
 
 /// The tool.
@@ -131,6 +132,7 @@ impl Call for ManyCall {
                 let absolute = names::absolute(root, Path::new(pattern));
                 let Some(path) = RelPath::below(root, &absolute) else { continue };
                 match cx.workspace.look(&absolute) {
+                    Ok(Some(Node::File { .. })) if named.contains(&path) => {}
                     Ok(Some(Node::File { .. })) => named.push(path),
                     Ok(Some(Node::Dir)) => {
                         let folder = globset::escape(&path.as_path().to_string_lossy());
@@ -144,22 +146,27 @@ impl Call for ManyCall {
             }
             let set = glob_set("paths", globs.iter().map(String::as_str))?;
             let ManyCall { exclude, git, .. } = *self;
-            let files = if globs.is_empty() && named.len() == 1 && exclude.is_empty() {
-                named.into_iter().filter(|path| (scope.may_read)(path)).collect()
-            } else {
-                search::in_background(move |cancelled| -> Vec<RelPath> {
+            let rules = ignore::Rules::of_source(scope.source.clone());
+            named.retain(|path| {
+                let ignored = rules.of(path, ignore::Kind::File);
+                !ignored.qwen && !(git && ignored.git) && !exclude.is_match(path.as_path()) && (scope.may_read)(path)
+            });
+            let mut files = named;
+            if !globs.is_empty() {
+                let found = search::in_background(move |cancelled| -> Vec<RelPath> {
                     let want = |path: &RelPath| {
-                        (named.contains(path) || set.is_match(path.as_path()))
-                            && !exclude.is_match(path.as_path())
-                            && (scope.may_read)(path)
+                        let path_itself = path.as_path();
+                        set.is_match(path_itself) && !exclude.is_match(path_itself) && (scope.may_read)(path)
                     };
                     // A folder of which nothing can pass is not entered.
                     let enter = |path: &RelPath| !exclude.is_match(path.as_path().join("_"));
                     let walk = scope.walk(&Filter { git, enter: &enter, want: &want }, cancelled);
                     walk.files.into_iter().map(|found| found.path).collect()
-                })
-                .await?
-            };
+                });
+                files.extend(found.await?);
+                files.sort_unstable();
+                files.dedup();
+            }
             Ok(gather(cx, &files, &asked))
         })
     }
@@ -180,6 +187,10 @@ fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
         let shown = names::one_line(&path.under(cx.workspace.root()));
         if chars >= CHARS {
             left.push(shown);
+            continue;
+        }
+        if let Err(error) = names::check_size(cx, path, &shown) {
+            skipped.push(error.message);
             continue;
         }
         let Ok(Entry::File { content: bytes, .. }) = cx.workspace.entry(path) else {

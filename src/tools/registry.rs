@@ -92,6 +92,11 @@ impl Registry {
         free
     }
 
+    /// Adds a tool of ours whose schema is the user's: names and parameters are taken as they are.
+    pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
+        self.insert(tool, false);
+    }
+
     fn insert(&mut self, tool: Arc<dyn Tool>, built_in: bool) {
         let spec = tool.spec();
         self.tools.insert(spec.name.clone(), Registered { tool, spec, built_in });

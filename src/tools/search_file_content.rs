@@ -304,7 +304,12 @@ fn search_one(
         Regex::Fancy(regex) => {
             let content = match &file.staged {
                 Some(content) => content.to_vec(),
-                None => std::fs::read(file.path.under(root)).unwrap_or_default(),
+                None => {
+                    let path = file.path.under(root);
+                    // This dialect needs the text whole; what does not fit into memory is left out.
+                    let fits = std::fs::symlink_metadata(&path).is_ok_and(|about| about.len() <= names::MOST_BYTES);
+                    if fits { std::fs::read(path).unwrap_or_default() } else { Vec::new() }
+                }
             };
             let Some(decoded) = Decoded::from_bytes(&content) else { return Ok(Vec::new()) };
             let mut lines = Vec::new();

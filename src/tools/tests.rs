@@ -99,7 +99,17 @@ impl Project {
         arguments: Map<String, Value>,
         runner: &dyn CommandRunner,
     ) -> Result<ToolOutput, ToolError> {
-        let prepared = Registry::of_built_ins().parse(tool, arguments)?;
+        self.call_of(&Registry::of_built_ins(), tool, arguments, runner)
+    }
+
+    pub(crate) fn call_of(
+        &self,
+        registry: &Registry,
+        tool: &str,
+        arguments: Map<String, Value>,
+        runner: &dyn CommandRunner,
+    ) -> Result<ToolOutput, ToolError> {
+        let prepared = registry.parse(tool, arguments)?;
         let grant = self.grant(prepared.call.as_ref());
         let outputs = tempfile::tempdir().unwrap();
         let limits = limits(outputs.path());

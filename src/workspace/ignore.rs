@@ -90,6 +90,8 @@ pub struct Level {
 
 impl Level {
     /// Returns the rules of the workspace's root, those of the folders above up to the repository's root included.
+    ///
+    /// A workspace that its own repository ignores is not empty: whoever opened it named it.
     pub fn root(source: &Source) -> Arc<Level> {
         let above: Vec<&Path> = source.root.ancestors().collect();
         let outermost = above.iter().position(|folder| is_repository(folder)).unwrap_or(0);
@@ -99,7 +101,7 @@ impl Level {
             level = Some(Arc::new(Level::new(folder, level, read)));
         }
         // The outermost of a workspace that is no repository is the workspace itself.
-        Arc::new(Level::new(&source.root, level, |name| source.read(&RelPath::root(), name)))
+        Arc::new(Level::new(&source.root, level, |name| source.read(&RelPath::root(), name))).named()
     }
 
     /// Returns the rules of a folder below.

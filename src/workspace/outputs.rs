@@ -21,6 +21,12 @@ pub fn keep(folder: &Path, output: &[u8]) -> io::Result<PathBuf> {
     Err(io::Error::other("no free name is left for an output"))
 }
 
+/// Makes a file that a flag names (`--record`), readable by its owner alone.
+pub fn create(path: &Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
 /// Reads a kept output; `None` if `path` is not a plain name in `folder`, or no regular file stands there.
 pub fn read(folder: &Path, path: &Path) -> Option<io::Result<Vec<u8>>> {
     if path.parent() != Some(folder) || path.file_name().is_none() {

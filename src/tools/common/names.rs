@@ -2,9 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::path::RelPath;
+use crate::path::{Node, RelPath, Tree};
 use crate::tools::{ToolContext, ToolError, ToolErrorKind};
-use crate::workspace::WorkspaceError;
+use crate::workspace::{WorkspaceError, ignore};
 
 /// Returns a path as one line: control characters and bytes that are not UTF-8 are written as escapes.
 pub fn one_line(path: &Path) -> String {
@@ -71,6 +71,28 @@ pub(crate) fn file_error(error: &WorkspaceError, path: &str) -> ToolError {
             kind: ToolErrorKind::Denied,
         },
         WorkspaceError::Io { cause, .. } => ToolError::failed(format!("Cannot access {path}: {cause}")),
+    }
+}
+
+/// Bytes of a file that is held in memory whole.
+pub(crate) const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Refuses what `.qwenignore` hides.
+pub(crate) fn check_not_hidden(cx: &ToolContext<'_>, path: &RelPath, shown: &str) -> Result<(), ToolError> {
+    match ignore::Rules::new(cx.workspace).of(path, ignore::Kind::File).qwen {
+        true => Err(ToolError::failed(format!("File path '{shown}' is ignored by .qwenignore pattern(s)."))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what is too large to hold in memory.
+pub(crate) fn check_size(cx: &ToolContext<'_>, path: &RelPath, shown: &str) -> Result<(), ToolError> {
+    match cx.workspace.look(&path.under(cx.workspace.root())) {
+        Ok(Some(Node::File { size, .. })) if size > MOST_BYTES => Err(ToolError::failed(format!(
+            "File is too large to read: {shown} ({size} bytes). Use search_file_content for the lines you need."
+        ))),
+        // Whatever else is wrong is said by whoever opens it.
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -36,6 +36,7 @@ impl Scope {
         let single = match cx.workspace.look(&start.under(cx.workspace.root())) {
             Ok(Some(Node::Dir)) => None,
             Ok(Some(Node::File { .. })) => {
+                names::check_not_hidden(cx, &start, &shown)?;
                 let staged = cx.workspace.changes().staged(&start).and_then(|entry| match entry {
                     crate::change::Entry::File { content, .. } => Some(Arc::clone(content)),
                     crate::change::Entry::Absent | crate::change::Entry::Link { .. } => None,
