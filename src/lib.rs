@@ -45,6 +45,7 @@
 pub mod agent;
 pub mod change;
 pub mod cli;
+pub mod commands;
 pub mod deliver;
 pub mod emit;
 pub mod event;

@@ -1,9 +1,82 @@
+//! The process: helper or command, one environment, one runtime, one exit code.
+
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use qwen_run::cli::{self, Cli, Command, UsageError};
+use qwen_run::commands;
+use qwen_run::emit::{Ids, Outputs, Renderer, Screen};
+use qwen_run::event::Event;
+use qwen_run::run::outputs::Streams;
+use qwen_run::sandbox;
+use qwen_run::settings::Environment;
+
+/// How long a thread that reads standard input may keep the process from ending.
+const SHUTDOWN: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == qwen_run::sandbox::HELPER) {
-        return qwen_run::sandbox::helper_main(arguments);
+    if arguments.next().is_some_and(|first| first == sandbox::HELPER) {
+        return sandbox::helper_main(arguments);
     }
-    ExitCode::SUCCESS
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let environment = match Environment::capture() {
+        Ok(environment) => environment,
+        Err(error) => {
+            let _closed = writeln!(std::io::stderr(), "error: the current folder cannot be read: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _closed = writeln!(std::io::stderr(), "error: no event loop can be made: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(dispatch(cli, &environment));
+    runtime.shutdown_timeout(SHUTDOWN);
+    ExitCode::from(code)
+}
+
+async fn dispatch(cli: Cli, environment: &Environment) -> u8 {
+    match cli.command {
+        None => qwen_run::run::run(&cli.run, environment, streams()).await.code(),
+        Some(Command::Run(run)) => qwen_run::run::run(&run, environment, streams()).await.code(),
+        Some(other) => commands::run(other, environment, &mut std::io::stdout(), &mut std::io::stderr()).await.code(),
+    }
+}
+
+fn streams() -> Streams {
+    let stderr_is_terminal = std::io::stderr().is_terminal();
+    Streams {
+        stdout: Box::new(std::io::stdout()),
+        stdout_is_terminal: std::io::stdout().is_terminal(),
+        stderr: if stderr_is_terminal { Screen::Live } else { Screen::Plain(Box::new(std::io::stderr())) },
+        stderr_is_terminal,
+    }
+}
+
+/// Help goes to standard output; a wrong argument ends in a result object in the format that was asked for.
+fn usage(error: &UsageError) -> ExitCode {
+    match error {
+        UsageError::Help(text) => {
+            let _closed = write!(std::io::stdout(), "{text}");
+            ExitCode::SUCCESS
+        }
+        UsageError::Wrong { format, result_file, .. } => {
+            let ids = Ids::new(String::new(), qwen_run::run::outputs::new_id);
+            let mut outputs = Outputs::plain(*format, Box::new(std::io::stdout()), Box::new(std::io::stderr()), ids);
+            outputs.files.result = result_file.clone();
+            let mut renderer = Renderer::new(outputs);
+            if let Some(ending) = error.ending() {
+                renderer.event(&Event::RunFinished(Box::new(ending)));
+            }
+            ExitCode::from(renderer.close().code())
+        }
+    }
 }

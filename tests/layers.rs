@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[(&str, u32)] = &[
     ("main", 6),
     ("cli", 6),
+    ("commands", 6),
     ("run", 6),
     ("agent", 4),
     ("verify", 4),

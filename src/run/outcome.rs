@@ -254,7 +254,7 @@ pub fn interrupted(exit: Exit) -> RunFinished {
 }
 
 /// Returns the policy's facts for a stage.
-pub(super) fn facts(stage_workspace: &Arc<Workspace>, setup_home: String, outputs: PathBuf, included: Vec<PathBuf>) -> Facts {
+pub fn facts(stage_workspace: &Arc<Workspace>, setup_home: String, outputs: PathBuf, included: Vec<PathBuf>) -> Facts {
     Facts {
         root: stage_workspace.root().to_path_buf(),
         included,

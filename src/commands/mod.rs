@@ -1,0 +1,125 @@
+//! The commands beside `run`: each reads what it needs, asks the part that knows, and prints the answer.
+
+mod apply;
+mod doctor;
+mod policy;
+mod schema;
+mod tools;
+mod undo;
+
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cli::{Command, WorkspaceArgs, completions};
+use crate::emit::safe::escape;
+use crate::exit::Exit;
+use crate::policy::Policy;
+use crate::policy::decide::Facts;
+use crate::run::policy_layers::{self, Chosen, PolicySources};
+use crate::run::{Failure, outcome};
+use crate::settings::Environment;
+use crate::workspace::Workspace;
+use crate::workspace::repository::Repository;
+
+/// Runs a command and returns the way it ends.
+pub async fn run(command: Command, environment: &Environment, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
+    let outcome = match command {
+        Command::Run(_) => unreachable!("`run` is dispatched by main"),
+        Command::Apply(arguments) => apply::run(&arguments, environment, out),
+        Command::Undo(arguments) => undo::run(&arguments, environment, out),
+        Command::Policy { verb } => policy::run(&verb, environment, out),
+        Command::Tools { verb } => tools::run(&verb, environment, out).await,
+        Command::Sandbox { verb } => doctor::sandbox(&verb, out),
+        Command::Schema(arguments) => schema::run(&arguments, out),
+        Command::Doctor(arguments) => doctor::run(&arguments, environment, out),
+        Command::Completions(arguments) => print_bytes(out, &completions::script(arguments.shell)),
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(failure) => {
+            let mut text = format!("error: {}\n", escape(&failure.error.message));
+            if let Some(hint) = &failure.error.hint {
+                text.push_str(&format!("  hint: {}\n", escape(hint)));
+            }
+            let _closed = err.write_all(text.as_bytes());
+            failure.exit
+        }
+    }
+}
+
+/// The folder that a command works in, and its repository.
+struct Place {
+    workspace: Arc<Workspace>,
+    repository: Option<Repository>,
+}
+
+impl Place {
+    fn open(arguments: &WorkspaceArgs, environment: &Environment) -> Result<Place, Failure> {
+        let root = environment.cwd.join(arguments.cd.as_deref().unwrap_or(Path::new(".")));
+        let workspace = Workspace::open(&root)
+            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+        let repository = Repository::discover(workspace.root())
+            .map_err(|error| Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), "run `git status` there"))?;
+        Ok(Place { workspace: Arc::new(workspace), repository })
+    }
+
+    fn top(&self) -> PathBuf {
+        self.repository.as_ref().map_or_else(|| self.workspace.root().to_path_buf(), |repository| repository.top.clone())
+    }
+
+    /// Returns the policy that a run here would have.
+    fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
+        let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
+        policy_layers::choose(&PolicySources {
+            named: named.as_deref(),
+            mode: None,
+            delivers,
+            allowed: &[],
+            core: &[],
+            excluded: &[],
+            cwd: &environment.cwd,
+            top: &self.top(),
+            trusted: environment.is_on("QWEN_TRUST_CHECKOUT"),
+            machine: Path::new("/etc/qwen/policy.yaml"),
+        })
+    }
+
+    fn facts(&self, environment: &Environment) -> Facts {
+        let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new())
+    }
+}
+
+/// Reads a file that a command names; `-` is standard input.
+fn read(path: &Path, environment: &Environment) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let result = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes).map(|_| ())
+    } else {
+        std::fs::read(environment.cwd.join(path)).map(|read| bytes = read)
+    };
+    result.map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "name a file that can be read"))?;
+    Ok(bytes)
+}
+
+fn print(out: &mut dyn Write, text: &str) -> Result<Exit, Failure> {
+    print_bytes(out, text.as_bytes())
+}
+
+/// Prints; a reader that went away is no failure.
+fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Failure> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(Exit::Ok),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
+        Err(error) => Err(Failure::new(Exit::Failed, format!("standard output: {error}"), "")),
+    }
+}
+
+/// A policy of this name alone, for verbs that need no workspace.
+fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
+    let layer = policy_layers::named_layer(named, &environment.cwd)?;
+    let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
+    Policy::new(&layer, &[], &|name| std::fs::read_to_string(folder.join(name)).ok())
+        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))
+}

@@ -1,0 +1,150 @@
+//! `qwen tools`: the registry as the model sees it, and one call by hand under the policy.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Place, print, read};
+use crate::cli::tools::ToolsVerb;
+use crate::deliver::{self, Delivery, Gate, Site};
+use crate::emit::to_pretty;
+use crate::exit::Exit;
+use crate::model::Part;
+use crate::path::RelPath;
+use crate::run::Failure;
+use crate::run::outcome::from_delivery;
+use crate::run::runner::{Runner, judge_change};
+use crate::run::setup::state_folder;
+use crate::sandbox::Demand;
+use crate::settings::Environment;
+use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
+
+pub(super) async fn run(verb: &ToolsVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    match verb {
+        ToolsVerb::List { json, workspace } => {
+            let policy = Place::open(workspace, environment)?.policy(None, false, environment)?.policy;
+            let mut registry = Registry::of_built_ins();
+            registry.retain(|name| !policy.denies_tool(name));
+            list(&registry, *json, out)
+        }
+        ToolsVerb::Call { name, input, policy, apply, workspace } => {
+            let text = match input.as_str() {
+                "-" => String::from_utf8_lossy(&read(Path::new("-"), environment)?).into_owned(),
+                text => text.to_owned(),
+            };
+            let place = Place::open(workspace, environment)?;
+            call(&place, name, &text, policy.as_deref(), *apply, environment, out).await
+        }
+    }
+}
+
+fn list(registry: &Registry, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let specs = registry.specs();
+    let size = |spec: &crate::model::ToolSpec| {
+        json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters}})
+            .to_string()
+            .len()
+    };
+    let total: usize = specs.iter().map(size).sum();
+    if as_json {
+        let tools: Vec<Value> = specs
+            .iter()
+            .map(|spec| {
+                json!({"name": spec.name, "description": spec.description, "parameters": spec.parameters, "bytes": size(spec)})
+            })
+            .collect();
+        return print(out, &(to_pretty(&json!({"tools": tools, "bytes": total})) + "\n"));
+    }
+    let mut text = String::new();
+    for spec in &specs {
+        let first = spec.description.split_once(". ").map_or(spec.description.as_str(), |(first, _)| first);
+        text.push_str(&format!("{:<22} {:>5} bytes  {first}\n", spec.name, size(spec)));
+    }
+    text.push_str(&format!("{} tools, {total} bytes in each request\n", specs.len()));
+    print(out, &text)
+}
+
+async fn call(
+    place: &Place,
+    name: &str,
+    input: &str,
+    policy: Option<&str>,
+    apply: bool,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let arguments = match serde_json::from_str(input) {
+        Ok(Value::Object(arguments)) => arguments,
+        Ok(_) => return Err(Failure::new(Exit::Input, "--input is no JSON object", "write '{\"file_path\": \"README.md\"}'")),
+        Err(error) => return Err(Failure::new(Exit::Input, format!("--input: {error}"), "write a JSON object")),
+    };
+    let policy = place.policy(policy, apply, environment)?.policy;
+    let facts = place.facts(environment);
+    let registry = Registry::of_built_ins();
+    let prepared = registry
+        .parse(name, arguments)
+        .map_err(|error| Failure::new(Exit::Input, error.message, "`qwen tools list --json` shows the parameters"))?;
+    let (decision, grant) = policy.authorize(&prepared.name, &prepared.call.accesses(), &facts);
+    let Some(grant) = grant else {
+        return Err(Failure::new(
+            Exit::Denied,
+            format!("denied by the policy: {}", decision.reason),
+            decision.hint.unwrap_or_else(|| "`qwen policy explain` shows why".into()),
+        ));
+    };
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let helper = std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
+    let runner = Runner::new(
+        Arc::clone(&place.workspace),
+        place.repository.clone(),
+        policy.clone(),
+        place.facts(environment),
+        Demand::Auto,
+        variables,
+        helper,
+    )
+    .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))?;
+    let limits = ToolLimits {
+        shell_timeout: Duration::from_secs(120),
+        shell_timeout_max: Duration::from_secs(600),
+        output_chars: 25_000,
+        output_lines: 2_000,
+        outputs: runner.outputs(),
+    };
+    let memory = RunMemory::default();
+    let context =
+        ToolContext { workspace: &place.workspace, memory: &memory, limits: &limits, runner: &runner, media: false };
+    let output = prepared.call.run(&grant, &context).await;
+    runner.end().await;
+    let output = output.map_err(|error| Failure::new(Exit::Failed, error.message, ""))?;
+    print(out, &(Part::text_of(&output.llm_content) + "\n"))?;
+    let changes = place.workspace.changes();
+    if changes.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    let undo = state_folder(environment)?.join("undo");
+    let judge = |path: &RelPath, change: &crate::change::Change| judge_change(&policy, &facts, path, change);
+    let gate = Gate { judge: &judge, secret: &|_, _| None, max_files: None, max_patch_bytes: None };
+    let run_id = crate::run::outputs::new_id();
+    let time = jiff::Timestamp::now().to_string();
+    let site = Site {
+        root: place.workspace.root(),
+        repository: place.repository.as_ref(),
+        undo: apply.then_some(undo.as_path()),
+        run_id: &run_id,
+        time: &time,
+    };
+    let how = if apply { Delivery::Apply } else { Delivery::DryRun };
+    let delivered = deliver::deliver(&changes, &how, &site, &gate).map_err(|error| from_delivery(&error))?;
+    if !apply {
+        super::print_bytes(out, &delivered.patch)?;
+    }
+    Ok(Exit::Ok)
+}

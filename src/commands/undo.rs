@@ -1,0 +1,59 @@
+//! `qwen undo`: puts back what a run changed.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::{Place, print};
+use crate::cli::undo::UndoArgs;
+use crate::deliver::{self, Steps, journal};
+use crate::emit::{Format, to_line};
+use crate::exit::Exit;
+use crate::run::Failure;
+use crate::run::setup::state_folder;
+use crate::settings::Environment;
+
+pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let place = Place::open(&arguments.workspace, environment)?;
+    let root = place.workspace.root();
+    let folder = state_folder(environment)?.join("undo");
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Conflict, format!("the records in {}: {error}", folder.display()), "nothing was changed")
+    };
+    let name = journal::quoted(root.as_os_str().as_bytes());
+    let records = deliver::records(&folder).map_err(failed)?;
+    let wanted = records.iter().find(|(_, record)| {
+        record.root == name && arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id)
+    });
+    let Some((record, _)) = wanted else {
+        return Err(Failure::new(
+            Exit::Conflict,
+            match &arguments.run_id {
+                Some(id) => format!("there is no record of a run {id} in {}", root.display()),
+                None => format!("there is no record of a run that changed {}", root.display()),
+            },
+            "only runs with --apply or --commit, and without --no-undo, can be undone",
+        ));
+    };
+    let report = deliver::undo(record, root, &Steps::default()).map_err(failed)?;
+    let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
+    let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
+    match arguments.output_format.unwrap_or_default() {
+        Format::Text | Format::Patch => {
+            let mut text = format!("undid {}: {} file(s) put back\n", report.run_id, restored.len());
+            for path in &left_alone {
+                text.push_str(&format!("left alone, it has changed since: {}\n", crate::emit::safe::one_line(path)));
+            }
+            for warning in &report.warnings {
+                text.push_str(&format!("warning: {}\n", crate::emit::safe::one_line(warning)));
+            }
+            print(out, &text)?;
+        }
+        Format::Json | Format::StreamJson | Format::Result => {
+            let value = serde_json::json!({
+                "run_id": report.run_id, "restored": restored, "left_alone": left_alone, "warnings": report.warnings,
+            });
+            print(out, &(to_line(&value) + "\n"))?;
+        }
+    }
+    Ok(if left_alone.is_empty() { Exit::Ok } else { Exit::Conflict })
+}
