@@ -166,6 +166,14 @@ proptest! {
     }
 
     #[test]
+    fn no_text_is_too_odd(text in ".{0,30}", old in ".{0,6}", new in ".{0,6}", start in 0..30usize) {
+        let _ = replace(&text, &old, &new, Wanted::All);
+        let _ = nearest(&text, &old);
+        let part: String = text.chars().skip(start).take(4).collect();
+        prop_assert!(part.is_empty() || replace(&text, &part, &new, Wanted::All).is_ok());
+    }
+
+    #[test]
     fn what_occurs_is_found_exactly(text in "[abc\n ]{1,40}", start in 0..40usize, length in 1..10usize) {
         let start = start.min(text.len() - 1);
         let old = &text[start..(start + length).min(text.len())];
