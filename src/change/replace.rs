@@ -168,7 +168,12 @@ fn find(stage: Stage, text: &str, old: &str, new: &str) -> Vec<Place> {
         }
         Stage::LineEnds => {
             let old = unmarked(old);
-            Mapped::new(text, line_end_group).find(&old).into_iter().map(place).collect()
+            let mapped = Mapped::new(text, line_end_group);
+            let found = mapped.find(&old);
+            if found.is_empty() && !text.ends_with('\n') {
+                return at_unended_last_line(&mapped, text, &old, new).into_iter().collect();
+            }
+            found.into_iter().map(place).collect()
         }
         Stage::LookAlikes => {
             let old = Mapped::new(&unmarked(old), look_alike_group).text;
@@ -200,6 +205,14 @@ fn find(stage: Stage, text: &str, old: &str, new: &str) -> Vec<Place> {
 /// `old` with plain line ends and without a byte order mark.
 fn unmarked(old: &str) -> String {
     old.trim_start_matches('\u{feff}').replace("\r\n", "\n")
+}
+
+/// `old` ends its last line and the file does not: the one place is the end of the file, which stays without.
+fn at_unended_last_line(mapped: &Mapped, text: &str, old: &str, new: &str) -> Option<Place> {
+    let old = old.strip_suffix('\n').filter(|old| !old.is_empty())?;
+    let start = mapped.original(mapped.text.strip_suffix(old)?.len())?;
+    let with = new.strip_suffix("\r\n").or_else(|| new.strip_suffix('\n')).unwrap_or(new);
+    Some(Place { range: start..text.len(), with: with.to_owned() })
 }
 
 /// A text with some groups of characters rewritten, and where each came from.

@@ -10,6 +10,7 @@ pub mod registry;
 pub mod run_shell_command;
 pub mod save_memory;
 pub mod search_file_content;
+pub mod skill;
 pub mod structured_output;
 pub mod todo_write;
 pub mod write_file;

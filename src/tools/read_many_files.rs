@@ -149,7 +149,8 @@ impl Call for ManyCall {
             let rules = ignore::Rules::of_source(scope.source.clone());
             named.retain(|path| {
                 let ignored = rules.of(path, ignore::Kind::File);
-                !ignored.qwen && !(git && ignored.git) && !exclude.is_match(path.as_path()) && (scope.may_read)(path)
+                let left_out = ignored.qwen || (git && ignored.git) || exclude.is_match(path.as_path());
+                !left_out && (scope.may_read)(path)
             });
             let mut files = named;
             if !globs.is_empty() {

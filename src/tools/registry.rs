@@ -280,6 +280,40 @@ mod tests {
     }
 
     #[test]
+    fn every_tool_answers_wrong_arguments_with_the_parameter() {
+        let registry = Registry::of_built_ins();
+        for spec in registry.specs() {
+            let says = |arguments: &Map<String, Value>| match registry.parse(&spec.name, arguments.clone()) {
+                Ok(_) => "fine".to_owned(),
+                Err(error) => error.message.lines().next().unwrap_or_default().to_owned(),
+            };
+            let properties = spec.parameters["properties"].as_object().unwrap();
+            let valid = |key: &str| match properties[key]["type"].as_str().unwrap() {
+                "string" => json!("a"),
+                "array" if key == "todos" => json!([]),
+                "array" => json!(["a"]),
+                other => unreachable!("no required parameter is of type {other}"),
+            };
+            let required: Vec<&str> =
+                spec.parameters["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let whole: Map<String, Value> = required.iter().map(|key| ((*key).to_owned(), valid(key))).collect();
+            assert_eq!(says(&whole), "fine", "{}", spec.name);
+            for key in &required {
+                let mut without = whole.clone();
+                without.remove(*key);
+                assert_eq!(says(&without), format!("params must have required property '{key}'"), "{}", spec.name);
+            }
+            for (key, property) in properties {
+                let kind = property["type"].as_str().unwrap();
+                let wrong = if kind == "object" { json!(1) } else { json!({"x": 1}) };
+                let mut with = whole.clone();
+                with.insert(key.clone(), wrong);
+                assert_eq!(says(&with), format!("params/{key} must be {kind}"), "{}", spec.name);
+            }
+        }
+    }
+
+    #[test]
     fn an_unknown_tool_names_the_three_nearest() {
         let error = Registry::of_built_ins().parse("read_files", Map::new()).err().unwrap();
         assert_eq!(

@@ -109,6 +109,27 @@ impl Level {
         Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), |name| source.read(folder, name)))
     }
 
+    /// As [`Level::enter`] for a folder whose names are known: without ignore files of its own it needs no level.
+    ///
+    /// Only for folders that are not ignored, and to be asked with [`Level::path`].
+    pub fn enter_listed(
+        self: &Arc<Level>,
+        source: &Source,
+        folder: &RelPath,
+        has: impl Fn(&str) -> bool,
+    ) -> Arc<Level> {
+        let staged = |name: &str| {
+            !source.changes.is_empty() && folder.child(name).is_some_and(|path| source.changes.staged(&path).is_some())
+        };
+        let own = [".gitignore", ".qwenignore", ".git"].into_iter().any(|name| has(name) || staged(name));
+        if own { self.enter(source, folder) } else { Arc::clone(self) }
+    }
+
+    /// Judges an absolute path below this folder.
+    pub fn path(&self, path: &[u8], kind: Kind) -> Ignored {
+        self.judge(path, kind)
+    }
+
     /// Returns the same rules for a folder that the caller named: it is not ignored by git, whatever git says.
     pub fn named(self: &Arc<Level>) -> Arc<Level> {
         if !self.ignored.git {

@@ -1,6 +1,9 @@
 //! The files below a folder in the staged view, less what is ignored: in parallel, and in one order.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::FileType;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -55,8 +58,9 @@ pub fn walk(source: &Source, start: &RelPath, filter: &Filter<'_>, cancelled: &A
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let mut walk = Walk::default();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(source, &queue, filter, cancelled))).collect();
-        let mut parts = vec![work(source, &queue, filter, cancelled)];
+        let workers: Vec<_> =
+            (1..threads).map(|_| scope.spawn(|| work(source, start, &queue, filter, cancelled))).collect();
+        let mut parts = vec![work(source, start, &queue, filter, cancelled)];
         parts.extend(workers.into_iter().map(|worker| worker.join().expect("a walk does not panic")));
         for part in parts {
             walk.files.extend(part.files);
@@ -156,23 +160,24 @@ impl Queue {
     }
 }
 
-fn work(source: &Source, queue: &Queue, filter: &Filter<'_>, cancelled: &AtomicBool) -> Walk {
+fn work(source: &Source, start: &RelPath, queue: &Queue, filter: &Filter<'_>, cancelled: &AtomicBool) -> Walk {
     let mut walk = Walk::default();
     while let Some((folder, level)) = queue.take() {
         let found = match cancelled.load(Ordering::Relaxed) {
             true => Vec::new(),
-            false => read_folder(source, &folder, &level, filter, &mut walk),
+            false => read_folder(source, &folder, (&level, folder == *start), filter, &mut walk),
         };
         queue.done(found);
     }
     walk
 }
 
-/// Reads one folder: its files go into `walk`, the folders to enter are returned.
+/// Reads one folder: its files go into `walk`, the folders to enter are returned. The level is that of the folder
+/// itself where the walk starts, and of the folder above elsewhere.
 fn read_folder(
     source: &Source,
     folder: &RelPath,
-    level: &Arc<Level>,
+    (level, is_start): (&Arc<Level>, bool),
     filter: &Filter<'_>,
     walk: &mut Walk,
 ) -> Vec<(RelPath, Arc<Level>)> {
@@ -186,17 +191,23 @@ fn read_folder(
             return Vec::new();
         }
     };
+    let entries: Vec<(OsString, FileType)> =
+        entries.flatten().filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?))).collect();
+    let level = match is_start {
+        true => Arc::clone(level),
+        false => level.enter_listed(source, folder, |name| entries.iter().any(|(other, _)| other == name)),
+    };
+    let mut path = absolute.into_os_string().into_vec();
+    path.push(b'/');
+    let base = path.len();
     let mut folders = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name == ".git" {
+    for (name, kind) in entries {
+        if name == ".git" || !(kind.is_dir() || kind.is_file()) {
             continue;
         }
-        let Ok(kind) = entry.file_type() else { continue };
-        if !kind.is_dir() && !kind.is_file() {
-            continue;
-        }
-        let ignored = level.child(&name, if kind.is_dir() { Kind::Folder } else { Kind::File });
+        path.truncate(base);
+        path.extend_from_slice(name.as_bytes());
+        let ignored = level.path(&path, if kind.is_dir() { Kind::Folder } else { Kind::File });
         if filter.leaves_out(ignored) {
             if ignored.git && filter.git {
                 walk.git_ignored += 1
@@ -208,12 +219,71 @@ fn read_folder(
         let Some(path) = folder.child(&name) else { continue };
         if kind.is_dir() {
             if (filter.enter)(&path) {
-                let level = level.enter(source, &path);
-                folders.push((path, level));
+                folders.push((path, Arc::clone(&level)));
             }
         } else if (filter.want)(&path) {
             walk.files.push(Found { path, staged: None });
         }
     }
     folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Workspace;
+
+    fn walked(workspace: &Workspace, start: &str, git: bool) -> Vec<String> {
+        let start = RelPath::new(start).unwrap();
+        let filter = Filter { git, enter: &|_| true, want: &|_| true };
+        let walk = walk(&Source::new(workspace), &start, &filter, &AtomicBool::new(false));
+        walk.files.iter().map(|found| found.path.to_string()).collect()
+    }
+
+    #[test]
+    fn every_file_is_found_once_and_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut expected = Vec::new();
+        for n in 0..300 {
+            let name = format!("d{}/e{}/f{n}", n % 7, n % 3);
+            let path = folder.path().join(&name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, b"").unwrap();
+            expected.push(name);
+        }
+        expected.sort();
+        let workspace = Workspace::open(folder.path()).unwrap();
+        assert_eq!(walked(&workspace, "", true), expected);
+        expected.retain(|name| name.starts_with("d1/e2/"));
+        assert_eq!(walked(&workspace, "d1/e2", true), expected);
+    }
+
+    #[test]
+    fn nested_rules_hold_below_their_folder_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            (".gitignore", "*.o\nout/\n"),
+            ("a/x.o", ""),
+            ("a/b/.gitignore", "!x.o\n/y\n"),
+            ("a/b/x.o", ""),
+            ("a/b/y", ""),
+            ("a/b/c/y", ""),
+            ("a/b/c/x.o", ""),
+            ("out/.gitignore", "!*\n"),
+            ("out/z", ""),
+            ("sub/.git/HEAD", ""),
+            ("sub/x.o", ""),
+            ("q/.qwenignore", "*\n"),
+            ("q/x", ""),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let all = [".gitignore", "a/b/.gitignore", "a/b/c/x.o", "a/b/c/y", "a/b/x.o", "sub/x.o"];
+        assert_eq!(walked(&workspace, "", true), all);
+        assert_eq!(walked(&workspace, "out", true), ["out/.gitignore", "out/z"]);
+        assert_eq!(walked(&workspace, "q", false), [""; 0]);
+    }
 }

@@ -33,6 +33,9 @@ fn line_ends_and_mark_are_the_files() {
     gives("a\r\nb", "b", "x\ny", "a\r\nx\r\ny", Stage::Exact);
     gives("a\nb\r\nc\r\n", "b\nc", "x\ny", "a\nx\r\ny\r\n", Stage::LineEnds);
     gives("a\n", "\u{feff}a", "\u{feff}b", "b\n", Stage::LineEnds);
+    gives("a\nb", "a\nb\n", "c\nd\n", "c\nd", Stage::LineEnds);
+    gives("a\nb", "b\r\n", "c\r\n", "a\nc", Stage::LineEnds);
+    gives("a\r\nb", "b\n", "c\nd", "a\r\nc\r\nd", Stage::LineEnds);
     // A match never splits the two halves of a line end.
     gives("a\r\nb\r\n", "a\n", "", "b\r\n", Stage::LineEnds);
     gives("a\r\nb\r\n", "\nb", "\nc", "a\r\nc\r\n", Stage::LineEnds);
@@ -163,6 +166,14 @@ proptest! {
             }
             prop_assert_eq!(&text[before..], &replaced.text[after..]);
         }
+    }
+
+    #[test]
+    fn no_text_is_too_odd(text in ".{0,30}", old in ".{0,6}", new in ".{0,6}", start in 0..30usize) {
+        let _ = replace(&text, &old, &new, Wanted::All);
+        let _ = nearest(&text, &old);
+        let part: String = text.chars().skip(start).take(4).collect();
+        prop_assert!(part.is_empty() || replace(&text, &part, &new, Wanted::All).is_ok());
     }
 
     #[test]

@@ -25,7 +25,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("old_string", &["old_str", "search", "old_text", "old"]),
     ("new_string", &["new_str", "replace", "new_text", "new"]),
     ("content", &["contents", "text", "file_text", "code"]),
-    ("pattern", &["regex", "query", "glob"]),
+    ("pattern", &["regex", "query"]),
     ("include", &["glob"]),
     ("maxResults", &["limit"]),
     ("timeout", &["timeout_ms"]),
@@ -379,6 +379,19 @@ mod tests {
         assert_eq!(
             fitted(json!({"arguments": {"file_path": "a", "content": "b"}})).unwrap(),
             json!({"file_path": "a", "content": "b"})
+        );
+    }
+
+    #[test]
+    fn a_search_in_the_words_of_other_tools_is_understood() {
+        let spec = crate::tools::Registry::of_built_ins().get("search_file_content").unwrap().spec();
+        let Value::Object(arguments) = json!({"query": "x", "directory": "src", "glob": "*.rs", "limit": "5"}) else {
+            unreachable!()
+        };
+        let fitted = fit_builtin(&spec.name, &spec.parameters, arguments).unwrap();
+        assert_eq!(
+            Value::Object(fitted.arguments),
+            json!({"pattern": "x", "path": "src", "include": "*.rs", "maxResults": 5})
         );
     }
 

@@ -1,0 +1,159 @@
+//! `skill`: instructions that the project keeps for a kind of task, loaded when the model asks for them.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::common::names;
+use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::change::text::Decoded;
+use crate::model::{BoxFuture, ToolSpec};
+use crate::path::{RelPath, Tree};
+use crate::policy::{Access, Grant};
+use crate::workspace::Workspace;
+
+const FOLDER: &str = ".qwen/skills";
+/// Characters of a skill's description that every request carries.
+const DESCRIPTION: usize = 100;
+
+/// The tool, knowing the skills that there are.
+pub struct Skill {
+    /// Name and description, by name.
+    skills: Vec<(String, String)>,
+}
+
+impl Skill {
+    /// Looks for skills in the workspace; `None` if there are none.
+    pub fn find(workspace: &Workspace) -> Option<Skill> {
+        let folders = workspace.names(&workspace.root().join(FOLDER)).ok()?;
+        let known = |name: std::ffi::OsString| {
+            let name = name.into_string().ok().filter(|name| is_name(name))?;
+            let entry = workspace.entry(&RelPath::new(file_of(&name))?).ok()?;
+            let text = Decoded::from_bytes(entry.content()?)?.text;
+            Some((name, description(&text)))
+        };
+        let skills: Vec<(String, String)> = folders.into_iter().filter_map(known).collect();
+        (!skills.is_empty()).then_some(Skill { skills })
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+fn file_of(name: &str) -> PathBuf {
+    PathBuf::from(format!("{FOLDER}/{name}/SKILL.md"))
+}
+
+/// Returns the `description` of the front matter, as one bounded line.
+fn description(text: &str) -> String {
+    let (front, _) = split_front_matter(text);
+    let value = front.lines().find_map(|line| line.strip_prefix("description:")).unwrap_or_default();
+    value.trim().trim_matches(['"', '\'']).chars().filter(|c| !c.is_control()).take(DESCRIPTION).collect()
+}
+
+/// Splits a text into what stands between two `---` lines at its beginning, and the rest.
+fn split_front_matter(text: &str) -> (&str, &str) {
+    let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else { return ("", text) };
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return (&rest[..at], &rest[at + line.len()..]);
+        }
+        at += line.len();
+    }
+    ("", text)
+}
+
+impl Tool for Skill {
+    fn spec(&self) -> ToolSpec {
+        let list: Vec<String> = self.skills.iter().map(|(name, about)| format!("{name}: {about}")).collect();
+        let names: Vec<&str> = self.skills.iter().map(|(name, _)| name.as_str()).collect();
+        ToolSpec {
+            name: "skill".into(),
+            description: format!("Load the project's instructions for a task. {}", list.join("; ")),
+            parameters: json!({"type": "object", "properties": {"skill": {"type": "string", "enum": names}},
+                "required": ["skill"]}),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "Skill"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let name = required_str(&arguments, "skill")?;
+        if !self.skills.iter().any(|(known, _)| known == name) {
+            return Err(ToolError::arguments(format!("there is no skill {name:?}")));
+        }
+        Ok(Box::new(SkillCall { name: name.to_owned() }))
+    }
+}
+
+struct SkillCall {
+    name: String,
+}
+
+impl Call for SkillCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Read { path: file_of(&self.name) }]
+    }
+
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let file = file_of(&self.name);
+            let shown = names::shown(cx, &file);
+            let view = cx.workspace.read(grant, &file).map_err(|error| names::file_error(&error, &shown))?;
+            let binary = || ToolError::failed(format!("Cannot display content of binary file: {shown}"));
+            let text = Decoded::from_bytes(&view.content).ok_or_else(binary)?.text;
+            let (_, body) = split_front_matter(&text);
+            Ok(ToolOutput::text(body.trim(), format!("Loaded the skill {}", self.name)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::Registry;
+    use crate::tools::tests::{NoRunner, Project};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_skill_is_listed_in_one_line_and_loaded_whole() {
+        let text = b"---\nname: release\ndescription: \"How we release\"\n---\n# Steps\n1. tag\n";
+        let project = Project::new(&[
+            (".qwen/skills/release/SKILL.md", text),
+            (".qwen/skills/a b/SKILL.md", text),
+            (".qwen/skills/empty/", b""),
+        ]);
+        let skill = Skill::find(&project.workspace).unwrap();
+        assert_eq!(skill.spec().description, "Load the project's instructions for a task. release: How we release");
+        let mut registry = Registry::default();
+        registry.add_built_in(Arc::new(skill));
+        let call = |name: &str| {
+            let arguments = Map::from_iter([("skill".to_owned(), Value::from(name))]);
+            project.call_of(&registry, "skill", arguments, &NoRunner)
+        };
+        let output = call("release").unwrap();
+        assert_eq!(crate::model::Part::text_of(&output.llm_content), "# Steps\n1. tag");
+        assert!(call("../release").is_err());
+    }
+
+    #[test]
+    fn without_skills_there_is_no_tool() {
+        assert!(Skill::find(&Project::new(&[]).workspace).is_none());
+    }
+}
