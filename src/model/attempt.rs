@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::assemble::{Assembled, Assembler, BodyError, Ending, ErrorFrame, Failed, Fault, Finish, Options, Partial, from_body};
+use super::assemble::{
+    Assembled, Assembler, BodyError, Ending, ErrorFrame, Failed, Fault, Finish, Options, Partial, from_body,
+};
 use super::coerce::ToolSet;
 use super::errors::classify;
 use super::printed::Printed;
@@ -159,7 +161,9 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
         TransportError::ConnectTimeout(words) => {
             Failure::new(ErrorClass::Timeout(TimeoutKind::Connect), format!("could not be reached in time: {words}"))
         }
-        TransportError::Network(words) => Failure::new(ErrorClass::Network, format!("could not be reached, or the connection broke: {words}")),
+        TransportError::Network(words) => {
+            Failure::new(ErrorClass::Network, format!("could not be reached, or the connection broke: {words}"))
+        }
         TransportError::Timeout(kind) => timed_out(kind, attempt),
         TransportError::Setup { message, hint } => {
             Failure { hint, last: true, ..Failure::new(ErrorClass::Network, format!("cannot be reached: {message}")) }
@@ -177,11 +181,7 @@ impl Attempt<'_> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;
         let body = self.read_all(&mut response, &mut clock).await?;
-        if (200..300).contains(&response.status) {
-            Ok(body)
-        } else {
-            Err(self.refusal(&response, &body))
-        }
+        if (200..300).contains(&response.status) { Ok(body) } else { Err(self.refusal(&response, &body)) }
     }
 
     /// Sends a request and puts the answer together.
@@ -256,7 +256,10 @@ impl Attempt<'_> {
             classify(self.quirks, Some(response.status), &response.headers, body, self.now.map(|now| now()));
         let words = match (classified.message.as_str(), response.header("location")) {
             (_, Some(place)) if (300..400).contains(&response.status) => {
-                format!("answered {}: it redirects to {place}; use that as the base URL if you trust it", response.status)
+                format!(
+                    "answered {}: it redirects to {place}; use that as the base URL if you trust it",
+                    response.status
+                )
             }
             ("", _) => format!("answered {}", response.status),
             (words, _) => format!("answered {}: {words}", response.status),
@@ -270,8 +273,7 @@ impl Attempt<'_> {
     }
 
     fn of_frame(&self, frame: &ErrorFrame, response: &WireResponse) -> Failure {
-        let classified =
-            classify(self.quirks, frame.status, &response.headers, &frame.body, self.now.map(|now| now()));
+        let classified = classify(self.quirks, frame.status, &response.headers, &frame.body, self.now.map(|now| now()));
         let words = if classified.message.is_empty() { "no reason" } else { &classified.message };
         Failure {
             status: frame.status.or(Some(response.status)),
