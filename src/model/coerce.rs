@@ -572,3 +572,149 @@ fn whole_numbers(schema: &Value, value: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(name: &str, parameters: Value) -> ToolSpec {
+        ToolSpec { name: name.into(), description: String::new(), parameters }
+    }
+
+    fn set() -> ToolSet {
+        let text = json!({"type": "string"});
+        let specs = vec![
+            spec(
+                "edit",
+                json!({"type": "object", "properties": {"file_path": text, "old_string": text, "new_string": text,
+                    "replace_all": {"type": "boolean"}, "expected_replacements": {"type": "integer"}},
+                    "required": ["file_path", "old_string", "new_string"], "additionalProperties": false}),
+            ),
+            spec(
+                "grep_many",
+                json!({"type": "object", "properties": {"pattern": text, "paths": {"type": "array", "items": text},
+                    "mode": {"enum": ["files", "lines"]}, "limit": {"type": "integer"}, "ratio": {"type": "number"},
+                    "filter": {"type": "object", "properties": {"deep": {"type": "boolean"}}}},
+                    "required": ["pattern"]}),
+            ),
+            spec("read_file", json!({"type": "object", "properties": {"file_path": text}, "required": ["file_path"]})),
+            spec(
+                "run_shell_command",
+                json!({"type": "object", "properties": {"command": text}, "required": ["command"]}),
+            ),
+            spec(
+                "write_file",
+                json!({"type": "object", "properties": {"file_path": text, "content": text}, "required": ["file_path", "content"]}),
+            ),
+        ];
+        ToolSet::new(specs.into())
+    }
+
+    fn check(tool: &str, arguments: Value) -> Result<Value, String> {
+        let checked = set().check(tool, into_object(arguments));
+        checked
+            .map(|checked| Value::Object(checked.arguments))
+            .map_err(|error| error.lines().next().unwrap().to_owned())
+    }
+
+    #[test]
+    fn r32_arguments_are_coerced_only_where_they_do_not_fit() {
+        let cases = [
+            (json!({"pattern": "x", "limit": "5"}), json!({"pattern": "x", "limit": 5})),
+            (json!({"pattern": "x", "limit": 5.0}), json!({"pattern": "x", "limit": 5})),
+            (json!({"pattern": "x", "limit": "5.0"}), json!({"pattern": "x", "limit": 5})),
+            (json!({"pattern": "x", "ratio": "0.5"}), json!({"pattern": "x", "ratio": 0.5})),
+            (json!({"pattern": 7}), json!({"pattern": "7"})),
+            (json!({"pattern": "x", "paths": "a"}), json!({"pattern": "x", "paths": ["a"]})),
+            (json!({"pattern": "x", "paths": "[\"a\",\"b\"]"}), json!({"pattern": "x", "paths": ["a", "b"]})),
+            (json!({"pattern": "x", "mode": "FILES"}), json!({"pattern": "x", "mode": "files"})),
+            (json!({"pattern": "x", "limit": null}), json!({"pattern": "x"})),
+            (json!({"pattern": "x", "limit": "None"}), json!({"pattern": "x"})),
+            (json!({"pattern": "x", "filter": "{'deep': True}"}), json!({"pattern": "x", "filter": {"deep": true}})),
+            (json!({"arguments": {"pattern": "x"}}), json!({"pattern": "x"})),
+            (json!({"input": "{\"pattern\":\"x\"}"}), json!({"pattern": "x"})),
+            // What fits is not touched.
+            (json!({"pattern": "null"}), json!({"pattern": "null"})),
+            (json!({"pattern": "true"}), json!({"pattern": "true"})),
+            (json!({"pattern": "[1]"}), json!({"pattern": "[1]"})),
+        ];
+        for (given, wanted) in cases {
+            assert_eq!(check("grep_many", given.clone()), Ok(wanted), "{given}");
+        }
+        let edit = json!({"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": "True", "zzz": 1});
+        assert_eq!(
+            check("edit", edit),
+            Ok(json!({"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": true}))
+        );
+    }
+
+    #[test]
+    fn r32_nothing_is_degraded() {
+        for bad in
+            [json!({"pattern": "x", "limit": "12abc"}), json!({"pattern": "x", "limit": 1.5}), json!({"pattern": null})]
+        {
+            assert!(check("grep_many", bad.clone()).is_err(), "{bad}");
+        }
+        let edit = json!({"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": "maybe"});
+        assert_eq!(check("edit", edit), Err("params/replace_all must be boolean (received \"maybe\")".into()));
+    }
+
+    #[test]
+    fn the_messages_are_the_schemas() {
+        assert_eq!(
+            check("write_file", json!({"file_path": "a"})),
+            Err("params must have required property 'content'".into())
+        );
+        let whole = set().check("write_file", Map::new()).unwrap_err();
+        insta::assert_snapshot!(whole, @r#"
+        params must have required property 'file_path'; params must have required property 'content'
+        Received: {}
+        A valid call of write_file has arguments like: {"file_path":"…","content":"…"}
+        "#);
+    }
+
+    #[test]
+    fn r33_aliases_count_only_where_one_thing_is_meant() {
+        let wanted = Ok(json!({"file_path": "a", "content": "c"}));
+        for given in [
+            json!({"path": "a", "content": "c"}),
+            json!({"filePath": "a", "contents": "c"}),
+            json!({"absolute_path": "a", "code": "c"}),
+            json!({"path": "a", "file": "a", "text": "c"}),
+        ] {
+            let given = check("write_file", given);
+            assert_eq!(given, wanted);
+        }
+        assert!(check("write_file", json!({"path": "a", "file": "b", "content": "c"})).is_err());
+        // The real name wins, and the other stays what it is.
+        assert_eq!(
+            check("write_file", json!({"file_path": "a", "path": "b", "content": "c"})),
+            Ok(json!({"file_path": "a", "path": "b", "content": "c"}))
+        );
+    }
+
+    #[test]
+    fn r34_an_unknown_tool_is_named_with_its_neighbours_and_never_guessed() {
+        let set = set();
+        assert_eq!(
+            set.not_found("read_fil"),
+            "Tool \"read_fil\" not found in registry. Tools must use the exact names that are registered. Did you mean one of: \"read_file\", \"edit\", \"write_file\"?"
+        );
+        for (name, tool) in [
+            ("functions.read_file", Some("read_file")),
+            ("functions.read_file:0", Some("read_file")),
+            ("ReadFile", Some("read_file")),
+            ("read-file", Some("read_file")),
+            ("bash", Some("run_shell_command")),
+            ("str_replace_editor", Some("edit")),
+            ("cat", Some("read_file")),
+            ("read_fil", None),
+            ("", None),
+        ] {
+            assert_eq!(set.resolve(name).map(|spec| spec.name.as_str()), tool, "{name}");
+        }
+        assert!(set.exact("bash").is_none());
+    }
+}

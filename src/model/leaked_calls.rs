@@ -685,3 +685,124 @@ fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usi
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::stream_cases::tools;
+    use super::*;
+
+    const CALL: &str = "```json\n{\"name\":\"read_file\",\"arguments\":{\"file_path\":\"a.rs\"}}\n```";
+
+    #[test]
+    fn r26_a_fence_that_ends_a_native_message_is_read_again() {
+        let tools = tools();
+        assert!(read(&format!("I look.\n{CALL}"), &tools, TextTools::Auto, false).is_none());
+        assert!(ends_in_call(&format!("I look.\n{CALL}"), &tools));
+        for text in [
+            format!("I look.\n{CALL}\nand then more"),
+            "I look.".to_owned(),
+            "So:\n```json\n{\"name\":\"fly\",\"arguments\":{}}\n```".to_owned(),
+            "So:\n```json\n{\"name\":\"read_file\",\"arguments\":{}}\n```".to_owned(),
+            "So:\n```python\nprint(1)\n```".to_owned(),
+        ] {
+            assert!(!ends_in_call(&text, &tools), "{text}");
+        }
+        let mut message = AssistantMessage { text: format!("I look.\n{CALL}"), ..AssistantMessage::default() };
+        assert!(read_again(&mut message, &tools, 4, &HashSet::new()));
+        assert_eq!(message.text, "I look.\n");
+        assert_eq!((message.calls[0].id.as_str(), message.calls[0].recovered), ("call_4_0", Some("json")));
+    }
+
+    #[test]
+    fn r27_values_survive_byte_for_byte() {
+        let values = [
+            "a && b < c > d &amp; e",
+            "x </parameter> y",
+            "<parameter=x>\n<parameter=file_path>",
+            "</function>",
+            "// </function> and </tool_call>",
+            "</parameter>\n<parameter=nope>\nz\n</parameter>",
+            "\n\n  two blank lines before and after\n\n",
+            "```\nfence\n```",
+            "",
+        ];
+        for value in values {
+            let text = format!(
+                "<tool_call>\n<function=write_file>\n<parameter=file_path>\na.rs\n</parameter>\n<parameter=content>\n{value}\n</parameter>\n</function>\n</tool_call>"
+            );
+            let found = read(&text, &tools(), TextTools::Auto, false).unwrap();
+            let Arguments::Object(arguments) = &found.calls[0].arguments else { panic!("{value}") };
+            assert_eq!(arguments["content"], value);
+            assert_eq!(found.calls.len(), 1);
+        }
+    }
+
+    #[test]
+    fn r28_no_part_of_a_tag_goes_out() {
+        for (text, out) in [
+            ("hello <tool_", 6),
+            ("hello <tool_call>", 6),
+            ("hello <func", 6),
+            ("hello <b>", 9),
+            ("{\"name\"", 0),
+            ("``", 0),
+            ("a ` b", 5),
+        ] {
+            let (looked, found) = look(text, 0, TextTools::Auto);
+            assert_eq!(found.unwrap_or(looked), out, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_broken_call_is_told_with_its_place() {
+        let tools = tools();
+        let broken = "I write.\n```json\n{\"name\":\"write_file\",\"arguments\":{\"file_path\":\"a\",\"content\":\"print(\"hi\")\"}}\n```";
+        let message = broken_call(broken, &tools).unwrap();
+        assert!(
+            message.starts_with("the call of `write_file` was not run: not valid JSON: expected `,` or `}`"),
+            "{message}"
+        );
+        assert!(
+            broken_call("<tool_call>\n<function=write_file>\n<parameter=content>\nfn", &tools)
+                .unwrap()
+                .contains("not closed")
+        );
+        let missing = broken_call("<tool_call>{\"name\":\"read_file\",\"arguments\":{}}</tool_call>", &tools).unwrap();
+        assert!(missing.contains("params must have required property 'file_path'"), "{missing}");
+        for fine in ["The answer is 42.", "```json\n{\"a\":1}\n```", "`<tool_call>` is a tag", ""] {
+            assert_eq!(broken_call(fine, &tools), None);
+        }
+    }
+
+    #[test]
+    fn calls_after_a_broken_one_are_not_taken() {
+        let text = format!(
+            "```json\n{{\"name\":\"write_file\",\"arguments\":{{\"file_path\":\"a\",\"content\":\"say \"x\"\"}}}}\n```\n{CALL}"
+        );
+        let found = read(&text, &tools(), TextTools::Prompted, false).unwrap();
+        assert_eq!(found.calls.len(), 1);
+        assert!(matches!(found.calls[0].arguments, Arguments::Invalid { .. }));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(parts in prop::collection::vec(prop::sample::select(vec![
+            "<tool_call>", "</tool_call>", "<function=list>", "<function=write_file>", "</function>", "<tools>",
+            "<parameter=content>", "<parameter=file_path>", "</parameter>", "```", "```json", "\n", "{", "}", "\"", "[", "]",
+            "{\"name\":\"list\",\"arguments\":{}}", "é", " ", "`", ">", "functions.list:", "<", "<think>", "</think>",
+        ]), 0..24), cut in any::<bool>()) {
+            let text: String = parts.concat();
+            let tools = tools();
+            for mode in [TextTools::Auto, TextTools::Prompted] {
+                if let Some(found) = read(&text, &tools, mode, cut) {
+                    prop_assert!(!found.calls.is_empty());
+                }
+            }
+            let _ = (broken_call(&text, &tools), ends_in_call(&text, &tools), read_reasoning(&text, &tools));
+            let (looked, found) = look(&text, 0, TextTools::Prompted);
+            prop_assert!(text.is_char_boundary(found.unwrap_or(looked)));
+        }
+    }
+}

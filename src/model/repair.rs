@@ -621,7 +621,7 @@ mod tests {
             problem(raw);
         }
         insta::assert_snapshot!(problem("{\"path\":\"a.py\",\n\"content\":\"print(\"hi\")\"}"), @r#"
-        the arguments are not valid JSON: expected `,` or `}` at line 2 column 18, near `hi")"}`. Inside a string write `"` as `\"`, a line break as `\n` and a backslash as `\\`. It began: {"path":"a.py",
+        the arguments are not valid JSON: expected `,` or `}` at line 2 column 19, near `hi")"}`. Inside a string write `"` as `\"`, a line break as `\n` and a backslash as `\\`. It began: {"path":"a.py",
         "content":"print("hi")"}
         "#);
     }
