@@ -177,11 +177,11 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
 
 impl Attempt<'_> {
     /// Sends a request and returns the whole body, whatever it is.
-    pub async fn fetch(&self, request: WireRequest) -> Result<String, Failure> {
+    pub async fn fetch(&self, request: WireRequest) -> Result<String, Box<Failure>> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;
         let body = self.read_all(&mut response, &mut clock).await?;
-        if (200..300).contains(&response.status) { Ok(body) } else { Err(self.refusal(&response, &body)) }
+        if (200..300).contains(&response.status) { Ok(body) } else { Err(Box::new(self.refusal(&response, &body))) }
     }
 
     /// Sends a request and puts the answer together.
@@ -191,50 +191,50 @@ impl Attempt<'_> {
         tools: Arc<ToolSet>,
         options: Options,
         printed: &mut Printed<'_>,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<Assembled, Box<Failure>> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;
         let status = response.status;
         if !(200..300).contains(&status) {
             let body = self.read_all(&mut response, &mut clock).await?;
-            return Err(self.refusal(&response, &body));
+            return Err(Box::new(self.refusal(&response, &body)));
         }
         let result = match response.header("content-type") {
             Some(kind) if kind.to_ascii_lowercase().contains("text/html") => {
                 let body = self.read_all(&mut response, &mut clock).await?;
-                Err(not_an_answer(&body))
+                Err(Box::new(not_an_answer(&body)))
             }
             Some(_) | None => self.read_turn(&mut response, &mut clock, tools, options, printed).await,
         };
-        result.map_err(|failure| Failure {
-            status: failure.status.or(Some(status)),
-            request_id: failure.request_id.or_else(|| id_of(&response)),
-            ..failure
+        result.map_err(|mut failure| {
+            failure.status = failure.status.or(Some(status));
+            failure.request_id = failure.request_id.take().or_else(|| id_of(&response));
+            failure
         })
     }
 
-    async fn open(&self, request: WireRequest, clock: &Clock) -> Result<WireResponse, Failure> {
+    async fn open(&self, request: WireRequest, clock: &Clock) -> Result<WireResponse, Box<Failure>> {
         let (at, kind) = clock.next();
         match timeout_at(at, self.transport.send(request)).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(of_transport(error, self)),
-            Err(_) => Err(timed_out(kind, self)),
+            Ok(Err(error)) => Err(Box::new(of_transport(error, self))),
+            Err(_) => Err(Box::new(timed_out(kind, self))),
         }
     }
 
-    async fn next(&self, body: &mut dyn Body, clock: &Clock) -> Result<Option<Vec<u8>>, Failure> {
+    async fn next(&self, body: &mut dyn Body, clock: &Clock) -> Result<Option<Vec<u8>>, Box<Failure>> {
         let (at, kind) = clock.next();
         match timeout_at(at, body.next()).await {
             Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(error)) => Err(of_transport(error, self)),
+            Ok(Err(error)) => Err(Box::new(of_transport(error, self))),
             Err(_) => {
                 body.abandon(End::Timeout(kind));
-                Err(timed_out(kind, self))
+                Err(Box::new(timed_out(kind, self)))
             }
         }
     }
 
-    async fn read_all(&self, response: &mut WireResponse, clock: &mut Clock) -> Result<String, Failure> {
+    async fn read_all(&self, response: &mut WireResponse, clock: &mut Clock) -> Result<String, Box<Failure>> {
         let mut bytes = Vec::new();
         let refused = !(200..300).contains(&response.status);
         while bytes.len() < MAX_ERROR_BODY {
@@ -290,7 +290,7 @@ impl Attempt<'_> {
         tools: Arc<ToolSet>,
         options: Options,
         printed: &mut Printed<'_>,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<Assembled, Box<Failure>> {
         let mut decoder = Decoder::new();
         let mut reading = Reading {
             assembler: Assembler::new(tools.clone(), options.clone()),
@@ -308,7 +308,7 @@ impl Attempt<'_> {
                 Err(failure) => {
                     // An answer that was complete stays one when the connection breaks behind it.
                     let end = reading.finish(Ending::Broken, printed);
-                    return end.map_err(|failed| failure.after(failed.partial));
+                    return end.map_err(|failed| Box::new(failure.after(failed.partial)));
                 }
             };
             let mut over = None;
@@ -345,14 +345,14 @@ impl Attempt<'_> {
                 }
                 Some(Err(failure)) => {
                     response.body.abandon(End::Enough);
-                    return Err(failure.after(reading.assembler.partial()));
+                    return Err(Box::new(failure.after(reading.assembler.partial())));
                 }
                 None if at_end => break Ending::Eof,
                 None => {}
             }
         };
         let no_events = reading.events == 0;
-        reading.finish(ending, printed).map_err(|failed| self.of_failed(failed, no_events, response))
+        reading.finish(ending, printed).map_err(|failed| Box::new(self.of_failed(*failed, no_events, response)))
     }
 
     /// Reads on behind `[DONE]` for a moment: at the end of its bytes a connection can be used again.
@@ -393,16 +393,18 @@ impl Attempt<'_> {
         options: Options,
         printed: &mut Printed<'_>,
         response: &WireResponse,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<Assembled, Box<Failure>> {
         let mut deltas = Vec::new();
         let result = from_body(body, tools, options, &mut deltas);
         for delta in deltas {
             printed.push(delta);
         }
-        result.map_err(|error| match error {
-            BodyError::Frame(frame) => self.of_frame(&frame, response),
-            BodyError::Failed(failed) => self.of_failed(failed, false, response),
-            BodyError::NotJson(_) => not_an_answer(body),
+        result.map_err(|error| {
+            Box::new(match error {
+                BodyError::Frame(frame) => self.of_frame(&frame, response),
+                BodyError::Failed(failed) => self.of_failed(failed, false, response),
+                BodyError::NotJson(_) => not_an_answer(body),
+            })
         })
     }
 }
@@ -480,12 +482,12 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, ending: Ending, printed: &mut Printed<'_>) -> Result<Assembled, Failed> {
+    fn finish(mut self, ending: Ending, printed: &mut Printed<'_>) -> Result<Assembled, Box<Failed>> {
         let result = self.assembler.finish(ending, &mut self.deltas);
         for delta in self.deltas {
             printed.push(delta);
         }
-        result
+        result.map_err(Box::new)
     }
 }
 

@@ -353,7 +353,7 @@ impl Client {
                     printed.begin(&run.kept);
                     continue;
                 }
-                Err(failure) => failure,
+                Err(failure) => *failure,
             };
             // What was kept of an answer is worth more than an error about its continuation.
             if run.continuations > 0
@@ -365,7 +365,7 @@ impl Client {
             let failure = match self.recover(failure, request, &mut run, &mut printed) {
                 Recovered::Turn(turn) => return Ok(*turn),
                 Recovered::Again => continue,
-                Recovered::No(failure) => failure,
+                Recovered::No(failure) => *failure,
             };
             let failure = self.judged(failure, estimate);
             let time_left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -429,8 +429,10 @@ impl Client {
                         printed.begin(&run.kept);
                         Recovered::Again
                     }
-                    None if feature == Feature::Tools => Recovered::No(failure),
-                    None => Recovered::No(Failure { class: ErrorClass::BadRequest { param: None }, ..failure }),
+                    None if feature == Feature::Tools => Recovered::No(Box::new(failure)),
+                    None => {
+                        Recovered::No(Box::new(Failure { class: ErrorClass::BadRequest { param: None }, ..failure }))
+                    }
                 }
             }
             ErrorClass::OutputTooLong { limit } => {
@@ -454,7 +456,7 @@ impl Client {
                     }
                     None => {
                         drop(state);
-                        Recovered::No(failure)
+                        Recovered::No(Box::new(failure))
                     }
                 }
             }
@@ -462,7 +464,7 @@ impl Client {
                 let mut state = self.state();
                 state.learned_window = Some(state.learned_window.map_or(*limit, |known| known.min(*limit)));
                 drop(state);
-                Recovered::No(failure)
+                Recovered::No(Box::new(failure))
             }
             ErrorClass::RawGeneration(raw) => {
                 let options = self.assembler_options(request);
@@ -476,7 +478,7 @@ impl Client {
                         Recovered::Turn(Box::new(run.turn(assembled)))
                     }
                     Ok(_) | Err(BodyError::Frame(_) | BodyError::Failed(_) | BodyError::NotJson(_)) => {
-                        Recovered::No(failure)
+                        Recovered::No(Box::new(failure))
                     }
                 }
             }
@@ -491,7 +493,7 @@ impl Client {
                     return Recovered::Again;
                 }
                 drop(state);
-                Recovered::No(failure)
+                Recovered::No(Box::new(failure))
             }
             ErrorClass::ModelNotFound
             | ErrorClass::ContextOverflow { .. }
@@ -508,7 +510,7 @@ impl Client {
             | ErrorClass::Network
             | ErrorClass::Stream(_)
             | ErrorClass::Cancelled
-            | ErrorClass::ReplayMismatch(_) => Recovered::No(failure),
+            | ErrorClass::ReplayMismatch(_) => Recovered::No(Box::new(failure)),
         }
     }
 
@@ -597,7 +599,7 @@ fn completion(text: &str) -> String {
 enum Recovered {
     Turn(Box<Turn>),
     Again,
-    No(Failure),
+    No(Box<Failure>),
 }
 
 /// The tries of one turn, and what was kept of those that were cut.
@@ -772,7 +774,7 @@ impl Client {
     /// Asks the server for its models and returns the name of the only one; an error when it has none or several.
     pub async fn only_model(&self) -> Result<String, ModelError> {
         let wire = self.wire_request(Method::Get, "models", Vec::new());
-        let body = self.attempt(None).fetch(wire).await.map_err(|failure| self.error(failure, 1, None))?;
+        let body = self.attempt(None).fetch(wire).await.map_err(|failure| self.error(*failure, 1, None))?;
         let names = model_names(&body);
         let problem = match names.as_slice() {
             [name] => return Ok(name.clone()),

@@ -24,10 +24,11 @@ pub mod secret;
 mod slots;
 pub mod sse;
 #[cfg(test)]
+mod stream_cases;
+#[cfg(test)]
 mod streams_tests;
 #[cfg(test)]
 mod test_server;
-mod stream_cases;
 pub mod thinking;
 pub mod transport;
 mod xml_call;

@@ -37,7 +37,10 @@ fn script(case: &Value) -> Script {
         match step[0].as_str().unwrap() {
             "w" => script.push(Step::Write(argument.as_bytes().to_vec())),
             "b" => script.push(Step::Write(
-                (0..argument.len()).step_by(2).map(|at| u8::from_str_radix(&argument[at..at + 2], 16).unwrap()).collect(),
+                (0..argument.len())
+                    .step_by(2)
+                    .map(|at| u8::from_str_radix(&argument[at..at + 2], 16).unwrap())
+                    .collect(),
             )),
             "rst" => script.push(Step::Reset),
             "sleep" | "close" => {}
