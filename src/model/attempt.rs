@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::assemble::{Assembled, Assembler, BodyError, Ending, ErrorFrame, Failed, Fault, Finish, Options, Partial, from_body};
+use super::assemble::{
+    Assembled, Assembler, BodyError, Ending, ErrorFrame, Failed, Fault, Finish, Options, Partial, from_body,
+};
 use super::coerce::ToolSet;
 use super::errors::classify;
 use super::printed::Printed;
@@ -159,7 +161,9 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
         TransportError::ConnectTimeout(words) => {
             Failure::new(ErrorClass::Timeout(TimeoutKind::Connect), format!("could not be reached in time: {words}"))
         }
-        TransportError::Network(words) => Failure::new(ErrorClass::Network, format!("could not be reached, or the connection broke: {words}")),
+        TransportError::Network(words) => {
+            Failure::new(ErrorClass::Network, format!("could not be reached, or the connection broke: {words}"))
+        }
         TransportError::Timeout(kind) => timed_out(kind, attempt),
         TransportError::Setup { message, hint } => {
             Failure { hint, last: true, ..Failure::new(ErrorClass::Network, format!("cannot be reached: {message}")) }
@@ -173,15 +177,11 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
 
 impl Attempt<'_> {
     /// Sends a request and returns the whole body, whatever it is.
-    pub async fn fetch(&self, request: WireRequest) -> Result<String, Failure> {
+    pub async fn fetch(&self, request: WireRequest) -> Result<String, Box<Failure>> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;
         let body = self.read_all(&mut response, &mut clock).await?;
-        if (200..300).contains(&response.status) {
-            Ok(body)
-        } else {
-            Err(self.refusal(&response, &body))
-        }
+        if (200..300).contains(&response.status) { Ok(body) } else { Err(Box::new(self.refusal(&response, &body))) }
     }
 
     /// Sends a request and puts the answer together.
@@ -191,50 +191,50 @@ impl Attempt<'_> {
         tools: Arc<ToolSet>,
         options: Options,
         printed: &mut Printed<'_>,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<Assembled, Box<Failure>> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;
         let status = response.status;
         if !(200..300).contains(&status) {
             let body = self.read_all(&mut response, &mut clock).await?;
-            return Err(self.refusal(&response, &body));
+            return Err(Box::new(self.refusal(&response, &body)));
         }
         let result = match response.header("content-type") {
             Some(kind) if kind.to_ascii_lowercase().contains("text/html") => {
                 let body = self.read_all(&mut response, &mut clock).await?;
-                Err(not_an_answer(&body))
+                Err(Box::new(not_an_answer(&body)))
             }
             Some(_) | None => self.read_turn(&mut response, &mut clock, tools, options, printed).await,
         };
-        result.map_err(|failure| Failure {
-            status: failure.status.or(Some(status)),
-            request_id: failure.request_id.or_else(|| id_of(&response)),
-            ..failure
+        result.map_err(|mut failure| {
+            failure.status = failure.status.or(Some(status));
+            failure.request_id = failure.request_id.take().or_else(|| id_of(&response));
+            failure
         })
     }
 
-    async fn open(&self, request: WireRequest, clock: &Clock) -> Result<WireResponse, Failure> {
+    async fn open(&self, request: WireRequest, clock: &Clock) -> Result<WireResponse, Box<Failure>> {
         let (at, kind) = clock.next();
         match timeout_at(at, self.transport.send(request)).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(of_transport(error, self)),
-            Err(_) => Err(timed_out(kind, self)),
+            Ok(Err(error)) => Err(Box::new(of_transport(error, self))),
+            Err(_) => Err(Box::new(timed_out(kind, self))),
         }
     }
 
-    async fn next(&self, body: &mut dyn Body, clock: &Clock) -> Result<Option<Vec<u8>>, Failure> {
+    async fn next(&self, body: &mut dyn Body, clock: &Clock) -> Result<Option<Vec<u8>>, Box<Failure>> {
         let (at, kind) = clock.next();
         match timeout_at(at, body.next()).await {
             Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(error)) => Err(of_transport(error, self)),
+            Ok(Err(error)) => Err(Box::new(of_transport(error, self))),
             Err(_) => {
                 body.abandon(End::Timeout(kind));
-                Err(timed_out(kind, self))
+                Err(Box::new(timed_out(kind, self)))
             }
         }
     }
 
-    async fn read_all(&self, response: &mut WireResponse, clock: &mut Clock) -> Result<String, Failure> {
+    async fn read_all(&self, response: &mut WireResponse, clock: &mut Clock) -> Result<String, Box<Failure>> {
         let mut bytes = Vec::new();
         let refused = !(200..300).contains(&response.status);
         while bytes.len() < MAX_ERROR_BODY {
@@ -256,7 +256,10 @@ impl Attempt<'_> {
             classify(self.quirks, Some(response.status), &response.headers, body, self.now.map(|now| now()));
         let words = match (classified.message.as_str(), response.header("location")) {
             (_, Some(place)) if (300..400).contains(&response.status) => {
-                format!("answered {}: it redirects to {place}; use that as the base URL if you trust it", response.status)
+                format!(
+                    "answered {}: it redirects to {place}; use that as the base URL if you trust it",
+                    response.status
+                )
             }
             ("", _) => format!("answered {}", response.status),
             (words, _) => format!("answered {}: {words}", response.status),
@@ -270,8 +273,7 @@ impl Attempt<'_> {
     }
 
     fn of_frame(&self, frame: &ErrorFrame, response: &WireResponse) -> Failure {
-        let classified =
-            classify(self.quirks, frame.status, &response.headers, &frame.body, self.now.map(|now| now()));
+        let classified = classify(self.quirks, frame.status, &response.headers, &frame.body, self.now.map(|now| now()));
         let words = if classified.message.is_empty() { "no reason" } else { &classified.message };
         Failure {
             status: frame.status.or(Some(response.status)),
@@ -288,7 +290,7 @@ impl Attempt<'_> {
         tools: Arc<ToolSet>,
         options: Options,
         printed: &mut Printed<'_>,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<Assembled, Box<Failure>> {
         let mut decoder = Decoder::new();
         let mut reading = Reading {
             assembler: Assembler::new(tools.clone(), options.clone()),
@@ -306,7 +308,7 @@ impl Attempt<'_> {
                 Err(failure) => {
                     // An answer that was complete stays one when the connection breaks behind it.
                     let end = reading.finish(Ending::Broken, printed);
-                    return end.map_err(|failed| failure.after(*failed.partial));
+                    return end.map_err(|failed| Box::new(failure.after(failed.partial)));
                 }
             };
             let mut over = None;
@@ -343,14 +345,14 @@ impl Attempt<'_> {
                 }
                 Some(Err(failure)) => {
                     response.body.abandon(End::Enough);
-                    return Err(failure.after(reading.assembler.partial()));
+                    return Err(Box::new(failure.after(reading.assembler.partial())));
                 }
                 None if at_end => break Ending::Eof,
                 None => {}
             }
         };
         let no_events = reading.events == 0;
-        reading.finish(ending, printed).map_err(|failed| self.of_failed(failed, no_events, response))
+        reading.finish(ending, printed).map_err(|failed| Box::new(self.of_failed(*failed, no_events, response)))
     }
 
     /// Reads on behind `[DONE]` for a moment: at the end of its bytes a connection can be used again.
@@ -381,7 +383,7 @@ impl Attempt<'_> {
             Fault::Error(frame) => self.of_frame(&frame, response),
             Fault::Broken => Failure::new(ErrorClass::Network, "broke the connection off"),
         };
-        failure.after(*failed.partial)
+        failure.after(failed.partial)
     }
 
     fn whole(
@@ -391,16 +393,18 @@ impl Attempt<'_> {
         options: Options,
         printed: &mut Printed<'_>,
         response: &WireResponse,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<Assembled, Box<Failure>> {
         let mut deltas = Vec::new();
         let result = from_body(body, tools, options, &mut deltas);
         for delta in deltas {
             printed.push(delta);
         }
-        result.map_err(|error| match error {
-            BodyError::Frame(frame) => self.of_frame(&frame, response),
-            BodyError::Failed(failed) => self.of_failed(failed, false, response),
-            BodyError::NotJson(_) => not_an_answer(body),
+        result.map_err(|error| {
+            Box::new(match error {
+                BodyError::Frame(frame) => self.of_frame(&frame, response),
+                BodyError::Failed(failed) => self.of_failed(failed, false, response),
+                BodyError::NotJson(_) => not_an_answer(body),
+            })
         })
     }
 }
@@ -478,12 +482,12 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, ending: Ending, printed: &mut Printed<'_>) -> Result<Assembled, Failed> {
+    fn finish(mut self, ending: Ending, printed: &mut Printed<'_>) -> Result<Assembled, Box<Failed>> {
         let result = self.assembler.finish(ending, &mut self.deltas);
         for delta in self.deltas {
             printed.push(delta);
         }
-        result
+        result.map_err(Box::new)
     }
 }
 

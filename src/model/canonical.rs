@@ -184,8 +184,7 @@ fn difference(path: &str, recorded: &Value, now: &Value) -> Option<String> {
                     return Some(found);
                 }
             }
-            (one.len() != other.len())
-                .then(|| format!("{path} had {} entries and has {} now", one.len(), other.len()))
+            (one.len() != other.len()).then(|| format!("{path} had {} entries and has {} now", one.len(), other.len()))
         }
         (Value::String(one), Value::String(other)) if one != other => {
             let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
@@ -212,12 +211,7 @@ mod tests {
     use super::*;
 
     fn masks() -> Masks {
-        Masks::new(
-            "/home/ann/project",
-            Some("/home/ann"),
-            Some("/tmp"),
-            vec![Secret::parse("top-secret-key").unwrap()],
-        )
+        Masks::new("/home/ann/project", Some("/home/ann"), Some("/tmp"), vec![Secret::parse("top-secret-key").unwrap()])
     }
 
     fn canonical_of(value: &Value) -> Value {
@@ -246,7 +240,8 @@ mod tests {
 
     #[test]
     fn r52_a_canonical_body_holds_no_secret() {
-        let body = json!({"messages": [{"role": "user", "content": "top-secret-key, Bearer abcdef0123, sk-abcdef012345"}]});
+        let body =
+            json!({"messages": [{"role": "user", "content": "top-secret-key, Bearer abcdef0123, sk-abcdef012345"}]});
         let text = canonical_of(&body).to_string();
         for secret in ["top-secret-key", "abcdef0123"] {
             assert!(!text.contains(secret), "{text}");
@@ -260,7 +255,11 @@ mod tests {
             (json!({"a": [1]}), json!({"a": [1, 3]}), "a had 1 entries and has 2 now"),
             (json!({"a": 1, "b": 2}), json!({"a": 1}), "b was recorded and is missing now"),
             (json!({"a": 1}), json!({"a": 1, "b": 2}), "b is new"),
-            (json!({"a": {"c": "xy"}}), json!({"a": {"c": "xz"}}), "a.c was \"xy\" and is \"xz\" now (from character 1)"),
+            (
+                json!({"a": {"c": "xy"}}),
+                json!({"a": {"c": "xz"}}),
+                "a.c was \"xy\" and is \"xz\" now (from character 1)",
+            ),
         ];
         for (one, other, expected) in table {
             assert_eq!(first_difference(&one, &other).unwrap(), expected);

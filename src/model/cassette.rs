@@ -104,7 +104,9 @@ pub enum CassetteError {
         problem: String,
     },
     /// Another version wrote it.
-    #[error("the cassette has version {0} of the format and this program reads {VERSION}; record it again with --record")]
+    #[error(
+        "the cassette has version {0} of the format and this program reads {VERSION}; record it again with --record"
+    )]
     Version(u32),
 }
 
@@ -362,8 +364,8 @@ impl Player {
         if let Some(other) = version.filter(|version| *version != u64::from(VERSION)) {
             return Err(CassetteError::Version(u32::try_from(other).unwrap_or(u32::MAX)));
         }
-        let header: Header = serde_json::from_str(first)
-            .map_err(|error| CassetteError::Line { line: 1, problem: error.to_string() })?;
+        let header: Header =
+            serde_json::from_str(first).map_err(|error| CassetteError::Line { line: 1, problem: error.to_string() })?;
         let mut exchanges: Vec<Exchange> = Vec::new();
         for (index, line) in lines {
             let exchange: Exchange = serde_json::from_str(line)
@@ -438,14 +440,13 @@ impl Transport for Player {
                     Some(("connect", words)) => TransportError::ConnectTimeout(words.to_owned()),
                     Some(("setup", words)) => TransportError::Setup { message: words.to_owned(), hint: None },
                     Some(("network", words)) => TransportError::Network(words.to_owned()),
-                    Some(_) | None => {
-                        end_error(error).unwrap_or_else(|| TransportError::Network(error.to_owned()))
-                    }
+                    Some(_) | None => end_error(error).unwrap_or_else(|| TransportError::Network(error.to_owned())),
                 });
             };
-            let chunks = response.chunks.iter().map(|chunk| {
-                STANDARD.decode(&chunk.b64).expect("Player::new refuses chunks that are not base64")
-            });
+            let chunks = response
+                .chunks
+                .iter()
+                .map(|chunk| STANDARD.decode(&chunk.b64).expect("Player::new refuses chunks that are not base64"));
             Ok(WireResponse {
                 status: response.status,
                 headers: response.headers.clone(),

@@ -121,7 +121,8 @@ pub fn normal_name(name: &str) -> String {
     let mut parts: Vec<&str> = name.split('-').collect();
     while let Some(last) = parts.last() {
         let date = last.len() >= 2 && last.chars().all(|c| c.is_ascii_digit()) && parts.len() > 2;
-        let quant = last.starts_with('q') && last.as_bytes().get(1).is_some_and(u8::is_ascii_digit) && last.contains('_');
+        let quant =
+            last.starts_with('q') && last.as_bytes().get(1).is_some_and(u8::is_ascii_digit) && last.contains('_');
         if date || quant || matches!(*last, "preview" | "latest" | "fp8" | "fp16" | "bf16" | "awq" | "gptq" | "gguf") {
             parts.pop();
         } else {

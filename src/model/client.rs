@@ -308,11 +308,7 @@ impl Client {
         }
     }
 
-    async fn answer(
-        &self,
-        request: &Request,
-        on_delta: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Turn, ModelError> {
+    async fn answer(&self, request: &Request, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<Turn, ModelError> {
         let began = Instant::now();
         let deadline = request.time_left.map(|left| began + left);
         let seed = {
@@ -354,19 +350,22 @@ impl Client {
                         return Ok(turn);
                     }
                     run.keep(assembled);
-                    printed.replay_from(run.kept.len());
+                    printed.begin(&run.kept);
                     continue;
                 }
-                Err(failure) => failure,
+                Err(failure) => *failure,
             };
             // What was kept of an answer is worth more than an error about its continuation.
-            if run.continuations > 0 && matches!(failure.class, ErrorClass::ContextOverflow { .. }) && run.finished_once() {
+            if run.continuations > 0
+                && matches!(failure.class, ErrorClass::ContextOverflow { .. })
+                && run.finished_once()
+            {
                 return Ok(run.kept_turn());
             }
             let failure = match self.recover(failure, request, &mut run, &mut printed) {
                 Recovered::Turn(turn) => return Ok(*turn),
                 Recovered::Again => continue,
-                Recovered::No(failure) => failure,
+                Recovered::No(failure) => *failure,
             };
             let failure = self.judged(failure, estimate);
             let time_left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -384,7 +383,7 @@ impl Client {
                         message: self.mask(&failure.message),
                     }));
                     run.take_partial(&failure);
-                    printed.replay_from(run.kept.len());
+                    printed.begin(&run.kept);
                     tokio::time::sleep(self.transport.pause(wait)).await;
                 }
                 Verdict::GiveUp(reason) => {
@@ -404,7 +403,7 @@ impl Client {
                     printed.push(Delta::Notice(Notice::Fallback { from, to }));
                     run.retry = self.retries(seed);
                     run.kept.clear();
-                    printed.replay();
+                    printed.begin("");
                 }
             }
         }
@@ -419,13 +418,7 @@ impl Client {
     }
 
     /// Tries what needs no second chance: a feature given up, a limit learned, text read from an error.
-    fn recover(
-        &self,
-        failure: Failure,
-        request: &Request,
-        run: &mut Tries,
-        printed: &mut Printed<'_>,
-    ) -> Recovered {
+    fn recover(&self, failure: Failure, request: &Request, run: &mut Tries, printed: &mut Printed<'_>) -> Recovered {
         match &failure.class {
             ErrorClass::Unsupported(feature) => {
                 let feature = *feature;
@@ -433,11 +426,13 @@ impl Client {
                     Some(feature) => {
                         let message = self.mask(&failure.message);
                         printed.push(Delta::Notice(Notice::Downgrade { feature, message }));
-                        printed.replay_from(run.kept.len());
+                        printed.begin(&run.kept);
                         Recovered::Again
                     }
-                    None if feature == Feature::Tools => Recovered::No(failure),
-                    None => Recovered::No(Failure { class: ErrorClass::BadRequest { param: None }, ..failure }),
+                    None if feature == Feature::Tools => Recovered::No(Box::new(failure)),
+                    None => {
+                        Recovered::No(Box::new(Failure { class: ErrorClass::BadRequest { param: None }, ..failure }))
+                    }
                 }
             }
             ErrorClass::OutputTooLong { limit } => {
@@ -456,12 +451,12 @@ impl Client {
                         let message = format!("the server gives at most {limit} output tokens");
                         let feature = "max_tokens".to_owned();
                         printed.push(Delta::Notice(Notice::Downgrade { feature, message }));
-                        printed.replay_from(run.kept.len());
+                        printed.begin(&run.kept);
                         Recovered::Again
                     }
                     None => {
                         drop(state);
-                        Recovered::No(failure)
+                        Recovered::No(Box::new(failure))
                     }
                 }
             }
@@ -469,7 +464,7 @@ impl Client {
                 let mut state = self.state();
                 state.learned_window = Some(state.learned_window.map_or(*limit, |known| known.min(*limit)));
                 drop(state);
-                Recovered::No(failure)
+                Recovered::No(Box::new(failure))
             }
             ErrorClass::RawGeneration(raw) => {
                 let options = self.assembler_options(request);
@@ -482,8 +477,9 @@ impl Client {
                         }
                         Recovered::Turn(Box::new(run.turn(assembled)))
                     }
-                    Ok(_)
-                    | Err(BodyError::Frame(_) | BodyError::Failed(_) | BodyError::NotJson(_)) => Recovered::No(failure),
+                    Ok(_) | Err(BodyError::Frame(_) | BodyError::Failed(_) | BodyError::NotJson(_)) => {
+                        Recovered::No(Box::new(failure))
+                    }
                 }
             }
             ErrorClass::ModelNotFound if failure.status == Some(404) => {
@@ -497,7 +493,7 @@ impl Client {
                     return Recovered::Again;
                 }
                 drop(state);
-                Recovered::No(failure)
+                Recovered::No(Box::new(failure))
             }
             ErrorClass::ModelNotFound
             | ErrorClass::ContextOverflow { .. }
@@ -514,7 +510,7 @@ impl Client {
             | ErrorClass::Network
             | ErrorClass::Stream(_)
             | ErrorClass::Cancelled
-            | ErrorClass::ReplayMismatch(_) => Recovered::No(failure),
+            | ErrorClass::ReplayMismatch(_) => Recovered::No(Box::new(failure)),
         }
     }
 
@@ -603,7 +599,7 @@ fn completion(text: &str) -> String {
 enum Recovered {
     Turn(Box<Turn>),
     Again,
-    No(Failure),
+    No(Box<Failure>),
 }
 
 /// The tries of one turn, and what was kept of those that were cut.
@@ -644,7 +640,8 @@ impl Tries {
     fn take_partial(&mut self, failure: &Failure) {
         let partial = &failure.partial;
         self.kept_usage = sum(self.kept_usage, partial.usage);
-        let text_alone = partial.complete_calls == 0 && partial.incomplete_calls == 0 && !partial.text.trim().is_empty();
+        let text_alone =
+            partial.complete_calls == 0 && partial.incomplete_calls == 0 && !partial.text.trim().is_empty();
         let protocol = matches!(
             failure.class,
             ErrorClass::Stream(StreamFault::MalformedCall | StreamFault::TagLeak | StreamFault::Empty)
@@ -710,7 +707,8 @@ impl Model for Client {
         }
         let mut options = self.assembler_options(request);
         options.text_tools = TextTools::Prompted;
-        let read = assemble::from_body(&completion(&turn.message.text), self.tool_set(request), options, &mut Vec::new());
+        let read =
+            assemble::from_body(&completion(&turn.message.text), self.tool_set(request), options, &mut Vec::new());
         let assembled = read.ok().filter(|assembled| !assembled.calls.is_empty())?;
         self.switch_to_text_tools();
         Some(Turn {
@@ -752,7 +750,9 @@ impl Model for Client {
 fn refused_endpoint(error: EndpointError) -> ModelError {
     let class = match &error {
         EndpointError::NoKey { .. } | EndpointError::ForeignKey { .. } => ErrorClass::Auth,
-        EndpointError::Url { .. } | EndpointError::PlainHttp(_) => ErrorClass::BadRequest { param: Some("base_url".to_owned()) },
+        EndpointError::Url { .. } | EndpointError::PlainHttp(_) => {
+            ErrorClass::BadRequest { param: Some("base_url".to_owned()) }
+        }
     };
     ModelError { class, message: error.to_string(), hint: None, status: None, request_id: None, requests: 0 }
 }
@@ -774,8 +774,7 @@ impl Client {
     /// Asks the server for its models and returns the name of the only one; an error when it has none or several.
     pub async fn only_model(&self) -> Result<String, ModelError> {
         let wire = self.wire_request(Method::Get, "models", Vec::new());
-        let body =
-            self.attempt(None).fetch(wire).await.map_err(|failure| self.error(failure, 1, None))?;
+        let body = self.attempt(None).fetch(wire).await.map_err(|failure| self.error(*failure, 1, None))?;
         let names = model_names(&body);
         let problem = match names.as_slice() {
             [name] => return Ok(name.clone()),

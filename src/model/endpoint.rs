@@ -43,7 +43,9 @@ pub enum EndpointError {
         variable: &'static str,
     },
     /// The key has the shape of another provider's.
-    #[error("the API key looks like one of {owner} and is not sent to {host}; set {variable} to a key for {host}, or the base URL to {owner}'s")]
+    #[error(
+        "the API key looks like one of {owner} and is not sent to {host}; set {variable} to a key for {host}, or the base URL to {owner}'s"
+    )]
     ForeignKey {
         /// Whose key it is.
         owner: &'static str,
@@ -148,9 +150,11 @@ impl Endpoint {
 
     /// Returns whether the path lacks the `/v1` that most servers want.
     pub fn lacks_version(&self) -> bool {
-        !self.base.path().split('/').any(|part| {
-            part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        })
+        !self
+            .base
+            .path()
+            .split('/')
+            .any(|part| part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
     }
 
     /// Returns the same endpoint with `/v1` behind its path.
@@ -306,7 +310,10 @@ mod tests {
                 "https://dashscope-intl.aliyuncs.com",
                 "https://dashscope-intl.aliyuncs.com/compatible-mode/v1/chat/completions",
             ),
-            ("https://coding-intl.dashscope.aliyuncs.com/", "https://coding-intl.dashscope.aliyuncs.com/v1/chat/completions"),
+            (
+                "https://coding-intl.dashscope.aliyuncs.com/",
+                "https://coding-intl.dashscope.aliyuncs.com/v1/chat/completions",
+            ),
             ("openrouter.ai", "https://openrouter.ai/api/v1/chat/completions"),
         ];
         for (text, expected) in table {

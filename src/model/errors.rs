@@ -288,35 +288,104 @@ const REFUSAL: &str = r"(unsupported|not supported|n't support|not support|unrec
 
 const RULES: &[Rule] = &[
     code(r"data_?inspection_?failed|content_filter|content_policy_violation|responsible_?ai.*", Kind::ContentFilter),
-    text(&[0, 400, 403], r"inappropriate content|flagged by moderation|requires moderation|content management policy", Kind::ContentFilter),
-    code(r"arrearage|insufficient_balance|credit_balance_exhausted|billing_hard_limit_reached|billing_not_active|.*_spend_limit_exceeded|organization_usage_limit_exceeded", Kind::Billing),
-    text(ANY, r"free (allocated )?quota (has been )?(exceeded|exhausted)|allocated free quota|free tier of the model has been exhausted|account is in arrears|overdue", Kind::Billing),
+    text(
+        &[0, 400, 403],
+        r"inappropriate content|flagged by moderation|requires moderation|content management policy",
+        Kind::ContentFilter,
+    ),
+    code(
+        r"arrearage|insufficient_balance|credit_balance_exhausted|billing_hard_limit_reached|billing_not_active|.*_spend_limit_exceeded|organization_usage_limit_exceeded",
+        Kind::Billing,
+    ),
+    text(
+        ANY,
+        r"free (allocated )?quota (has been )?(exceeded|exhausted)|allocated free quota|free tier of the model has been exhausted|account is in arrears|overdue",
+        Kind::Billing,
+    ),
     text(&[429], r"today'?s quota|daily (quota|limit|request)|per[-_ ]?day|requests? (for )?today", Kind::Billing),
     code(r"openrouter_in_flight_budget", Kind::RateLimit),
-    text(&[0, 400, 429], r"allocated quota exceeded|exceeded your current requests? list|request rate increased too quickly", Kind::RateLimit),
+    text(
+        &[0, 400, 429],
+        r"allocated quota exceeded|exceeded your current requests? list|request rate increased too quickly",
+        Kind::RateLimit,
+    ),
     code(r"insufficient_quota", Kind::Quota),
-    text(REFUSED, r"max_(completion_|new_)?tokens.{0,60}(too large|exceeds|at most|less than or equal)|range of max_(completion_)?tokens should be", Kind::OutputTooLong),
+    text(
+        REFUSED,
+        r"max_(completion_|new_)?tokens.{0,60}(too large|exceeds|at most|less than or equal)|range of max_(completion_)?tokens should be",
+        Kind::OutputTooLong,
+    ),
     code(r"context_length_exceeded|exceed_context_size_error", Kind::ContextOverflow),
     text(REFUSED, r"stream_options.*REFUSAL|REFUSAL.*stream_options", Kind::Unsupported(Feature::StreamOptions)),
-    text(REFUSED, r"parallel_tool_calls.*REFUSAL|REFUSAL.*parallel_tool_calls", Kind::Unsupported(Feature::ParallelToolCalls)),
-    text(REFUSED, r"automatic streaming tool choice|stream(ing)?( mode)?( is|=true is)? (not supported|unsupported)|does not support stream", Kind::Unsupported(Feature::Stream)),
-    text(REFUSED, r"enable-auto-tool-choice|(does not|doesn't) support (tools|tool (use|calls?|calling)|function calling)|support tool use|(`|'|\x22)?tools(`|'|\x22)?( parameter| param)? (is|are) (not supported|unsupported)|tools? .{0,40}requires? .{0,10}--jinja|(unrecognized|unknown|unsupported|unexpected).{0,40}\btools\b", Kind::Unsupported(Feature::Tools)),
-    text(REFUSED, r"tool_choice.*REFUSAL|REFUSAL.*tool_choice|tool_choice.*thinking", Kind::Unsupported(Feature::ToolChoice)),
-    text(REFUSED, r"max_tokens.*(unsupported|not supported|max_completion_tokens)|(unsupported|unrecognized|unknown|unexpected|extra).{0,60}max_(completion_)?tokens", Kind::Unsupported(Feature::MaxTokens)),
-    text(REFUSED, r"(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details).*REFUSAL|REFUSAL.*(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details)", Kind::Unsupported(Feature::Thinking)),
+    text(
+        REFUSED,
+        r"parallel_tool_calls.*REFUSAL|REFUSAL.*parallel_tool_calls",
+        Kind::Unsupported(Feature::ParallelToolCalls),
+    ),
+    text(
+        REFUSED,
+        r"automatic streaming tool choice|stream(ing)?( mode)?( is|=true is)? (not supported|unsupported)|does not support stream",
+        Kind::Unsupported(Feature::Stream),
+    ),
+    text(
+        REFUSED,
+        r"enable-auto-tool-choice|(does not|doesn't) support (tools|tool (use|calls?|calling)|function calling)|support tool use|(`|'|\x22)?tools(`|'|\x22)?( parameter| param)? (is|are) (not supported|unsupported)|tools? .{0,40}requires? .{0,10}--jinja|(unrecognized|unknown|unsupported|unexpected).{0,40}\btools\b",
+        Kind::Unsupported(Feature::Tools),
+    ),
+    text(
+        REFUSED,
+        r"tool_choice.*REFUSAL|REFUSAL.*tool_choice|tool_choice.*thinking",
+        Kind::Unsupported(Feature::ToolChoice),
+    ),
+    text(
+        REFUSED,
+        r"max_tokens.*(unsupported|not supported|max_completion_tokens)|(unsupported|unrecognized|unknown|unexpected|extra).{0,60}max_(completion_)?tokens",
+        Kind::Unsupported(Feature::MaxTokens),
+    ),
+    text(
+        REFUSED,
+        r"(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details).*REFUSAL|REFUSAL.*(enable_thinking|preserve_thinking|thinking_budget|chat_template_kwargs|reasoning_effort|reasoning_content|reasoning_details)",
+        Kind::Unsupported(Feature::Thinking),
+    ),
     text(REFUSED, r"cache_control.*REFUSAL|REFUSAL.*cache_control", Kind::Unsupported(Feature::CacheControl)),
     text(REFUSED, r"response_format.*REFUSAL|REFUSAL.*response_format", Kind::Unsupported(Feature::ResponseFormat)),
-    text(REFUSED, r"(image|image_url|media|vision|multimodal|modality).{0,80}REFUSAL|REFUSAL.{0,80}(image|image_url|media|vision|multimodal|modality)|invalid 'messages' in payload|image input is not supported|mmproj", Kind::Unsupported(Feature::Media)),
-    text(REFUSED, r"(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b).*REFUSAL|REFUSAL.*(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b)", Kind::Unsupported(Feature::Sampling)),
+    text(
+        REFUSED,
+        r"(image|image_url|media|vision|multimodal|modality).{0,80}REFUSAL|REFUSAL.{0,80}(image|image_url|media|vision|multimodal|modality)|invalid 'messages' in payload|image input is not supported|mmproj",
+        Kind::Unsupported(Feature::Media),
+    ),
+    text(
+        REFUSED,
+        r"(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b).*REFUSAL|REFUSAL.*(\btop_k|repetition_penalty|repeat_penalty|\bmin_p\b|\bseed\b|\btemperature\b|\btop_p\b)",
+        Kind::Unsupported(Feature::Sampling),
+    ),
     code(r"model_?not_?found|model_not_supported", Kind::ModelNotFound),
-    text(&[0, 400, 404, 422], r"model .{0,120}(not found|does not exist|not exist|is not supported)|is not a valid model|no models? loaded|try pulling it first|no such model", Kind::ModelNotFound),
+    text(
+        &[0, 400, 404, 422],
+        r"model .{0,120}(not found|does not exist|not exist|is not supported)|is not a valid model|no models? loaded|try pulling it first|no such model",
+        Kind::ModelNotFound,
+    ),
     code(r"invalid_?api_?key|authentication_error|unauthorized", Kind::Auth),
-    text(&[0, 400, 401, 403], r"invalid access token or token expired|(incorrect|invalid) api[- ]key|no auth credentials", Kind::Auth),
+    text(
+        &[0, 400, 401, 403],
+        r"invalid access token or token expired|(incorrect|invalid) api[- ]key|no auth credentials",
+        Kind::Auth,
+    ),
     code(r"(model\.)?access_?denied|permission_error|permission_denied", Kind::Permission),
-    code(r"throttling(\..*)?|rate_?limit.*|limit_requests|limit_burst_rate|resource_exhausted|too_?many_?requests", Kind::RateLimit),
+    code(
+        r"throttling(\..*)?|rate_?limit.*|limit_requests|limit_burst_rate|resource_exhausted|too_?many_?requests",
+        Kind::RateLimit,
+    ),
     text(&[0, 429], r"rate limit|too many requests|throttl|requests? per (minute|second)", Kind::RateLimit),
-    code(r"overloaded(_error)?|model_?unavailable|model_?serving_?error|unavailable(_error)?|insufficient_system_resource|engine_overloaded", Kind::Overloaded),
-    text(&[0, 500, 502, 503, 529], r"overloaded|queue( is)? full|server is busy|at capacity|loading model|no available (channel|capacity)", Kind::Overloaded),
+    code(
+        r"overloaded(_error)?|model_?unavailable|model_?serving_?error|unavailable(_error)?|insufficient_system_resource|engine_overloaded",
+        Kind::Overloaded,
+    ),
+    text(
+        &[0, 500, 502, 503, 529],
+        r"overloaded|queue( is)? full|server is busy|at capacity|loading model|no available (channel|capacity)",
+        Kind::Overloaded,
+    ),
     code(r"internal_?(server_?)?error(\.timeout|\.algo)?|server_error|api_error", Kind::Server),
     text(&[0], r"enginecore|internal (server )?error", Kind::Server),
 ];
@@ -341,12 +410,7 @@ fn compiled(index: usize) -> &'static Regex {
     })
 }
 
-fn class_of(
-    quirks: &Quirks,
-    status: Option<u16>,
-    said: &Said,
-    retry_after: Option<Duration>,
-) -> ErrorClass {
+fn class_of(quirks: &Quirks, status: Option<u16>, said: &Said, retry_after: Option<Duration>) -> ErrorClass {
     static OVERFLOW_RE: LazyLock<Regex> = LazyLock::new(|| pattern(OVERFLOW));
     static NOT_OVERFLOW_RE: LazyLock<Regex> = LazyLock::new(|| pattern(NOT_OVERFLOW));
     static UNPARSED: LazyLock<Regex> =

@@ -102,7 +102,8 @@ fn r37_retry_after_is_read_in_every_form() {
 #[test]
 fn r38_a_final_error_says_what_to_do() {
     for provider in [Provider::DashScope, Provider::Ollama, Provider::LmStudio, Provider::Unknown] {
-        for class in [ErrorClass::Permission, ErrorClass::Billing, ErrorClass::ModelNotFound, ErrorClass::ContentFilter] {
+        for class in [ErrorClass::Permission, ErrorClass::Billing, ErrorClass::ModelNotFound, ErrorClass::ContentFilter]
+        {
             assert!(hint(&class, quirks_named(provider), "m").is_some());
         }
     }

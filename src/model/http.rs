@@ -142,9 +142,7 @@ impl Transport for Http {
             let headers = response
                 .headers()
                 .iter()
-                .map(|(name, value)| {
-                    (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-                })
+                .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
                 .collect();
             Ok(WireResponse { status: response.status().as_u16(), headers, body: Box::new(HttpBody(response)) })
         })

@@ -1,34 +1,36 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod assemble;
 pub mod attempt;
 pub mod canonical;
 pub mod cassette;
 pub mod catalogue;
+pub mod chunk;
 pub mod client;
+pub mod coerce;
 pub mod config;
+mod cumulative;
 pub mod endpoint;
 pub mod errors;
 pub mod http;
+pub mod leaked_calls;
 pub mod printed;
 pub mod prompted;
 pub mod quirks;
+pub mod repair;
 pub mod request;
 pub mod retry;
 pub mod secret;
-pub mod transport;
-#[cfg(test)]
-mod test_server;
-pub mod assemble;
-pub mod chunk;
-pub mod coerce;
-mod cumulative;
-pub mod leaked_calls;
-pub mod repair;
 mod slots;
 pub mod sse;
 #[cfg(test)]
 mod stream_cases;
+#[cfg(test)]
+mod streams_tests;
+#[cfg(test)]
+mod test_server;
 pub mod thinking;
+pub mod transport;
 mod xml_call;
 
 use std::future::Future;

@@ -38,14 +38,13 @@ impl<'a> Printed<'a> {
         }
     }
 
-    /// Begins an attempt that says the whole turn again.
-    pub fn replay(&mut self) {
-        self.replay_from(0);
-    }
-
-    /// Begins an attempt whose words stand behind the first `kept` bytes of the turn.
-    pub fn replay_from(&mut self, kept: usize) {
-        self.start = kept.min(self.text.len());
+    /// Begins an attempt whose words stand behind `kept`, which is shown first where it had been held back; an empty
+    /// `kept` begins the turn again.
+    pub fn begin(&mut self, kept: &str) {
+        if let Some(rest) = kept.strip_prefix(self.text.as_str()) {
+            self.show(rest.to_owned());
+        }
+        self.start = kept.len().min(self.text.len());
         self.repeated.clear();
         self.mode = if self.start < self.text.len() { Mode::Comparing } else { Mode::Passing };
         self.hide_reasoning = self.reasoned;
@@ -109,7 +108,7 @@ mod tests {
         };
         let mut printed = Printed::new(&mut sink);
         for attempt in attempts {
-            printed.replay();
+            printed.begin("");
             for piece in *attempt {
                 printed.push(Delta::Text((*piece).to_owned()));
             }
@@ -135,7 +134,7 @@ mod tests {
         let mut sink = |delta| pieces.push(delta);
         let mut printed = Printed::new(&mut sink);
         printed.push(Delta::Reasoning("a".into()));
-        printed.replay();
+        printed.begin("");
         printed.push(Delta::Reasoning("a".into()));
         assert_eq!(pieces, [Delta::Reasoning("a".into())]);
     }

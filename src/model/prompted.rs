@@ -9,16 +9,20 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     let Some(example) = tools.iter().find(|tool| tool.name == "read_file").or(tools.first()) else {
         return String::new();
     };
-    let mut text = format!(
-        "# Tools\n\nTo use a tool, end your message with a call in exactly this form. Values are raw text: no quotes, no escapes.\n\n{}\nThen stop. The result comes back in <tool_response>. When the task is done, answer without a call.\n\nThe tools; a parameter with ? is optional:\n",
-        example_call(example)
-    );
+    let mut text =
+        "# Tools\n\nTools run on the user's machine when you write a call. A parameter with ? is optional.\n"
+            .to_owned();
     for tool in tools {
         text.push_str(&format!("\n{}({})", tool.name, signature(tool)));
         if !tool.description.is_empty() {
             text.push_str(&format!(": {}", tool.description.trim()));
         }
     }
+    // The tag of results is not named here: small models would write it themselves.
+    text.push_str(&format!(
+        "\n\nExample of a call. Values are raw text: no quotes, no escapes.\n\n{}\nWhen you need to see or change anything, your reply must end with such a call and nothing behind it; its result is given to you next. When the task is done, reply without a call.",
+        example_call(example)
+    ));
     text
 }
 
@@ -140,7 +144,12 @@ mod tests {
         insta::assert_snapshot!(describe(&tools()), @r"
         # Tools
 
-        To use a tool, end your message with a call in exactly this form. Values are raw text: no quotes, no escapes.
+        Tools run on the user's machine when you write a call. A parameter with ? is optional.
+
+        list()
+        read_file(file_path: string, limit?: integer, tags?: string[], mode?: a|b): Reads a file.
+
+        Example of a call. Values are raw text: no quotes, no escapes.
 
         <tool_call>
         <function=read_file>
@@ -150,12 +159,7 @@ mod tests {
         </function>
         </tool_call>
 
-        Then stop. The result comes back in <tool_response>. When the task is done, answer without a call.
-
-        The tools; a parameter with ? is optional:
-
-        list()
-        read_file(file_path: string, limit?: integer, tags?: string[], mode?: a|b): Reads a file.
+        When you need to see or change anything, your reply must end with such a call and nothing behind it; its result is given to you next. When the task is done, reply without a call.
         ");
     }
 

@@ -309,9 +309,9 @@ static UNKNOWN_ROW: Quirks = COMMON;
 pub fn quirks_of(host: &str, port: Option<u16>, loopback: bool) -> &'static Quirks {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let by_host = TABLE.iter().find(|row| {
-        row.host_suffixes.iter().any(|suffix| {
-            host.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        })
+        row.host_suffixes
+            .iter()
+            .any(|suffix| host.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
     });
     let by_port = || port.and_then(|port| TABLE.iter().find(|row| row.ports.contains(&port)));
     by_host.or_else(by_port).unwrap_or(if loopback { &LOCAL_ROW } else { &UNKNOWN_ROW })

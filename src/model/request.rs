@@ -354,7 +354,9 @@ impl Writer {
                         words.push('\n');
                     }
                     let kind = mime_type.split('/').next().unwrap_or("media");
-                    words.push_str(&format!("[Unsupported {kind} file: \"{name}\" ({mime_type}) is not shown to this model]"));
+                    words.push_str(&format!(
+                        "[Unsupported {kind} file: \"{name}\" ({mime_type}) is not shown to this model]"
+                    ));
                 }
             }
         }
@@ -363,9 +365,10 @@ impl Writer {
 
     fn turn(&mut self, turn: &AssistantMessage, answers: &[Answer<'_>], mark: bool) {
         self.open("assistant");
-        let reasoning = turn.reasoning.as_ref().filter(|reasoning| {
-            !reasoning.text.trim().is_empty() || reasoning.details.is_some()
-        });
+        let reasoning = turn
+            .reasoning
+            .as_ref()
+            .filter(|reasoning| !reasoning.text.trim().is_empty() || reasoning.details.is_some());
         let sends_reasoning = reasoning.is_some() && self.shape.reasoning != ReasoningOut::Never;
         self.raw(",\"content\":");
         // Ollama refuses `null` beside reasoning, and templates stumble over it: only calls alone may have it.
@@ -454,8 +457,7 @@ impl Writer {
         let mut parts: Vec<Part> = Vec::new();
         for answer in answers {
             let content = answer.message.map_or(&[][..], |message| &message.content);
-            let (media, words): (Vec<Part>, Vec<Part>) =
-                content.iter().cloned().partition(|part| self.sends(part));
+            let (media, words): (Vec<Part>, Vec<Part>) = content.iter().cloned().partition(|part| self.sends(part));
             let words = if answer.message.is_some() { self.words(&words) } else { NO_ANSWER.to_owned() };
             let text = prompted::response(&words);
             match parts.last_mut() {
@@ -502,9 +504,10 @@ impl Writer {
                 self.field("parallel_tool_calls", &true);
             }
         }
-        match options.thinking.filter(|_| {
-            ours("enable_thinking") && ours("chat_template_kwargs") && ours("reasoning_effort")
-        }) {
+        match options
+            .thinking
+            .filter(|_| ours("enable_thinking") && ours("chat_template_kwargs") && ours("reasoning_effort"))
+        {
             Some((ThinkingSwitch::EnableThinking, on)) => self.field("enable_thinking", &on),
             Some((ThinkingSwitch::TemplateKwargs, on)) => {
                 self.raw(",\"chat_template_kwargs\":{\"enable_thinking\":");

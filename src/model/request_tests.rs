@@ -34,12 +34,7 @@ fn tools() -> Vec<ToolSpec> {
 }
 
 fn call(id: &str) -> ToolCall {
-    ToolCall {
-        id: id.into(),
-        name: "list".into(),
-        arguments: Arguments::Object(Map::new()),
-        recovered: None,
-    }
+    ToolCall { id: id.into(), name: "list".into(), arguments: Arguments::Object(Map::new()), recovered: None }
 }
 
 fn answer(id: &str, content: Vec<Part>) -> Message {
@@ -218,10 +213,7 @@ fn r30_reasoning_goes_back_as_the_provider_wants_it() {
         with(ReasoningOut::Details, Some(details.clone()), "t"),
         json!({"role": "assistant", "content": "", "reasoning_details": details})
     );
-    assert_eq!(
-        with(ReasoningOut::Details, None, "t"),
-        json!({"role": "assistant", "content": "", "reasoning": "t"})
-    );
+    assert_eq!(with(ReasoningOut::Details, None, "t"), json!({"role": "assistant", "content": "", "reasoning": "t"}));
 }
 
 #[test]

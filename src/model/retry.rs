@@ -68,12 +68,7 @@ impl Retry {
     /// Decides about a failure, and spends from its budget if it is tried again.
     ///
     /// `retry_after` is what the server asks for: it is honoured exactly, or not waited for at all.
-    pub fn next(
-        &mut self,
-        class: &ErrorClass,
-        retry_after: Option<Duration>,
-        time_left: Option<Duration>,
-    ) -> Verdict {
+    pub fn next(&mut self, class: &ErrorClass, retry_after: Option<Duration>, time_left: Option<Duration>) -> Verdict {
         let Some(kind) = kind_of(class) else { return Verdict::GiveUp(None) };
         let left = match kind {
             Kind::Network => &mut self.left.network,
@@ -206,10 +201,7 @@ mod tests {
         }
         assert_eq!(retry.next(&ErrorClass::Network, None, None), Verdict::GiveUp(None));
         assert!(matches!(retry.next(&ErrorClass::Server, None, None), Verdict::After(_)));
-        assert!(matches!(
-            retry.next(&ErrorClass::Stream(StreamFault::NoFinish), None, None),
-            Verdict::After(_)
-        ));
+        assert!(matches!(retry.next(&ErrorClass::Stream(StreamFault::NoFinish), None, None), Verdict::After(_)));
         assert_eq!(retry.tries(), 4);
     }
 
@@ -217,8 +209,7 @@ mod tests {
     fn r9_a_broken_stream_is_tried_again_twice() {
         let mut retry = retry(5);
         let class = ErrorClass::Stream(StreamFault::NoFinish);
-        let verdicts: Vec<bool> =
-            (0..3).map(|_| matches!(retry.next(&class, None, None), Verdict::After(_))).collect();
+        let verdicts: Vec<bool> = (0..3).map(|_| matches!(retry.next(&class, None, None), Verdict::After(_))).collect();
         assert_eq!(verdicts, [true, true, false]);
     }
 
@@ -248,7 +239,10 @@ mod tests {
     fn r37_a_wait_that_the_server_asks_for_is_kept_or_refused() {
         let (class, asked) = rate(Some(30));
         assert_eq!(retry(5).next(&class, asked, None), Verdict::After(Duration::from_secs(30)));
-        assert_eq!(retry(5).next(&class, asked, Some(Duration::from_secs(31))), Verdict::After(Duration::from_secs(30)));
+        assert_eq!(
+            retry(5).next(&class, asked, Some(Duration::from_secs(31))),
+            Verdict::After(Duration::from_secs(30))
+        );
         let Verdict::GiveUp(Some(reason)) = retry(5).next(&class, asked, Some(Duration::from_secs(30))) else {
             panic!("it does not fit")
         };

@@ -53,7 +53,8 @@ impl fmt::Debug for Secret {
 pub fn mask_credentials(text: &str) -> String {
     use std::sync::LazyLock;
     static SHAPES: LazyLock<[(regex::Regex, &str); 3]> = LazyLock::new(|| {
-        let regex = |pattern: &str| regex::Regex::new(pattern).expect("the pattern is a constant and a test compiles it");
+        let regex =
+            |pattern: &str| regex::Regex::new(pattern).expect("the pattern is a constant and a test compiles it");
         [
             (regex(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}"), "${1}[key]"),
             (regex(r"\b(sk-|ms-|ghp_|gho_|ghs_|github_pat_|glpat-|AIza|xox[bap]-|AKIA)[A-Za-z0-9_-]{8,}"), "${1}[key]"),
