@@ -429,6 +429,7 @@ mod tests {
 
     use super::super::test_support::{Project, link, script};
     use super::*;
+    use crate::change::arbitrary::{self, Files, files, read, write};
     use crate::deliver::undo;
 
     /// Every kind of change at once, a file that becomes a folder and a folder that becomes a file among them.
@@ -575,5 +576,25 @@ mod tests {
         let (project, changes) = project();
         std::fs::remove_dir_all(project.root()).unwrap();
         assert!(matches!(apply(&changes, &project.site(), &Steps::default()), Err(DeliverError::Io { .. })));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 48, ..Default::default() })]
+        #[test]
+        fn any_tree_becomes_any_other_and_is_put_back(before in files(), after in files()) {
+            let project = Project::new();
+            write(project.root(), &before);
+            let changes = arbitrary::changes(&before, &after);
+            let record = apply(&changes, &project.site(), &Steps::default()).unwrap();
+            let mut found = Files::new();
+            read(project.root(), &RelPath::root(), &mut found);
+            proptest::prop_assert_eq!(found, after);
+            if let Some(record) = record {
+                undo(&record, project.root(), &Steps::default()).unwrap();
+            }
+            let mut found = Files::new();
+            read(project.root(), &RelPath::root(), &mut found);
+            proptest::prop_assert_eq!(found, before);
+        }
     }
 }
