@@ -186,9 +186,9 @@ mod tests {
     use crate::deliver::apply::apply;
 
     fn applied() -> (Project, PathBuf) {
-        let project = Project::new().file("a", "1\n").file("gone/b", "1\n").file("c", "1\n");
+        let project = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
         let changes = project.changes(&[
-            ("a", script("2\n")),
+            ("z", script("2\n")),
             ("gone/b", Entry::Absent),
             ("c", Entry::Absent),
             ("c/d", Entry::file("2\n")),
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn an_undo_killed_at_any_operation_is_finished_by_the_next() {
-        let before = Project::new().file("a", "1\n").file("gone/b", "1\n").file("c", "1\n");
+        let before = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
         let names = |project: &Project| -> Vec<_> {
             let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
             project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
@@ -226,7 +226,7 @@ mod tests {
             std::fs::write(blob.unwrap().path(), "damaged").unwrap();
         }
         assert!(undo(&record, project.root(), &Steps::default()).is_err());
-        assert_eq!(std::fs::read(project.root().join("a")).unwrap(), b"2\n");
+        assert_eq!(std::fs::read(project.root().join("z")).unwrap(), b"2\n");
         std::fs::write(record.join("record.json"), "{\"version\": 9}").unwrap();
         assert!(undo(&record, project.root(), &Steps::default()).is_err());
     }
