@@ -25,7 +25,7 @@ pub fn quote(name: &[u8], out: &mut Vec<u8>) {
 }
 
 fn needs_quoting(byte: u8) -> bool {
-    byte < 0x20 || byte >= 0x7f || byte == b'"' || byte == b'\\'
+    !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\'
 }
 
 /// Reads a quoted name at the start of `text`; returns it and what follows the closing quote.

@@ -1,5 +1,7 @@
 //! Changes as values: what is staged, how an edit finds its place, how a change is shown.
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
 pub mod binary;
 pub mod change_set;
 pub mod diff;

@@ -210,10 +210,10 @@ impl FilePatch {
             let Some(end) = end else {
                 return Err(self.mismatch(format!("it has no lines {} and following", hunk.start + 1)));
             };
-            for (found, expected) in old[hunk.start..end].iter().zip(&hunk.old).enumerate().filter_map(|(i, (f, e))| {
-                (f != e).then_some((hunk.start + i + 1, String::from_utf8_lossy(e).trim_end().to_owned()))
-            }) {
-                return Err(self.mismatch(format!("line {found} is not `{expected}`")));
+            if let Some(wrong) = (0..hunk.old.len()).find(|line| old[hunk.start + line] != hunk.old[*line]) {
+                let expected = String::from_utf8_lossy(&hunk.old[wrong]);
+                let line = hunk.start + wrong + 1;
+                return Err(self.mismatch(format!("line {line} is not `{}`", expected.trim_end())));
             }
             result.extend(old[at..hunk.start].iter().copied().flatten());
             result.extend(hunk.new.iter().flatten());

@@ -67,18 +67,36 @@ struct Item<'a> {
 
 /// One thing that was done, in order.
 enum Done {
-    Written { item: usize },
-    Exchanged { item: usize },
-    Placed { item: usize },
-    Removed { item: usize },
+    Written {
+        item: usize,
+    },
+    Exchanged {
+        item: usize,
+    },
+    Placed {
+        item: usize,
+    },
+    Removed {
+        item: usize,
+    },
     FolderMade(RelPath),
-    FolderRemoved(RelPath),
-    OldDropped { item: usize },
+    /// With its mode.
+    FolderRemoved(RelPath, u32),
+    OldDropped {
+        item: usize,
+    },
 }
 
 impl<'a> Applied<'a> {
     /// Puts every change in its place, or takes back what was begun.
     pub fn begin(changes: &'a ChangeSet, site: &Site<'_>, steps: &'a Steps) -> Result<Applied<'a>, DeliverError> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if site.run_id.is_empty() || !site.run_id.bytes().all(is_name) {
+            return Err(DeliverError::conflict(
+                format!("`{}` is no name for a run", site.run_id),
+                "a run's name has letters, digits, `-` and `_`",
+            ));
+        }
         let root = open_root(site.root)?;
         if !root.lock() {
             return Err(DeliverError::conflict(
@@ -274,8 +292,9 @@ impl<'a> Applied<'a> {
         let mut folder = path.parent();
         while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
             let (parent, name) = self.root.parent_of(&empty)?;
+            let mode = parent.stat(name)?.map_or(0o777, |stat| stat.st_mode);
             match parent.remove(name, self.steps) {
-                Ok(()) => self.done.push(Done::FolderRemoved(empty.clone())),
+                Ok(()) => self.done.push(Done::FolderRemoved(empty.clone(), mode)),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
                 Err(error) => return Err(error),
             }
@@ -347,9 +366,10 @@ impl<'a> Applied<'a> {
                 let (parent, name) = self.root.parent_of(path)?;
                 parent.remove(name, self.steps)
             }
-            Done::FolderRemoved(path) => {
+            Done::FolderRemoved(path, mode) => {
                 let (parent, name) = self.root.parent_of(path)?;
-                parent.make(name, self.steps)
+                parent.make(name, self.steps)?;
+                parent.set_mode(name, *mode)
             }
             Done::OldDropped { .. } => Ok(()),
         }
@@ -429,6 +449,7 @@ mod tests {
 
     use super::super::test_support::{Project, link, script};
     use super::*;
+    use crate::change::arbitrary::{self, Files, files, read, write};
     use crate::deliver::undo;
 
     /// Every kind of change at once, a file that becomes a folder and a folder that becomes a file among them.
@@ -443,6 +464,8 @@ mod tests {
             .file("folder-to-file/x", "1\n")
             .file("file-to-link", "1\n")
             .file("mode", "1\n");
+        let private = std::fs::Permissions::from_mode(0o750);
+        std::fs::set_permissions(project.root().join("deep/gone"), private).unwrap();
         let changes = project.changes(&[
             ("changed", Entry::file("new\n")),
             ("gone/only", Entry::Absent),
@@ -471,7 +494,7 @@ mod tests {
         assert!(project.leftovers().is_empty(), "{:?}", project.leftovers());
         let report = undo(&record, project.root(), &Steps::default()).unwrap();
         assert_eq!(report.restored.len(), changes.len());
-        assert_eq!(project.tree(), before);
+        assert_eq!(project.files(), Project::only_files(before));
     }
 
     #[test]
@@ -507,7 +530,7 @@ mod tests {
             for (folder, _) in project.records() {
                 undo(&folder, project.root(), &Steps::default()).unwrap();
             }
-            assert_eq!(project.tree(), before, "operation {number}");
+            assert_eq!(project.files(), Project::only_files(before), "operation {number}");
             if !killed {
                 break;
             }
@@ -575,5 +598,25 @@ mod tests {
         let (project, changes) = project();
         std::fs::remove_dir_all(project.root()).unwrap();
         assert!(matches!(apply(&changes, &project.site(), &Steps::default()), Err(DeliverError::Io { .. })));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 48, ..Default::default() })]
+        #[test]
+        fn any_tree_becomes_any_other_and_is_put_back(before in files(), after in files()) {
+            let project = Project::new();
+            write(project.root(), &before);
+            let changes = arbitrary::changes(&before, &after);
+            let record = apply(&changes, &project.site(), &Steps::default()).unwrap();
+            let mut found = Files::new();
+            read(project.root(), &RelPath::root(), &mut found);
+            proptest::prop_assert_eq!(found, after);
+            if let Some(record) = record {
+                undo(&record, project.root(), &Steps::default()).unwrap();
+            }
+            let mut found = Files::new();
+            read(project.root(), &RelPath::root(), &mut found);
+            proptest::prop_assert_eq!(found, before);
+        }
     }
 }

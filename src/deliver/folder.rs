@@ -153,6 +153,11 @@ impl Folder {
         Ok(rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
+    /// Gives a folder a mode.
+    pub fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::chmodat(&self.0, name, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?)
+    }
+
     /// Removes an empty folder.
     pub fn remove(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;

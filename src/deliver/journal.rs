@@ -142,18 +142,27 @@ impl Journal {
         steps.step()?;
         private_folder(undo)?;
         std::fs::DirBuilder::new().create(&journal.folder)?;
-        private_folder(&journal.folder.join("blobs"))?;
+        match journal.fill(record, befores, steps) {
+            Ok(()) => Ok(journal),
+            Err(error) => {
+                journal.discard();
+                Err(error)
+            }
+        }
+    }
+
+    fn fill<'e>(&self, record: &Record, befores: impl Iterator<Item = &'e Entry>, steps: &Steps) -> io::Result<()> {
+        private_folder(&self.folder.join("blobs"))?;
         let mut known = BTreeSet::new();
         for before in befores.filter(|before| **before != Entry::Absent) {
             let content = diff::text_of(before);
             let name = sha256(content);
             if known.insert(name.clone()) {
                 steps.step()?;
-                write_private(&journal.folder.join("blobs").join(name), content)?;
+                write_private(&self.folder.join("blobs").join(name), content)?;
             }
         }
-        journal.write(record, steps)?;
-        Ok(journal)
+        self.write(record, steps)
     }
 
     /// Replaces the record at once.

@@ -27,7 +27,7 @@ pub use commit::{Order, Person};
 pub use gate::Gate;
 pub use propose::{Base, Proposal};
 pub use steps::Steps;
-pub use undo::{UndoReport, records, recover, undo};
+pub use undo::{UndoReport, prune, records, recover, undo};
 
 /// What becomes of the changes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -95,6 +95,16 @@ impl Project {
         found
     }
 
+    /// As [`Project::tree`], without the modes of folders: undoing makes them anew.
+    pub(super) fn files(&self) -> BTreeMap<PathBuf, (u32, Entry)> {
+        Project::only_files(self.tree())
+    }
+
+    pub(super) fn only_files(mut tree: BTreeMap<PathBuf, (u32, Entry)>) -> BTreeMap<PathBuf, (u32, Entry)> {
+        tree.values_mut().filter(|(_, entry)| *entry == Entry::Absent).for_each(|(mode, _)| *mode = 0);
+        tree
+    }
+
     pub(super) fn leftovers(&self) -> Vec<PathBuf> {
         let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".qwen-"));
         self.tree().into_keys().filter(ours).collect()

@@ -46,6 +46,16 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     Ok(records)
 }
 
+/// Removes the oldest records but for this many; one that is half done stays.
+pub fn prune(undo: &Path, keep: usize) -> io::Result<()> {
+    for (folder, record) in records(undo)?.into_iter().skip(keep) {
+        if record.state != State::Begun {
+            std::fs::remove_dir_all(folder)?;
+        }
+    }
+    Ok(())
+}
+
 /// Puts back what killed deliveries to this root left half done, before anything else is delivered there.
 pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
@@ -165,4 +175,71 @@ fn remove_empty(tree: &Folder, folders: &[&String], steps: &Steps) -> io::Result
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_support::{Project, script};
+    use super::*;
+    use crate::change::Entry;
+    use crate::deliver::Site;
+    use crate::deliver::apply::apply;
+
+    fn applied() -> (Project, PathBuf) {
+        let project = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
+        let changes = project.changes(&[
+            ("z", script("2\n")),
+            ("gone/b", Entry::Absent),
+            ("c", Entry::Absent),
+            ("c/d", Entry::file("2\n")),
+            ("new/e", Entry::file("2\n")),
+        ]);
+        let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+        (project, record)
+    }
+
+    #[test]
+    fn an_undo_killed_at_any_operation_is_finished_by_the_next() {
+        let before = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
+        let names = |project: &Project| -> Vec<_> {
+            let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
+            project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
+        };
+        for number in 0.. {
+            let (project, record) = applied();
+            let killed = undo(&record, project.root(), &Steps::killed_at(number)).is_err();
+            undo(&record, project.root(), &Steps::default()).unwrap();
+            assert_eq!(names(&project), names(&before), "operation {number}");
+            if !killed {
+                assert!(number > 8);
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_folder_or_a_damaged_one_restores_nothing() {
+        let (project, record) = applied();
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert!(undo(&record, elsewhere.path(), &Steps::default()).is_err());
+        for blob in std::fs::read_dir(record.join("blobs")).unwrap() {
+            std::fs::write(blob.unwrap().path(), "damaged").unwrap();
+        }
+        assert!(undo(&record, project.root(), &Steps::default()).is_err());
+        assert_eq!(std::fs::read(project.root().join("z")).unwrap(), b"2\n");
+        std::fs::write(record.join("record.json"), "{\"version\": 9}").unwrap();
+        assert!(undo(&record, project.root(), &Steps::default()).is_err());
+    }
+
+    #[test]
+    fn old_records_go_and_the_newest_stay() {
+        let project = Project::new().file("a", "0");
+        for (number, run_id) in ["r1", "r2", "r3"].into_iter().enumerate() {
+            let changes = project.changes(&[("a", Entry::file(number.to_string() + "x"))]);
+            apply(&changes, &Site { run_id, ..project.site() }, &Steps::default()).unwrap();
+        }
+        prune(&project.undo(), 1).unwrap();
+        let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
+        assert_eq!(left, ["r3"]);
+    }
 }

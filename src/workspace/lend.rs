@@ -3,14 +3,15 @@
 //! The project's own folder is never lent. What a command changes is judged like any write; build output in ignored
 //! folders stays here and lives as long as the run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, FileTimes, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use super::copy;
 use super::disk::Disk;
 use super::ignored::Ignored;
 use super::repository::Repository;
@@ -95,24 +96,7 @@ impl Workspace {
         std::fs::create_dir_all(&root).map_err(failed)?;
 
         let above = Ignored::above(options.repository);
-        let mut copy = Copy {
-            from: &self.root,
-            to: &root,
-            options,
-            tracked: match options.repository {
-                // Without the list an ignored but tracked file is build output: a check that fails takes less.
-                Some(repository) => repository.tracked().unwrap_or_default().into_iter().collect(),
-                None => BTreeSet::new(),
-            },
-            files: Vec::new(),
-            ignored: Vec::new(),
-            left_out: Vec::new(),
-            budget: options.copy_max,
-        };
-        copy.plan_folder(&RelPath::root(), &above).map_err(failed)?;
-        let counted = copy.files.len();
-        copy.plan_ignored().map_err(failed)?;
-        let (snapshot, left_out) = copy.carry_out(counted);
+        let (snapshot, left_out) = copy::copy(&self.root, &root, options, &above).map_err(failed)?;
         let reads = match options.repository {
             Some(repository) => scratch_git::make(repository, &top.join(".git")).map_err(failed)?,
             None => Vec::new(),
@@ -386,11 +370,11 @@ impl Lent {
     }
 }
 
-fn is_closed(error: &io::Error) -> bool {
+pub(super) fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound)
 }
 
-fn moved(target: &[u8], from: &Path, to: &Path) -> Vec<u8> {
+pub(super) fn moved(target: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     match target.strip_prefix(from.as_os_str().as_bytes()) {
         Some(rest) if rest.is_empty() || rest[0] == b'/' => [to.as_os_str().as_bytes(), rest].concat(),
         Some(_) | None => target.to_vec(),
@@ -407,200 +391,6 @@ fn remove_anything(at: &Path) -> io::Result<()> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
         result => result,
     }
-}
-
-/// The making of the tree: folders while planning, files side by side afterwards.
-struct Copy<'a> {
-    from: &'a Path,
-    to: &'a Path,
-    options: &'a LendOptions<'a>,
-    tracked: BTreeSet<RelPath>,
-    files: Vec<RelPath>,
-    ignored: Vec<(RelPath, bool)>,
-    left_out: Vec<LeftOut>,
-    budget: u64,
-}
-
-impl Copy<'_> {
-    fn plan_folder(&mut self, folder: &RelPath, rules: &Ignored) -> io::Result<()> {
-        let rules = rules.enter(self.from, folder);
-        for entry in self.open(folder)? {
-            let entry = entry?;
-            let Some(path) = folder.child(entry.file_name()) else { continue };
-            if entry.file_name() == ".git" {
-                continue;
-            }
-            let kind = entry.file_type()?;
-            let is_ignored = rules.matches(&path, kind.is_dir()) && !self.tracked.contains(&path);
-            if is_ignored {
-                if kind.is_dir() {
-                    self.plan_tracked_below(&path)?;
-                }
-                self.ignored.push((path, kind.is_dir()));
-            } else if kind.is_dir() {
-                self.make_folder(&path)?;
-                self.plan_folder(&path, &rules)?;
-            } else {
-                self.plan_file(path, kind);
-            }
-        }
-        Ok(())
-    }
-
-    /// Tracked files count wherever they lie.
-    fn plan_tracked_below(&mut self, folder: &RelPath) -> io::Result<()> {
-        let below: Vec<RelPath> = self
-            .tracked
-            .range(folder.clone()..)
-            .take_while(|path| path.as_bytes().starts_with(folder.as_bytes()))
-            .filter(|path| path.is_under(folder))
-            .cloned()
-            .collect();
-        for path in below {
-            let Ok(metadata) = path.under(self.from).symlink_metadata() else { continue };
-            let parent = path.parent().unwrap_or_default();
-            std::fs::create_dir_all(parent.under(self.to))?;
-            self.plan_file(path, metadata.file_type());
-        }
-        Ok(())
-    }
-
-    fn plan_file(&mut self, path: RelPath, kind: std::fs::FileType) {
-        if !kind.is_file() && !kind.is_symlink() {
-            self.left_out.push(LeftOut { path, why: WhyLeftOut::Special });
-        } else if !(self.options.may_read)(&path) {
-            self.left_out.push(LeftOut { path, why: WhyLeftOut::Denied });
-        } else {
-            self.files.push(path);
-        }
-    }
-
-    fn plan_ignored(&mut self) -> io::Result<()> {
-        for (path, is_folder) in std::mem::take(&mut self.ignored) {
-            let mut size = 0;
-            if !self.measure(&path, is_folder, &mut size)? {
-                self.left_out.push(LeftOut { path, why: WhyLeftOut::TooLarge });
-                continue;
-            }
-            self.budget -= size;
-            self.plan_whole(path, is_folder)?;
-        }
-        Ok(())
-    }
-
-    /// Adds up sizes; `false` as soon as they are too much.
-    fn measure(&self, path: &RelPath, is_folder: bool, size: &mut u64) -> io::Result<bool> {
-        if !is_folder {
-            *size += path.under(self.from).symlink_metadata().map_or(0, |metadata| metadata.len());
-            return Ok(*size <= self.budget);
-        }
-        for entry in self.open(path)? {
-            let entry = entry?;
-            let Some(inner) = path.child(entry.file_name()) else { continue };
-            if !self.measure(&inner, entry.file_type()?.is_dir(), size)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn plan_whole(&mut self, path: RelPath, is_folder: bool) -> io::Result<()> {
-        if !is_folder {
-            if let Ok(metadata) = path.under(self.from).symlink_metadata()
-                && !self.tracked.contains(&path)
-            {
-                self.plan_file(path, metadata.file_type());
-            }
-            return Ok(());
-        }
-        self.make_folder(&path)?;
-        for entry in self.open(&path)? {
-            let entry = entry?;
-            if entry.file_name() == ".git" {
-                continue;
-            }
-            let Some(inner) = path.child(entry.file_name()) else { continue };
-            self.plan_whole(inner, entry.file_type()?.is_dir())?;
-        }
-        Ok(())
-    }
-
-    /// Returns what is in a folder; nothing for one that we may not read, or that vanished a moment ago.
-    fn open(&self, folder: &RelPath) -> io::Result<Vec<io::Result<std::fs::DirEntry>>> {
-        match std::fs::read_dir(folder.under(self.from)) {
-            Ok(entries) => Ok(entries.collect()),
-            Err(error) if !folder.is_root() && is_closed(&error) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn make_folder(&self, folder: &RelPath) -> io::Result<()> {
-        match std::fs::create_dir(folder.under(self.to)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Copies the files by several hands; only the first `counted` ones are remembered.
-    fn carry_out(self, counted: usize) -> (Snapshot, Vec<LeftOut>) {
-        let hands = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
-        let next = std::sync::atomic::AtomicUsize::new(0);
-        let (files, from, to) = (&self.files, self.from, self.to);
-        let copied: Vec<(usize, io::Result<Stat>)> = std::thread::scope(|scope| {
-            let work = || {
-                let mut done = Vec::new();
-                loop {
-                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(path) = files.get(number) else { return done };
-                    done.push((number, copy_file(&path.under(from), &path.under(to), from, to)));
-                }
-            };
-            let others: Vec<_> = (1..hands).map(|_| scope.spawn(work)).collect();
-            let mut all = work();
-            all.extend(others.into_iter().flat_map(|other| other.join().expect("copying does not panic")));
-            all
-        });
-        let (mut snapshot, mut left_out) = (Snapshot::default(), self.left_out);
-        for (number, result) in copied {
-            match result {
-                Ok(stat) if number < counted => snapshot.settle(files[number].clone(), stat),
-                Ok(_) => {}
-                Err(_) => left_out.push(LeftOut { path: files[number].clone(), why: WhyLeftOut::Unreadable }),
-            }
-        }
-        left_out.sort_by(|a, b| a.path.cmp(&b.path));
-        (snapshot, left_out)
-    }
-}
-
-/// Copies a file with its mode and time, by reference where the file system can, or a link as a link.
-fn copy_file(from: &Path, to: &Path, real_root: &Path, lent_root: &Path) -> io::Result<Stat> {
-    let metadata = from.symlink_metadata()?;
-    if metadata.is_symlink() {
-        let target = std::fs::read_link(from)?.into_os_string().into_vec();
-        symlink(OsString::from_vec(moved(&target, real_root, lent_root)), to)?;
-        return Ok(Stat::of(&to.symlink_metadata()?));
-    }
-    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).expect("a small flag");
-    let mut source = File::options().read(true).custom_flags(no_follow).open(from)?;
-    let mode = (metadata.permissions().mode() & 0o777) | 0o600;
-    let mut copy = File::options().write(true).create_new(true).mode(mode).open(to)?;
-    if !by_reference(&copy, &source) {
-        io::copy(&mut source, &mut copy)?;
-    }
-    copy.set_permissions(Permissions::from_mode(mode))?;
-    copy.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
-    Ok(Stat::of(&copy.metadata()?))
-}
-
-#[cfg(target_os = "linux")]
-fn by_reference(copy: &File, source: &File) -> bool {
-    rustix::fs::ioctl_ficlone(copy, source).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn by_reference(_: &File, _: &File) -> bool {
-    false
 }
 
 #[cfg(test)]
