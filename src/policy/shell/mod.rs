@@ -13,3 +13,8 @@ mod simple;
 mod words;
 
 pub use judge::{Approved, Step, judge, judge_in_steps};
+
+#[cfg(test)]
+mod stand_in;
+#[cfg(test)]
+mod tests;
