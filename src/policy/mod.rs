@@ -15,6 +15,7 @@ pub mod layers;
 mod mcp;
 mod paths;
 pub mod programs;
+mod rules;
 pub mod shell;
 pub mod web;
 
