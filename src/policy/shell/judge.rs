@@ -1,10 +1,23 @@
 //! The judgement of a command: allowed only if every simple command that could run is.
 
+use crate::path::RelPath;
 use crate::policy::decision::{Denial, RuleRef};
-use crate::policy::grant::CommandPlan;
-use crate::policy::programs::CommandRules;
+use crate::policy::effect::Effect;
+use crate::policy::grant::{CommandPlan, Start};
+use crate::policy::programs::{CommandRules, Stdin, Word as RuleWord};
 
-use super::ast::Script;
+use super::ast::{
+    AndOr, Arm, Command, Join, Kind, Mode, Parameter, Part, Piece, Pipe, Pipeline, Redirection, Script, Simple, Test,
+    Word,
+};
+use super::parser::parse;
+use super::printer::{print, print_word};
+use super::words::Place;
+
+/// The most folders that a command may be in after a `cd`.
+const FOLDERS_CAP: usize = 8;
+/// The most simple commands that are judged, loops counted once for each value.
+const COMMANDS_CAP: usize = 5_000;
 
 /// A command that may run.
 #[derive(Debug, Clone)]
@@ -17,6 +30,8 @@ pub struct Approved {
     pub rules: Vec<RuleRef>,
     /// The command as it was written.
     pub parsed: Script,
+    /// The command as it was decided: what the plan prints.
+    pub decided: Script,
 }
 
 /// One simple command as it was judged, for `policy explain`.
@@ -39,9 +54,680 @@ pub fn judge(command: &str, directory: Option<&str>, rules: &dyn CommandRules) -
 
 /// As [`judge`], with each simple command that was looked at, up to the one that is denied.
 pub fn judge_in_steps(
-    _command: &str,
-    _directory: Option<&str>,
-    _rules: &dyn CommandRules,
+    command: &str,
+    directory: Option<&str>,
+    rules: &dyn CommandRules,
 ) -> (Vec<Step>, Result<Approved, Denial>) {
-    (Vec::new(), Err(Denial::unanalysable("the shell's judge is not there yet")))
+    let mut judge = Judge {
+        rules,
+        record: Record {
+            steps: Vec::new(),
+            effects: Vec::new(),
+            rules: Vec::new(),
+            programs: Vec::new(),
+            writes: false,
+            writes_git: false,
+            shell: false,
+        },
+        variables: Vec::new(),
+        reached: Vec::new(),
+        loops: 0,
+        depth: 0,
+        commands: 0,
+        words: 0,
+    };
+    let result = judge.whole(command, directory);
+    (judge.record.steps, result)
+}
+
+/// The folders that a command may be in, sorted, each once. None: it cannot run.
+pub(super) type Folders = Vec<RelPath>;
+
+/// Where the shell may be after a command, by how it ended.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    pub(super) success: Folders,
+    pub(super) failure: Folders,
+}
+
+impl Outcome {
+    /// The command leaves the shell where it was.
+    pub(super) fn stays(folders: &[RelPath]) -> Outcome {
+        Outcome { success: folders.to_vec(), failure: folders.to_vec() }
+    }
+
+    fn either(&self) -> Folders {
+        union(&self.success, &self.failure)
+    }
+}
+
+pub(super) fn union(left: &[RelPath], right: &[RelPath]) -> Folders {
+    let mut folders: Folders = left.iter().chain(right).cloned().collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// What the judgement has found so far.
+#[derive(Clone)]
+pub(super) struct Record {
+    pub(super) steps: Vec<Step>,
+    pub(super) effects: Vec<String>,
+    pub(super) rules: Vec<RuleRef>,
+    pub(super) programs: Vec<String>,
+    pub(super) writes: bool,
+    pub(super) writes_git: bool,
+    /// A builtin is used, so a shell has to run it.
+    pub(super) shell: bool,
+}
+
+/// The walk over a command.
+pub(super) struct Judge<'a> {
+    pub(super) rules: &'a dyn CommandRules,
+    pub(super) record: Record,
+    /// The variables of the loops around, with the value they have now.
+    pub(super) variables: Vec<(String, String)>,
+    /// The folders that a `cd` of this shell process may have entered.
+    pub(super) reached: Vec<RelPath>,
+    /// How many loops of this shell process stand around.
+    pub(super) loops: usize,
+    pub(super) depth: usize,
+    commands: usize,
+    pub(super) words: usize,
+}
+
+impl Judge<'_> {
+    fn whole(&mut self, command: &str, directory: Option<&str>) -> Result<Approved, Denial> {
+        let parsed = parse(command)?;
+        if parsed.statements.is_empty() {
+            return Err(Denial::new("the command is empty").by("G1"));
+        }
+        let root = RelPath::root();
+        let start = match directory {
+            None => root,
+            Some(directory) => {
+                self.rules.check(&Effect::Enter(directory.to_owned()), std::slice::from_ref(&root))?;
+                self.rules.enter(&root, directory)?
+            }
+        };
+        let (decided, _) = self.script(&parsed, std::slice::from_ref(&start), Stdin::Empty)?;
+        let start_as = match self.literal_pipeline(&decided) {
+            Some(pipeline) => Start::Pipeline(pipeline),
+            None => Start::Script(print(&decided)),
+        };
+        let record = &self.record;
+        Ok(Approved {
+            plan: CommandPlan {
+                directory: start,
+                start: start_as,
+                writes_nothing: !record.writes,
+                writes_git: record.writes_git,
+                programs: record.programs.clone(),
+            },
+            effects: record.effects.clone(),
+            rules: record.rules.clone(),
+            parsed,
+            decided,
+        })
+    }
+
+    /// Returns the words of a command that needs no shell.
+    fn literal_pipeline(&self, script: &Script) -> Option<Vec<Vec<String>>> {
+        let [AndOr { first: pipeline, rest }] = script.statements.as_slice() else { return None };
+        if self.record.shell || !rest.is_empty() || pipeline.negated || pipeline.time.is_some() {
+            return None;
+        }
+        let words_of = |command: &Command| match &command.kind {
+            Kind::Simple(simple) if simple.assignments.is_empty() && command.redirections.is_empty() => {
+                simple.words.iter().map(Word::as_text).collect::<Option<Vec<_>>>()
+            }
+            _ => None,
+        };
+        let mut words = vec![words_of(&pipeline.first)?];
+        for (pipe, command) in &pipeline.rest {
+            match pipe {
+                Pipe::Output => words.push(words_of(command)?),
+                Pipe::OutputAndErrors => return None,
+            }
+        }
+        Some(words)
+    }
+
+    /// Adds a line to the effects, once.
+    pub(super) fn effect(&mut self, line: String) {
+        if !self.record.effects.contains(&line) {
+            self.record.effects.push(line);
+        }
+    }
+
+    /// Counts a simple command against the cap.
+    pub(super) fn count(&mut self) -> Result<(), Denial> {
+        self.commands += 1;
+        if self.commands > COMMANDS_CAP {
+            return Err(Denial::unanalysable(format!("it runs more than {COMMANDS_CAP} commands")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn script(
+        &mut self,
+        script: &Script,
+        start: &[RelPath],
+        stdin: Stdin,
+    ) -> Result<(Script, Outcome), Denial> {
+        let mut decided = Script::default();
+        let mut outcome = Outcome::stays(start);
+        let mut folders = start.to_vec();
+        for statement in &script.statements {
+            let (statement, after) = self.and_or(statement, &folders, stdin)?;
+            decided.statements.push(statement);
+            folders = after.either();
+            outcome = after;
+        }
+        Ok((decided, outcome))
+    }
+
+    fn and_or(&mut self, and_or: &AndOr, start: &[RelPath], stdin: Stdin) -> Result<(AndOr, Outcome), Denial> {
+        let (first, mut outcome) = self.pipeline(&and_or.first, start, stdin)?;
+        let mut rest = Vec::new();
+        for (join, pipeline) in &and_or.rest {
+            let from = match join {
+                Join::And => &outcome.success,
+                Join::Or => &outcome.failure,
+            };
+            let (pipeline, after) = self.pipeline(pipeline, &from.clone(), stdin)?;
+            outcome = match join {
+                Join::And => Outcome { success: after.success, failure: union(&outcome.failure, &after.failure) },
+                Join::Or => Outcome { success: union(&outcome.success, &after.success), failure: after.failure },
+            };
+            rest.push((*join, pipeline));
+        }
+        Ok((AndOr { first, rest }, outcome))
+    }
+
+    fn pipeline(
+        &mut self,
+        pipeline: &Pipeline,
+        start: &[RelPath],
+        stdin: Stdin,
+    ) -> Result<(Pipeline, Outcome), Denial> {
+        if start.is_empty() {
+            return Err(Denial::unanalysable("a command after `exit`, `break` or `continue` can never run")
+                .hint("leave it out"));
+        }
+        if start.len() > FOLDERS_CAP {
+            return Err(Denial::unanalysable("the folder is not known after so many `cd`").hint("join them with `&&`"));
+        }
+        if pipeline.time.is_some()
+            && let Some(denial) = self.rules.denied(&[RuleWord::literal("time")])
+        {
+            return Err(denial);
+        }
+        if pipeline.rest.is_empty() {
+            let (first, outcome) = self.command(&pipeline.first, start, stdin)?;
+            let outcome =
+                if pipeline.negated { Outcome { success: outcome.failure, failure: outcome.success } } else { outcome };
+            return Ok((Pipeline { first, rest: Vec::new(), ..*pipeline }, outcome));
+        }
+        let first = self.isolated(|judge| judge.command(&pipeline.first, start, stdin))?.0;
+        let mut rest = Vec::new();
+        for (pipe, command) in &pipeline.rest {
+            let (command, _) = self.isolated(|judge| judge.command(command, start, Stdin::Pipe))?;
+            rest.push((*pipe, command));
+        }
+        Ok((Pipeline { time: pipeline.time, negated: pipeline.negated, first, rest }, Outcome::stays(start)))
+    }
+
+    /// Judges what runs in a shell process of its own: neither its `cd` nor its loops reach out of it.
+    fn isolated<T>(&mut self, judge: impl FnOnce(&mut Self) -> Result<T, Denial>) -> Result<T, Denial> {
+        let loops = std::mem::take(&mut self.loops);
+        let reached = self.reached.len();
+        let result = judge(self);
+        self.loops = loops;
+        self.reached.truncate(reached);
+        result
+    }
+
+    /// Judges the inside of a substitution.
+    pub(super) fn nested(&mut self, script: &Script, folders: &[RelPath], stdin: Stdin) -> Result<Script, Denial> {
+        self.record.shell = true;
+        Ok(self.isolated(|judge| judge.script(script, folders, stdin))?.0)
+    }
+
+    /// Judges the text of `sh -c` and prints it anew.
+    pub(super) fn text(&mut self, text: &str, folders: &[RelPath], stdin: Stdin) -> Result<String, Denial> {
+        let script = parse(text)?;
+        if script.statements.is_empty() {
+            return Err(Denial::new("the command is empty").by("G1"));
+        }
+        let variables = std::mem::take(&mut self.variables);
+        let shell = self.record.shell;
+        let result = self.isolated(|judge| judge.script(&script, folders, stdin));
+        self.variables = variables;
+        self.record.shell = shell;
+        Ok(print(&result?.0))
+    }
+
+    fn command(&mut self, command: &Command, start: &[RelPath], stdin: Stdin) -> Result<(Command, Outcome), Denial> {
+        let mut redirections = Vec::new();
+        let mut inner = stdin;
+        for redirection in &command.redirections {
+            redirections.push(self.redirection(redirection, start, stdin, &mut inner)?);
+        }
+        let (kind, mut outcome) = match &command.kind {
+            Kind::Simple(simple) => self.simple(simple, start, inner, command.redirections.is_empty())?,
+            Kind::Subshell(script) => {
+                let (script, _) = self.isolated(|judge| judge.script(script, start, inner))?;
+                (Kind::Subshell(script), Outcome::stays(start))
+            }
+            Kind::Group(script) => {
+                let (script, outcome) = self.script(script, start, inner)?;
+                (Kind::Group(script), outcome)
+            }
+            Kind::If { branches, otherwise } => self.branches(branches, otherwise.as_ref(), start, inner)?,
+            Kind::For { variable, words, body } => self.for_loop(variable, words, body, start, inner)?,
+            Kind::While { until, condition, body } => {
+                let ((condition, body), outcome) = self.repeated(start, |judge, folders| {
+                    let (condition, after) = judge.script(condition, folders, inner)?;
+                    let begin = if *until { &after.failure } else { &after.success };
+                    let (body, end) = judge.script(body, begin, inner)?;
+                    Ok(((condition, body), union(&after.either(), &end.either())))
+                })?;
+                (Kind::While { until: *until, condition, body }, outcome)
+            }
+            Kind::Case { subject, arms } => {
+                let place = Place { folders: start, stdin: inner, output: false, process: false };
+                let subject = self.unsplit(subject, place)?.shown;
+                let mut outcome = Outcome::stays(start);
+                let mut decided = Vec::new();
+                for arm in arms {
+                    let mut patterns = Vec::new();
+                    for pattern in &arm.patterns {
+                        patterns.push(self.pattern(pattern, place)?);
+                    }
+                    let (body, after) = self.script(&arm.body, start, inner)?;
+                    outcome = Outcome {
+                        success: union(&outcome.success, &after.success),
+                        failure: union(&outcome.failure, &after.failure),
+                    };
+                    decided.push(Arm { patterns, body });
+                }
+                (Kind::Case { subject, arms: decided }, outcome)
+            }
+            Kind::Test(test) => {
+                self.count()?;
+                self.record.shell = true;
+                let place = Place { folders: start, stdin: inner, output: false, process: false };
+                (Kind::Test(self.test(test, place)?), Outcome::stays(start))
+            }
+        };
+        // A redirection that fails keeps the command from running.
+        if !redirections.is_empty() {
+            outcome.failure = union(&outcome.failure, start);
+        }
+        Ok((Command { kind, redirections }, outcome))
+    }
+
+    fn branches(
+        &mut self,
+        branches: &[(Script, Script)],
+        otherwise: Option<&Script>,
+        start: &[RelPath],
+        stdin: Stdin,
+    ) -> Result<(Kind, Outcome), Denial> {
+        let mut decided = Vec::new();
+        let mut outcome = Outcome { success: Vec::new(), failure: Vec::new() };
+        let mut folders = start.to_vec();
+        for (condition, body) in branches {
+            let (condition, after) = self.script(condition, &folders, stdin)?;
+            let (body, end) = self.script(body, &after.success, stdin)?;
+            outcome = Outcome {
+                success: union(&outcome.success, &end.success),
+                failure: union(&outcome.failure, &end.failure),
+            };
+            folders = after.failure;
+            decided.push((condition, body));
+        }
+        let otherwise = match otherwise {
+            Some(body) => {
+                let (body, end) = self.script(body, &folders, stdin)?;
+                outcome = Outcome {
+                    success: union(&outcome.success, &end.success),
+                    failure: union(&outcome.failure, &end.failure),
+                };
+                Some(body)
+            }
+            None => {
+                outcome.success = union(&outcome.success, &folders);
+                None
+            }
+        };
+        Ok((Kind::If { branches: decided, otherwise }, outcome))
+    }
+
+    /// Judges a loop until no new folder is reached: the body may run from wherever it left the shell.
+    fn repeated<T>(
+        &mut self,
+        start: &[RelPath],
+        mut body: impl FnMut(&mut Self, &[RelPath]) -> Result<(T, Folders), Denial>,
+    ) -> Result<(T, Outcome), Denial> {
+        let mut folders = start.to_vec();
+        loop {
+            let before = self.record.clone();
+            let reached = self.reached.len();
+            self.loops += 1;
+            let result = body(self, &folders);
+            self.loops -= 1;
+            let (value, after) = result?;
+            let all = union(&union(&folders, &after), &self.reached[reached..]);
+            if all == folders {
+                return Ok((value, Outcome::stays(&folders)));
+            }
+            if all.len() > FOLDERS_CAP {
+                return Err(Denial::unanalysable("a `cd` in a loop").hint("put it in a subshell: ( cd DIR && … )"));
+            }
+            self.record = before;
+            folders = all;
+        }
+    }
+
+    fn for_loop(
+        &mut self,
+        variable: &str,
+        words: &[Word],
+        body: &Script,
+        start: &[RelPath],
+        stdin: Stdin,
+    ) -> Result<(Kind, Outcome), Denial> {
+        if !is_harmless_variable(variable) || self.variables.iter().any(|(name, _)| name == variable) {
+            return Err(Denial::unanalysable(format!("`{variable}` as the variable of a loop"))
+                .hint("use a name of small letters, for example `f`, that no loop around uses"));
+        }
+        let place = Place { folders: start, stdin, output: false, process: false };
+        let (mut values, mut shown) = (Vec::new(), Vec::new());
+        for word in words {
+            for field in self.fields(word, place)? {
+                let Some(text) = field.text() else {
+                    return Err(Denial::unanalysable("a loop over a value that is not known"));
+                };
+                if !values.iter().any(|value| value == text) {
+                    values.push(text.to_owned());
+                }
+                shown.push(field.shown);
+            }
+        }
+        if values.is_empty() {
+            return Err(Denial::unanalysable("a loop over nothing never runs"));
+        }
+        let (mut bodies, outcome) = self.repeated(start, |judge, folders| {
+            let mut bodies = Vec::new();
+            let mut after = Vec::new();
+            for value in &values {
+                judge.variables.push((variable.to_owned(), value.clone()));
+                let result = judge.script(body, folders, stdin);
+                judge.variables.pop();
+                let (body, end) = result?;
+                bodies.push(body);
+                after = union(&after, &end.either());
+            }
+            Ok((bodies, after))
+        })?;
+        let body = if bodies.windows(2).all(|pair| pair[0] == pair[1]) {
+            bodies.swap_remove(0)
+        } else {
+            self.by_value(variable, &values, bodies)
+        };
+        Ok((Kind::For { variable: variable.to_owned(), words: shown, body }, outcome))
+    }
+
+    /// Makes a body that does for each value what was decided for it.
+    fn by_value(&mut self, variable: &str, values: &[String], bodies: Vec<Script>) -> Script {
+        let parameter = Parameter { name: variable.to_owned(), braced: true };
+        let subject = Word { parts: vec![Part::Double(vec![Piece::Parameter(parameter)])] };
+        let arms = values.iter().zip(bodies).map(|(value, body)| {
+            let mut pattern = Word::default();
+            pattern.push_quoted(value);
+            Arm { patterns: vec![pattern], body }
+        });
+        let kind = Kind::Case { subject, arms: arms.collect() };
+        let first = Command { kind, redirections: Vec::new() };
+        let first = Pipeline { time: None, negated: false, first, rest: Vec::new() };
+        Script { statements: vec![AndOr { first, rest: Vec::new() }] }
+    }
+
+    fn redirection(
+        &mut self,
+        redirection: &Redirection,
+        folders: &[RelPath],
+        outer: Stdin,
+        stdin: &mut Stdin,
+    ) -> Result<Redirection, Denial> {
+        self.record.shell = true;
+        let place = Place { folders, stdin: outer, output: false, process: false };
+        let writes = |judge: &mut Self, target: &Word| -> Result<Word, Denial> {
+            let field = judge.one_field(target, place)?;
+            match file_of(&field.word.text)? {
+                File::Free => {}
+                File::Standard(0) => return Err(Denial::new("output to the standard input")),
+                File::Standard(_) => {}
+                File::Path => judge.redirected(Effect::Write(field.word.text.clone()), folders)?,
+            }
+            Ok(field.shown)
+        };
+        Ok(match redirection {
+            Redirection::File { descriptor, mode, target } => {
+                let reads = match mode {
+                    Mode::Read | Mode::ReadWrite => true,
+                    Mode::Write | Mode::Append | Mode::Clobber => false,
+                };
+                let shown = match (mode, target.parts.as_slice()) {
+                    (Mode::Read, [Part::Process(_)]) => {
+                        let field = self.fields(target, Place { process: true, ..place })?.pop();
+                        if *descriptor == 0 {
+                            *stdin = Stdin::Pipe;
+                        }
+                        field.map(|field| field.shown).unwrap_or_default()
+                    }
+                    (Mode::Read, _) => {
+                        let field = self.one_field(target, place)?;
+                        let data = match file_of(&field.word.text)? {
+                            File::Free => Stdin::Empty,
+                            File::Standard(0) => outer,
+                            File::Standard(_) => Stdin::Data,
+                            File::Path => {
+                                self.redirected(Effect::Read(field.word.text.clone()), folders)?;
+                                Stdin::Data
+                            }
+                        };
+                        if *descriptor == 0 {
+                            *stdin = data;
+                        }
+                        field.shown
+                    }
+                    (Mode::ReadWrite, _) => {
+                        let field = self.one_field(target, place)?;
+                        if !matches!(file_of(&field.word.text)?, File::Free) {
+                            self.redirected(Effect::Read(field.word.text.clone()), folders)?;
+                            self.redirected(Effect::Write(field.word.text.clone()), folders)?;
+                        }
+                        field.shown
+                    }
+                    (Mode::Write | Mode::Append | Mode::Clobber, _) => writes(self, target)?,
+                };
+                if *descriptor == 0 && (*mode == Mode::ReadWrite || !reads) {
+                    *stdin = Stdin::Data;
+                }
+                Redirection::File { descriptor: *descriptor, mode: *mode, target: shown }
+            }
+            Redirection::OutputAndErrors { append, target } => {
+                Redirection::OutputAndErrors { append: *append, target: writes(self, target)? }
+            }
+            Redirection::Copy { descriptor, input, from } => {
+                if *descriptor == 0 {
+                    *stdin = match from {
+                        None => Stdin::Empty,
+                        Some(0) => *stdin,
+                        Some(_) => Stdin::Data,
+                    };
+                }
+                Redirection::Copy { descriptor: *descriptor, input: *input, from: *from }
+            }
+            Redirection::HereDocument { descriptor, body } => {
+                if *descriptor == 0 {
+                    *stdin = Stdin::Data;
+                }
+                Redirection::HereDocument { descriptor: *descriptor, body: self.here_document(body, place)? }
+            }
+            Redirection::HereString { descriptor, word } => {
+                if *descriptor == 0 {
+                    *stdin = Stdin::Data;
+                }
+                Redirection::HereString { descriptor: *descriptor, word: self.unsplit(word, place)?.shown }
+            }
+        })
+    }
+
+    /// Judges the file of a redirection.
+    fn redirected(&mut self, effect: Effect, folders: &[RelPath]) -> Result<(), Denial> {
+        if let Effect::Write(_) = effect {
+            self.record.writes = true;
+        }
+        self.checked(&effect, folders)
+    }
+
+    /// Asks the rules about an effect and notes it.
+    pub(super) fn checked(&mut self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
+        self.rules.check(effect, folders)?;
+        self.effect(effect_line(effect));
+        Ok(())
+    }
+
+    fn test(&mut self, test: &Test, place: Place<'_>) -> Result<Test, Denial> {
+        Ok(match test {
+            Test::Not(inside) => Test::Not(Box::new(self.test(inside, place)?)),
+            Test::Group(inside) => Test::Group(Box::new(self.test(inside, place)?)),
+            Test::And(left, right) => Test::And(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
+            Test::Or(left, right) => Test::Or(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
+            Test::Word(word) => Test::Word(self.unsplit(word, place)?.shown),
+            Test::Unary(operator, word) => {
+                let field = self.unsplit(word, place)?;
+                match operator.as_str() {
+                    "-z" | "-n" => {}
+                    "-v" | "-R" | "-o" => {
+                        return Err(
+                            Denial::unanalysable(format!("`{operator}` asks about variables or options")).by("G3")
+                        );
+                    }
+                    "-t" => refuse_arithmetic(field.text())?,
+                    _ => match field.text() {
+                        Some(path) => self.probed(path, place.folders)?,
+                        None => return Err(Denial::unanalysable("a file test of a value that is not known")),
+                    },
+                }
+                Test::Unary(operator.clone(), field.shown)
+            }
+            Test::Binary(left, operator, right) => {
+                let first = self.unsplit(left, place)?;
+                let shown = match operator.as_str() {
+                    "=" | "==" | "!=" | "=~" => self.pattern(right, place)?,
+                    "<" | ">" => self.unsplit(right, place)?.shown,
+                    "-nt" | "-ot" | "-ef" => {
+                        let second = self.unsplit(right, place)?;
+                        for field in [&first, &second] {
+                            match field.text() {
+                                Some(path) => self.probed(path, place.folders)?,
+                                None => return Err(Denial::unanalysable("a file test of a value that is not known")),
+                            }
+                        }
+                        second.shown
+                    }
+                    _ => {
+                        let second = self.unsplit(right, place)?;
+                        // bash evaluates these words as arithmetic, which can run commands.
+                        refuse_arithmetic(first.text())?;
+                        refuse_arithmetic(second.text())?;
+                        second.shown
+                    }
+                };
+                Test::Binary(first.shown, operator.clone(), shown)
+            }
+        })
+    }
+
+    /// Judges a look at whether a file is there.
+    pub(super) fn probed(&mut self, path: &str, folders: &[RelPath]) -> Result<(), Denial> {
+        if path.is_empty() || path == "/dev/null" {
+            return Ok(());
+        }
+        self.rules.check(&Effect::List(path.to_owned()), folders)
+    }
+}
+
+/// `None` is `$?`, a number.
+fn refuse_arithmetic(text: Option<&str>) -> Result<(), Denial> {
+    match text {
+        Some(text) if text.is_empty() || text.parse::<i64>().is_err() => {
+            Err(Denial::unanalysable(format!("`{text}` in a comparison of numbers")).hint("write a number"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+enum File {
+    /// `/dev/null`
+    Free,
+    /// A standard descriptor by name.
+    Standard(u8),
+    Path,
+}
+
+fn file_of(path: &str) -> Result<File, Denial> {
+    if path.is_empty() {
+        return Err(Denial::new("a redirection to an empty name").by("F7"));
+    }
+    if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
+        return Err(Denial::new(format!("{path} is a network connection")).by("G6"));
+    }
+    Ok(match path {
+        "/dev/null" => File::Free,
+        "/dev/stdin" | "/dev/fd/0" => File::Standard(0),
+        "/dev/stdout" | "/dev/fd/1" => File::Standard(1),
+        "/dev/stderr" | "/dev/fd/2" => File::Standard(2),
+        _ => File::Path,
+    })
+}
+
+/// Tells whether a loop may use this variable: it must mean nothing to bash and to no program that it starts.
+fn is_harmless_variable(name: &str) -> bool {
+    if name.chars().any(|c| c.is_ascii_lowercase()) {
+        return !name.to_ascii_lowercase().contains("proxy")
+            && !name.starts_with("npm_")
+            && !name.starts_with("BASH")
+            && !matches!(name, "auto_resume" | "histchars");
+    }
+    name.len() == 1 && name != "_" || matches!(name, "FILE" | "DIR" | "NAME" | "ITEM" | "FOLDER")
+}
+
+/// Writes an effect as a line for people.
+pub(super) fn effect_line(effect: &Effect) -> String {
+    match effect {
+        Effect::Read(path) => format!("read {path}"),
+        Effect::ReadTree { path, .. } => format!("read everything below {path}"),
+        Effect::List(path) => format!("list {path}"),
+        Effect::Write(path) => format!("write {path}"),
+        Effect::WriteTree(path) => format!("write anything below {path}"),
+        Effect::Delete(path) => format!("delete {path}"),
+        Effect::DeleteTree(path) => format!("delete everything below {path}"),
+        Effect::Enter(path) => format!("enter {path}"),
+    }
+}
+
+/// Writes words as one line for people.
+pub(super) fn line_of<'w>(words: impl Iterator<Item = &'w Word>) -> String {
+    words.map(print_word).collect::<Vec<_>>().join(" ")
+}
+
+/// The command that does nothing, for redirections without one.
+pub(super) fn nothing() -> Simple {
+    Simple { assignments: Vec::new(), words: vec![Word::from_text(":")] }
 }

@@ -1,0 +1,756 @@
+//! The judgement of one simple command: its variables, wrappers, builtins, and what the rules say of the program.
+
+use crate::path::RelPath;
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::programs::{Stdin, Word as RuleWord};
+
+use super::ast::{Kind, Part, Simple, Word};
+use super::judge::{Judge, Outcome, Step, effect_line, line_of, nothing, union};
+use super::lexer::is_name;
+use super::parser::is_reserved;
+use super::words::{Field, Place};
+
+/// The most layers of wrappers.
+const LAYERS_CAP: usize = 24;
+
+/// The builtins that are judged here; every other one is not understood.
+const HARMLESS: [&str; 7] = ["true", "false", ":", "echo", "printf", "pwd", "test"];
+
+const BUILTINS: [&str; 57] = [
+    ".",
+    "alias",
+    "bg",
+    "bind",
+    "builtin",
+    "caller",
+    "compgen",
+    "complete",
+    "compopt",
+    "declare",
+    "dirs",
+    "disown",
+    "enable",
+    "eval",
+    "exec",
+    "export",
+    "fc",
+    "fg",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "times",
+    "trap",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+    "coproc",
+    "function",
+    "select",
+    "cd",
+    "type",
+    "exit",
+    "break",
+    "continue",
+    "[[",
+    "]]",
+];
+
+/// Programs whose whole purpose is to run another with other rights or to be another: never allowed.
+const ESCALATING: [&str; 8] = ["sudo", "su", "doas", "busybox", "toybox", "pkexec", "run0", "runuser"];
+
+/// Programs that run the program named by their operands: under `shell.default: allow` no deny rule would see it.
+const STARTING: [&str; 58] = [
+    "ash",
+    "at",
+    "batch",
+    "bwrap",
+    "catchsegv",
+    "chpst",
+    "choom",
+    "chroot",
+    "chrt",
+    "csh",
+    "daemonize",
+    "dumb-init",
+    "entr",
+    "eatmydata",
+    "expect",
+    "fakeroot",
+    "faketime",
+    "firejail",
+    "fish",
+    "flock",
+    "gdb",
+    "hyperfine",
+    "ionice",
+    "ksh",
+    "linux32",
+    "linux64",
+    "ltrace",
+    "mksh",
+    "nsenter",
+    "numactl",
+    "parallel",
+    "perf",
+    "posh",
+    "prlimit",
+    "proot",
+    "pwsh",
+    "rbash",
+    "rlwrap",
+    "screen",
+    "script",
+    "setarch",
+    "setpriv",
+    "softlimit",
+    "ssh-agent",
+    "start-stop-daemon",
+    "strace",
+    "systemd-run",
+    "taskset",
+    "tcsh",
+    "tini",
+    "tmux",
+    "unbuffer",
+    "unshare",
+    "valgrind",
+    "watch",
+    "xonsh",
+    "xvfb-run",
+    "yash",
+];
+
+const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
+
+/// Variables that would change what has been judged here.
+const OURS: [&str; 14] = [
+    "IFS",
+    "PWD",
+    "OLDPWD",
+    "HOME",
+    "CDPATH",
+    "PATH",
+    "ENV",
+    "BASH_ENV",
+    "GLOBIGNORE",
+    "POSIXLY_CORRECT",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "EXECIGNORE",
+    "BASH_COMPAT",
+];
+
+/// Who starts a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// bash: its builtins are there.
+    Shell,
+    /// Another program: only programs are there.
+    Program,
+}
+
+/// Where a command stands.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    folders: &'a [RelPath],
+    stdin: Stdin,
+    by: By,
+    /// Neither redirection nor assignment could keep it from running.
+    certain: bool,
+}
+
+impl Judge<'_> {
+    pub(super) fn simple(
+        &mut self,
+        simple: &Simple,
+        folders: &[RelPath],
+        stdin: Stdin,
+        certain: bool,
+    ) -> Result<(Kind, Outcome), Denial> {
+        self.count()?;
+        let mut assignments = Vec::new();
+        for (name, value) in &simple.assignments {
+            assignments.push((name.clone(), self.assignment(name, value)?));
+            self.record.shell = true;
+        }
+        let Some(first) = simple.words.first() else {
+            if !assignments.is_empty() {
+                return Err(Denial::unanalysable("a statement that only sets a variable")
+                    .hint("write the value where it is needed"));
+            }
+            return Ok((Kind::Simple(nothing()), Outcome::stays(folders)));
+        };
+        refuse_unknown_name(first)?;
+        let name_only = Place { folders, stdin, output: false, process: false };
+        let mut words = self.fields(first, name_only)?;
+        let name = words.first().and_then(Field::text).unwrap_or_default().to_owned();
+        let is_builtin = name == "[" || HARMLESS.contains(&name.as_str());
+        let place = Place { folders, stdin, output: name == "echo", process: !is_builtin };
+        for word in &simple.words[1..] {
+            words.extend(self.fields(word, place)?);
+        }
+        let at = At { folders, stdin, by: By::Shell, certain: certain && assignments.is_empty() };
+        let (words, outcome) = self.dispatch(words, at)?;
+        let mut shown: Vec<Word> = words.into_iter().map(|field| field.shown).collect();
+        if let Some(name) = shown.first_mut() {
+            *name = as_name(name);
+        }
+        Ok((Kind::Simple(Simple { assignments, words: shown }), outcome))
+    }
+
+    fn assignment(&mut self, name: &str, value: &Word) -> Result<Word, Denial> {
+        let literal = value
+            .as_text()
+            .filter(|_| value.parts.iter().all(|part| !matches!(part, Part::Plain(text) if text.contains('~'))));
+        let Some(text) = literal else {
+            return Err(Denial::unanalysable(format!("the value of `{name}=` is not literal")).by("G5"));
+        };
+        if OURS.contains(&name)
+            || self.variables.iter().any(|(variable, _)| variable == name)
+            || !self.rules.may_set(name)
+        {
+            return Err(Denial::new(format!("the variable {name} may not be set"))
+                .by("G5")
+                .hint("leave the assignment out"));
+        }
+        Ok(if text.is_empty() { Word::default() } else { Word::from_text(&text) })
+    }
+
+    /// Judges words whose first one is the command, and returns the words to run.
+    fn dispatch(&mut self, words: Vec<Field>, at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
+        if self.depth >= LAYERS_CAP {
+            return Err(Denial::unanalysable("too many programs that start programs"));
+        }
+        let Some(name) = words.first().and_then(Field::text).filter(|name| !name.is_empty()) else {
+            return Err(Denial::unanalysable("the name of a command is not known"));
+        };
+        let name = name.to_owned();
+        if name.contains('=') {
+            return Err(Denial::unanalysable(format!("`{name}` as the name of a command")));
+        }
+        if name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(Denial::unanalysable("a command name with blanks"));
+        }
+        let given: Vec<RuleWord> = words.iter().map(|field| field.word.clone()).collect();
+        let base = name.rsplit('/').next().unwrap_or(&name).to_owned();
+        if ESCALATING.contains(&base.as_str()) {
+            return Err(self.denied_step(&words, Denial::new(format!("{base} is never allowed")).by("G4")));
+        }
+        let looked_through = if name == base { true } else { self.rules.default_allows() && is_system(&name) };
+        if looked_through {
+            if let Some(inner) = wrapped(&base, &words)? {
+                self.ask_denied(&words, &given)?;
+                return self.unwrap_layer(&base, words, inner, at);
+            }
+            if SHELLS.contains(&base.as_str())
+                && let Some(text) = shell_text(&base, &words)?
+            {
+                self.ask_denied(&words, &given)?;
+                self.depth += 1;
+                let printed = self.text(&text, at.folders, at.stdin);
+                self.depth -= 1;
+                let printed = printed?;
+                let words = ["bash", "--noprofile", "--norc", "-c", &printed].map(Field::literal);
+                return Ok((words.to_vec(), Outcome::stays(at.folders)));
+            }
+        }
+        if self.rules.default_allows() && name != base && WRAPPERS.contains(&base.as_str()) {
+            return Err(Denial::unanalysable(format!("`{name}` may start any program")).hint(format!("write `{base}`")));
+        }
+        if self.rules.default_allows() && STARTING.contains(&base.as_str()) {
+            self.ask_denied(&words, &given)?;
+            let denial = Denial::new(format!("{base} starts other programs, which deny rules could not see")).by("G4");
+            return Err(self.denied_step(&words, denial.hint("run the program itself")));
+        }
+        let is_harmless = HARMLESS.contains(&name.as_str()) || name == "[";
+        let is_control = matches!(name.as_str(), "cd" | "type" | "exit" | "break" | "continue");
+        if is_harmless && !(at.by == By::Program && name == ":") || is_control && at.by == By::Shell {
+            self.ask_denied(&words, &given)?;
+            self.record.shell |= at.by == By::Shell;
+            let outcome = self.builtin(&name, words, at)?;
+            return Ok(outcome);
+        }
+        if BUILTINS.contains(&name.as_str()) || name == ":" {
+            self.ask_denied(&words, &given)?;
+            let denial = Denial::unanalysable(format!("the builtin `{name}` is not understood")).by("G3");
+            return Err(self.denied_step(&words, denial));
+        }
+        self.program(words, &given, at)
+    }
+
+    fn ask_denied(&mut self, words: &[Field], given: &[RuleWord]) -> Result<(), Denial> {
+        match self.rules.denied(given) {
+            Some(denial) => Err(self.denied_step(words, denial)),
+            None => Ok(()),
+        }
+    }
+
+    fn denied_step(&mut self, words: &[Field], denial: Denial) -> Denial {
+        self.record.steps.push(Step {
+            command: line_of(words.iter().map(|field| &field.shown)),
+            depth: self.depth,
+            effects: Vec::new(),
+            outcome: Err(denial.clone()),
+        });
+        denial
+    }
+
+    /// Judges the command inside a wrapper.
+    fn unwrap_layer(
+        &mut self,
+        name: &str,
+        mut words: Vec<Field>,
+        inner: usize,
+        at: At<'_>,
+    ) -> Result<(Vec<Field>, Outcome), Denial> {
+        let rest = words.split_off(inner);
+        let by = if name == "command" { at.by } else { By::Program };
+        let certain = at.certain && name == "command";
+        // `command exit` and its like would end more than they seem to.
+        let leaves = matches!(rest.first().and_then(Field::text), Some("exit" | "break" | "continue"));
+        if leaves {
+            return Err(Denial::unanalysable(format!("`{name}` before a builtin that leaves")));
+        }
+        self.depth += 1;
+        let result = self.dispatch(rest, At { by, certain, ..at });
+        self.depth -= 1;
+        let (rest, outcome) = result?;
+        if name == "command" {
+            // It is a builtin; what it hides (functions) does not exist here.
+            return Ok((rest, outcome));
+        }
+        words.extend(rest);
+        Ok((words, outcome))
+    }
+
+    fn builtin(&mut self, name: &str, words: Vec<Field>, at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
+        let arguments = &words[1..];
+        let mut outcome = Outcome::stays(at.folders);
+        let mut shown = None;
+        if name != "echo"
+            && let Some(place) = arguments.iter().position(|field| field.text().is_none())
+            && !matches!(arguments[place].shown.parts.as_slice(), [Part::Double(pieces)] if is_status(pieces))
+        {
+            return Err(Denial::unanalysable(format!("an argument of `{name}` that is not known")));
+        }
+        match name {
+            "cd" => {
+                let (target, after) = self.change_folder(arguments, at)?;
+                shown = Some(target);
+                outcome = after;
+            }
+            "pwd" => {
+                if arguments.iter().any(|field| !matches!(field.text(), Some("-P" | "-L"))) {
+                    return Err(Denial::unanalysable("arguments of `pwd`"));
+                }
+            }
+            "printf" => check_printf(arguments)?,
+            "test" | "[" => self.check_test(name, arguments, at.folders)?,
+            "type" => {
+                if arguments.is_empty() {
+                    return Err(Denial::unanalysable("`type` without a name"));
+                }
+                for field in arguments {
+                    match field.text() {
+                        Some(text) if text.contains('/') => self.probed(text, at.folders)?,
+                        Some(_) => {}
+                        None => return Err(Denial::unanalysable("an argument of `type` that is not known")),
+                    }
+                }
+            }
+            "exit" | "break" | "continue" => {
+                let plain = match arguments {
+                    [] => true,
+                    [one] => one.text().is_none_or(|text| {
+                        text.parse::<u8>().is_ok_and(|number| name == "exit" || (1..=9).contains(&number))
+                            && text.bytes().all(|b| b.is_ascii_digit())
+                    }),
+                    [_, _, ..] => false,
+                };
+                if !plain
+                    || !at.certain
+                    || (name != "exit" && (self.loops == 0 || arguments.iter().any(|f| f.text().is_none())))
+                {
+                    return Err(Denial::unanalysable(format!("`{name}` that may not leave")).by("G3"));
+                }
+                outcome = Outcome { success: Vec::new(), failure: Vec::new() };
+            }
+            _ => {}
+        }
+        let words = shown.unwrap_or(words);
+        self.record.steps.push(Step {
+            command: line_of(words.iter().map(|field| &field.shown)),
+            depth: self.depth,
+            effects: Vec::new(),
+            outcome: Ok(None),
+        });
+        Ok((words, outcome))
+    }
+
+    /// Judges `cd`, which is printed as `cd -P`: links are followed as they are judged.
+    fn change_folder(&mut self, arguments: &[Field], at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
+        let mut rest = arguments;
+        while let [option, others @ ..] = rest
+            && matches!(option.text(), Some("-P" | "-L"))
+        {
+            rest = others;
+        }
+        if let [option, others @ ..] = rest
+            && option.text() == Some("--")
+        {
+            rest = others;
+        }
+        let target = match rest {
+            [target] => target,
+            [] => {
+                return Err(Denial::new("`cd` without a folder leaves the workspace").by("G9").hint("name the folder"));
+            }
+            [_, _, ..] => return Err(Denial::unanalysable("`cd` with more than one folder").by("G9")),
+        };
+        let Some(path) = target.text().filter(|path| !path.is_empty() && !path.starts_with('-')) else {
+            return Err(Denial::unanalysable("`cd` to a folder that is not known").by("G9").hint("name the folder"));
+        };
+        let path = path.to_owned();
+        let mut entered = Vec::new();
+        self.rules.check(&Effect::Enter(path.clone()), at.folders)?;
+        for folder in at.folders {
+            entered.push(self.rules.enter(folder, &path)?);
+        }
+        self.reached.extend(entered.iter().cloned());
+        let words = vec![Field::literal("cd"), Field::literal("-P"), Field::literal("--"), target.clone()];
+        Ok((words, Outcome { success: union(&entered, &[]), failure: at.folders.to_vec() }))
+    }
+
+    fn check_test(&mut self, name: &str, arguments: &[Field], folders: &[RelPath]) -> Result<(), Denial> {
+        let mut operands = arguments;
+        if name == "[" {
+            match arguments {
+                [inside @ .., last] if last.text() == Some("]") => operands = inside,
+                _ => return Err(Denial::unanalysable("`[` without `]`")),
+            }
+        }
+        for (place, field) in operands.iter().enumerate() {
+            let Some(text) = field.text() else { continue };
+            let path = |at: Option<usize>| at.and_then(|at| operands.get(at)).and_then(Field::text);
+            match text {
+                "-v" | "-R" | "-o" if operands.len() == 2 || text != "-o" => {
+                    return Err(Denial::unanalysable(format!("`{text}` asks about variables or options")).by("G3"));
+                }
+                "-nt" | "-ot" | "-ef" => {
+                    for path in [path(place.checked_sub(1)), path(Some(place + 1))].into_iter().flatten() {
+                        self.probed(path, folders)?;
+                    }
+                }
+                "-b" | "-c" | "-d" | "-e" | "-f" | "-g" | "-h" | "-k" | "-p" | "-r" | "-s" | "-u" | "-w" | "-x"
+                | "-G" | "-L" | "-N" | "-O" | "-S" | "-a" => {
+                    let is_left_side = matches!(path(Some(place + 1)), Some("=" | "==" | "!=" | "<" | ">"));
+                    if let Some(path) = path(Some(place + 1)).filter(|_| !is_left_side && (text != "-a" || place == 0))
+                    {
+                        self.probed(path, folders)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the rules about a program, and then about each of its effects and whatever it starts.
+    fn program(&mut self, words: Vec<Field>, given: &[RuleWord], at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
+        let judged = match self.rules.judge(given, at.stdin, at.folders) {
+            Ok(judged) => judged,
+            Err(denial) => return Err(self.denied_step(&words, denial)),
+        };
+        let command = line_of(words.iter().map(|field| &field.shown));
+        self.record.steps.push(Step {
+            command: command.clone(),
+            depth: self.depth,
+            effects: judged.effects.iter().map(effect_line).collect(),
+            outcome: Ok(Some(judged.rule.clone())),
+        });
+        self.effect(format!("run {command}"));
+        for effect in &judged.effects {
+            if let Err(denial) = self.checked(effect, at.folders) {
+                if let Some(step) = self.record.steps.last_mut() {
+                    step.outcome = Err(denial.clone());
+                }
+                return Err(denial);
+            }
+        }
+        self.record.writes |= !judged.writes_nothing;
+        self.record.writes_git |= judged.writes_git;
+        if !self.record.rules.contains(&judged.rule) {
+            self.record.rules.push(judged.rule.clone());
+        }
+        let name = given.first().map(|word| word.text.clone()).unwrap_or_default();
+        if !self.record.programs.contains(&name) {
+            self.record.programs.push(name);
+        }
+        let mut words = match &judged.printed {
+            Some(printed) => reprinted(&words, printed)?,
+            None => words,
+        };
+        for started in &judged.starts {
+            let inner: Vec<Field> = started.iter().map(from_rule).collect();
+            self.depth += 1;
+            let result = self.dispatch(inner, At { by: By::Program, certain: false, ..at });
+            self.depth -= 1;
+            splice(&mut words, started, &result?.0)?;
+        }
+        Ok((words, Outcome::stays(at.folders)))
+    }
+}
+
+fn from_rule(word: &RuleWord) -> Field {
+    Field { word: word.clone(), shown: Word::from_text(&word.text) }
+}
+
+/// Whether a word is `$?`: a number that is not known.
+fn is_status(pieces: &[super::ast::Piece]) -> bool {
+    matches!(pieces, [super::ast::Piece::Parameter(parameter)] if parameter.name == "?")
+}
+
+/// Takes the rules' words for the given ones, and keeps how known ones were printed.
+fn reprinted(words: &[Field], printed: &[RuleWord]) -> Result<Vec<Field>, Denial> {
+    let mut old = words.iter();
+    let mut fields = Vec::new();
+    for word in printed {
+        match old.clone().position(|field| field.word == *word).and_then(|place| old.nth(place)) {
+            Some(field) => fields.push(field.clone()),
+            None if word.literal => fields.push(from_rule(word)),
+            None => return Err(Denial::new("a word that is not known cannot be moved")),
+        }
+    }
+    let unknown = |words: &[Field]| words.iter().filter(|field| !field.word.literal).count();
+    if unknown(words) != unknown(&fields) {
+        return Err(Denial::new("a word that is not known cannot be left out"));
+    }
+    Ok(fields)
+}
+
+/// Puts the decided words of a command that a program starts in the place of the given ones.
+fn splice(words: &mut Vec<Field>, started: &[RuleWord], decided: &[Field]) -> Result<(), Denial> {
+    let same = started.len() == decided.len() && started.iter().zip(decided).all(|(old, new)| *old == new.word);
+    if same {
+        return Ok(());
+    }
+    let known = started.iter().take_while(|word| word.literal).count();
+    let places: Vec<usize> = (0..words.len().saturating_sub(known.saturating_sub(1)))
+        .filter(|at| words[*at..].iter().zip(&started[..known]).all(|(field, word)| field.word == *word))
+        .collect();
+    match places.as_slice() {
+        [at] if known > 0 && decided.len() >= started.len() - known => {
+            let new = decided[..decided.len() - (started.len() - known)].to_vec();
+            words.splice(*at..*at + known, new);
+            Ok(())
+        }
+        _ => Err(Denial::unanalysable("a command inside a command cannot be printed anew")),
+    }
+}
+
+/// A command's name must be there before anything runs: quotes and braces are fine, values and files are not.
+fn refuse_unknown_name(word: &Word) -> Result<(), Denial> {
+    if word.as_plain() == Some("[") {
+        return Ok(());
+    }
+    for (at, part) in word.parts.iter().enumerate() {
+        let known = match part {
+            Part::Plain(text) => !text.contains(['*', '?', '[']) && !(at == 0 && text.starts_with('~')),
+            Part::Quoted(_) => true,
+            Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => false,
+        };
+        if !known {
+            return Err(Denial::unanalysable("the name of a command comes from an expansion")
+                .by("G3")
+                .hint("write the name"));
+        }
+    }
+    Ok(())
+}
+
+/// Quotes a name that the grammar would take for something else.
+fn as_name(word: &Word) -> Word {
+    match word.as_plain() {
+        Some(text) if is_reserved(text) || text.starts_with('-') || text.contains('=') => {
+            let mut quoted = Word::default();
+            quoted.push_quoted(text);
+            quoted
+        }
+        Some(_) | None => word.clone(),
+    }
+}
+
+const WRAPPERS: [&str; 8] = ["command", "nice", "nohup", "time", "timeout", "stdbuf", "setsid", "env"];
+
+fn is_system(path: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    matches!(folder, "/bin" | "/usr/bin" | "/usr/local/bin" | "/sbin" | "/usr/sbin" | "/usr/local/sbin")
+}
+
+/// Returns where the inner command of a wrapper begins; `None` if this is no wrapper.
+fn wrapped(name: &str, words: &[Field]) -> Result<Option<usize>, Denial> {
+    let text = |at: usize| words.get(at).and_then(Field::text);
+    let denied = |what: &str| {
+        Denial::new(format!("`{name}` with {what}")).by("G4").hint(format!("run the program without `{name}`"))
+    };
+    if name == "qwen" {
+        if (text(1), text(2)) != (Some("check"), Some("repeat")) {
+            return Ok(None);
+        }
+        let end = (3..words.len()).find(|at| text(*at) == Some("--"));
+        return match end {
+            Some(end) if end + 1 < words.len() && words[..end].iter().all(|field| field.word.literal) => {
+                Ok(Some(end + 1))
+            }
+            Some(_) | None => Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4")),
+        };
+    }
+    if !WRAPPERS.contains(&name) || (name == "env" && words.len() == 1) {
+        return Ok(None);
+    }
+    // Options without a value, and options with one.
+    let (flags, values): (&[&str], &[&str]) = match name {
+        "nice" => (&[], &["-n"]),
+        "time" => (&["-p"], &[]),
+        "timeout" => (&["--foreground"], &["-s", "-k"]),
+        "stdbuf" => (&[], &["-i", "-o", "-e"]),
+        "setsid" => (&["-w"], &[]),
+        _ => (&[], &[]),
+    };
+    let mut at = 1;
+    while let Some(option) = text(at).filter(|option| option.starts_with('-')) {
+        if flags.contains(&option) {
+            at += 1;
+        } else if values.contains(&option) {
+            if !text(at + 1).is_some_and(is_option_value) {
+                return Err(denied(&format!("`{option}` and no plain value")));
+            }
+            at += 2;
+        } else if values.iter().any(|value| option.strip_prefix(value).is_some_and(is_option_value)) {
+            at += 1;
+        } else {
+            return Err(denied(&format!("the option `{option}`")));
+        }
+    }
+    if name == "timeout" {
+        if !text(at).is_some_and(is_duration) {
+            return Err(denied("no plain duration"));
+        }
+        at += 1;
+        if text(at).is_some_and(|word| word.starts_with('-')) {
+            return Err(denied("an option after the duration"));
+        }
+    }
+    match text(at) {
+        None => Err(denied("no program")),
+        Some(word) if name == "env" && word.contains('=') => Err(denied("an assignment")),
+        Some(_) => Ok(Some(at)),
+    }
+}
+
+fn is_option_value(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty()
+        && digits.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
+        && (digits.len() == text.len() || digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn is_duration(text: &str) -> bool {
+    let number = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'.') && number.parse::<f64>().is_ok()
+}
+
+/// Returns the text of `sh -c TEXT`; `None` if a file is to be run or a question answered.
+fn shell_text(name: &str, words: &[Field]) -> Result<Option<String>, Denial> {
+    let denied = |what: &str| {
+        Err(Denial::unanalysable(format!("`{name}` {what}"))
+            .hint("write the commands themselves, or `sh -c 'COMMANDS'`"))
+    };
+    let mut at = 1;
+    while words.get(at).and_then(Field::text).is_some_and(|word| matches!(word, "--noprofile" | "--norc")) {
+        at += 1;
+    }
+    match words.get(at) {
+        None => denied("reads its program from the standard input"),
+        Some(field) => match field.text() {
+            None => denied("with a program that is not known"),
+            Some("-c") => match (words.get(at + 1).and_then(Field::text), words.len() - at) {
+                (Some(text), 2) => Ok(Some(text.to_owned())),
+                (Some(_), _) => denied("-c with arguments after the text"),
+                (None, _) => denied("-c with a text that is not known"),
+            },
+            Some("--version" | "--help") => Ok(None),
+            Some(option) if option.starts_with(['-', '+']) => denied(&format!("with the option `{option}`")),
+            Some(_) => Ok(None),
+        },
+    }
+}
+
+/// `-v` sets a variable, and so does `%n`.
+fn check_printf(arguments: &[Field]) -> Result<(), Denial> {
+    let mut at = 0;
+    if arguments.first().and_then(Field::text) == Some("--") {
+        at = 1;
+    } else if arguments.first().and_then(Field::text).is_some_and(|text| text.starts_with('-') && text.len() > 1) {
+        return Err(Denial::unanalysable("`printf` with an option")
+            .by("G3")
+            .hint("begin the format with `--` before it"));
+    }
+    let Some(format) = arguments.get(at).and_then(Field::text) else {
+        return Err(Denial::unanalysable("`printf` with a format that is not known"));
+    };
+    let mut rest = format.chars();
+    while let Some(c) = rest.next() {
+        if c == '%' {
+            let directive = rest.find(|c| {
+                !matches!(
+                    c,
+                    '-' | '+' | ' ' | '#' | '\'' | '*' | '.' | '0'..='9' | 'h' | 'l' | 'q' | 'L' | 'j' | 'z' | 't'
+                )
+            });
+            if directive == Some('n') {
+                return Err(Denial::unanalysable("`%n` of `printf` sets a variable").by("G3"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Kept beside the lists above: a name that is no identifier cannot be a variable.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_hold_names_once() {
+        for list in [BUILTINS.as_slice(), STARTING.as_slice(), ESCALATING.as_slice()] {
+            let mut names = list.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), list.len());
+        }
+        assert!(OURS.iter().all(|name| is_name(name)));
+    }
+}
