@@ -5,6 +5,8 @@
 
 pub mod access;
 pub mod builtin;
+mod cases;
+pub mod check;
 pub mod decide;
 pub mod decision;
 pub mod effect;

@@ -706,6 +706,12 @@ fn literal_prefix(glob: &str) -> String {
     parts.map(fold_name).collect::<Vec<_>>().join("/")
 }
 
+/// Tells whether the built-in lists protect a path.
+pub(crate) fn is_protected(path: &RelPath) -> bool {
+    let folded = fold(&path.to_string_lossy());
+    protected_name(&folded).is_some() || secret_name(&folded).is_some()
+}
+
 // What F3 never reads, on a folded path.
 fn secret_name(folded: &str) -> Option<&'static str> {
     if folded.starts_with("secrets/") {

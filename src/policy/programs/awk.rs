@@ -1,6 +1,5 @@
 //! awk: its options, and a reader of its programs that finds what runs, writes or reads besides the operands.
 
-use super::Word;
 use super::table::{Call, Operands, Style, TABLE, Table};
 use crate::policy::decision::Denial;
 
