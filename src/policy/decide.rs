@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::access::Access;
 use super::decision::{Decision, Denial, RuleRef, Verdict};
 use super::file::{Changes, DefaultRule, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
-use super::grant::Grant;
+use super::grant::{CommandPlan, Grant, Start};
 use super::layers::{self, Layer, LayerError, LayerText, NameRules, Parents};
 use super::paths::{PathRules, Place};
 use super::{mcp, web};
@@ -402,7 +402,7 @@ struct Judge<'a> {
     reads: Vec<(PathBuf, RelPath)>,
     outside: Vec<(PathBuf, PathBuf)>,
     writes: Vec<(PathBuf, RelPath)>,
-    command: Option<super::grant::CommandPlan>,
+    command: Option<CommandPlan>,
 }
 
 impl<'a> Judge<'a> {
@@ -509,8 +509,34 @@ impl<'a> Judge<'a> {
     }
 
     fn run(&mut self, command: &str, directory: Option<&Path>) -> Result<(), Denial> {
-        let _ = (command, directory);
-        Err(Denial::unanalysable("commands are not judged yet"))
+        let answers = super::rules::Answers::new(self.policy, self.facts);
+        let directory =
+            directory.map(|path| path.to_str().ok_or_else(|| Denial::new("the folder's name is not text").by("F7")));
+        let directory = directory.transpose()?;
+        match super::shell::judge(command, directory, &answers) {
+            Ok(approved) => {
+                self.effects.extend(approved.effects);
+                self.rule = approved.rules.into_iter().next().or(self.rule.take());
+                self.command = Some(approved.plan);
+                Ok(())
+            }
+            Err(denial) if denial.unanalysable && self.policy.unanalysable() == Unanalysable::Sandboxed => {
+                let folder = match directory {
+                    Some(folder) => self.paths.enter(&RelPath::root(), folder)?,
+                    None => RelPath::root(),
+                };
+                self.effects.push(format!("run as written, isolated and without network ({})", denial.reason));
+                self.command = Some(CommandPlan {
+                    directory: folder,
+                    start: Start::AsWritten(command.to_owned()),
+                    writes_nothing: false,
+                    writes_git: false,
+                    programs: vec!["bash".to_owned()],
+                });
+                Ok(())
+            }
+            Err(denial) => Err(denial),
+        }
     }
 
     fn allowed(self) -> (Decision, Option<Grant>) {

@@ -5,6 +5,8 @@
 
 pub mod access;
 pub mod builtin;
+mod cases;
+pub mod check;
 pub mod decide;
 pub mod decision;
 pub mod effect;
@@ -17,6 +19,7 @@ mod mcp;
 mod paths;
 pub mod programs;
 pub mod redact;
+mod rules;
 pub mod shell;
 pub mod web;
 

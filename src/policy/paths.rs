@@ -149,6 +149,15 @@ impl<'a> PathRules<'a> {
         self.tree().look(path).map_err(|error| Denial::new(format!("{} cannot be checked: {error}", path.display())))
     }
 
+    pub(crate) fn facts_tree(&self) -> &dyn Tree {
+        self.tree()
+    }
+
+    /// Tells whether every layer lets links be made.
+    pub(crate) fn allows_links(&self) -> bool {
+        self.layers.iter().all(|layer| layer.symlinks == Some(true) || (layer.symlinks.is_none() && !layer.grants))
+    }
+
     /// Returns the root that an absolute, resolved path lies below.
     pub(crate) fn place(&self, absolute: &Path) -> Option<Place> {
         if ["/proc", "/sys", "/dev"].iter().any(|never| absolute.starts_with(never)) {
@@ -547,6 +556,29 @@ impl<'a> PathRules<'a> {
         walk(self.tree(), &base, start, &mut left, &mut visit)
     }
 
+    /// Judges a word that may or may not be a path: inside and not denied by its name.
+    pub(crate) fn name_only(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
+        let (_, place) = self.inside(folder, path)?;
+        match place {
+            Place::Workspace(inside) | Place::Included(inside) => {
+                let shown = path.to_string_lossy();
+                let denied = self.read_denied(&inside, &shown).or_else(|| self.contents_denied(&inside, &shown));
+                denied.map_or(Ok(()), Err)
+            }
+            Place::Outputs(_) => Ok(()),
+        }
+    }
+
+    /// Judges a folder that a build keeps its own files in: inside and not protected.
+    pub(crate) fn own_folder(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
+        let (_, place) = self.inside(folder, path)?;
+        let shown = path.to_string_lossy();
+        match place {
+            Place::Workspace(path) => self.write_denied(&path, &shown).map_or(Ok(()), Err),
+            Place::Included(_) | Place::Outputs(_) => Err(self.outside(&shown)),
+        }
+    }
+
     /// Resolves a folder for `cd`: inside and not denied for reading.
     pub(crate) fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial> {
         let (_, place) = self.inside(folder, Path::new(path))?;
@@ -672,6 +704,12 @@ fn strip_tail(absolute: &Path, tail: &RelPath) -> PathBuf {
 fn literal_prefix(glob: &str) -> String {
     let parts = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\']));
     parts.map(fold_name).collect::<Vec<_>>().join("/")
+}
+
+/// Tells whether the built-in lists protect a path.
+pub(crate) fn is_protected(path: &RelPath) -> bool {
+    let folded = fold(&path.to_string_lossy());
+    protected_name(&folded).is_some() || secret_name(&folded).is_some()
 }
 
 // What F3 never reads, on a folded path.

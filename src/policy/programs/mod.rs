@@ -1,5 +1,16 @@
 //! What the programs we know do with their words: one table a program.
 
+pub(crate) mod awk;
+pub(crate) mod build;
+pub(crate) mod files;
+pub(crate) mod find;
+pub(crate) mod git;
+pub(crate) mod interpreters;
+pub(crate) mod jq;
+pub(crate) mod sed;
+pub(crate) mod table;
+pub(crate) mod text;
+
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
 use crate::path::{RelPath, Tree};
@@ -94,4 +105,13 @@ pub trait CommandRules: Sync {
 
     /// Returns the files that glob expansion sees.
     fn tree(&self) -> &dyn Tree;
+}
+
+pub(crate) use build::judges_its_list;
+
+/// Returns the table of a program, by its bare name.
+pub(crate) fn find(name: &str) -> Option<&'static table::Table> {
+    static LONE: &[table::Table] = &[git::GIT, find::FIND, find::XARGS, sed::SED, awk::AWK, jq::JQ];
+    let named = |table: &&table::Table| table.names.split_whitespace().any(|known| known == name);
+    LONE.iter().chain(text::TABLES).chain(files::TABLES).chain(build::TABLES).find(named)
 }

@@ -1,0 +1,153 @@
+//! The cases of `fixtures/policies/`: calls with the decision that the rules give, in a tree made for them.
+
+#![cfg(test)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::check::run_calls;
+use super::decide::{Facts, Policy};
+use super::decision::Verdict;
+use super::layers::{LayerText, Standing};
+use crate::workspace::disk::Disk;
+
+struct Fixture {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    home: PathBuf,
+    out: PathBuf,
+}
+
+fn put(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let (root, home, out) = (base.join("ws"), base.join("home"), base.join("out"));
+    put(&home, ".ssh/id_rsa", "k\n");
+    put(&home, ".netrc", "n\n");
+    put(&home, ".bashrc", "");
+    put(&out, "data.txt", "d\n");
+    for path in [
+        "README.md", "Cargo.toml", "Makefile", "src/main.rs", "src/lib.rs", "src/old.rs", "src/a.rs", "src/x.rs", "src/utils/helpers.rs",
+        "tests/it.rs", "docs/guide.md", "docs/list.txt", "docs/data.csv", "docs/with space.md", "config/settings.yml", "scripts/build.sh",
+        "scripts/gen.py", ".env.example", ".gitignore", "QWEN.md", ".github/workflows/ci.yml", "build/pkg.tar", "-r", "docs/résumé.md",
+    ] {
+        put(&root, path, "x\n");
+    }
+    for path in ["build/out", "build/empty", "sub", "vendor/lib", "secrets"] {
+        fs::create_dir_all(root.join(path)).unwrap();
+    }
+    for repository in ["", "vendor/lib/"] {
+        for path in ["HEAD", "config", "description", "hooks/pre-commit.sample", "info/exclude"] {
+            put(&root, &format!("{repository}.git/{path}"), "x\n");
+        }
+        for path in ["objects/pack", "refs/heads", "refs/tags"] {
+            fs::create_dir_all(root.join(format!("{repository}.git/{path}"))).unwrap();
+        }
+    }
+    put(&root, ".qwen/settings.json", "{}\n");
+    put(&root, ".qwen/policy.yaml", "version: 1\n");
+    put(&root, "package.json", "{\"scripts\":{}}\n");
+    put(&root, ".env", "KEY=1\n");
+    put(&root, "secrets/prod.key", "k\n");
+    put(&root, "sub/.git", "gitdir: ../.git/modules/sub\n");
+    for (target, link) in [
+        (out.to_str().unwrap(), "link_out"), ("/etc/passwd", "link_passwd"), ("src", "link_src"), (".git", "link_git"), (".env", "link_env"),
+        ("..", "docs/up"), (out.join("newfile").to_str().unwrap(), "dangling"), ("loop", "src/loop"), ("../README.md", "docs/readme_link"),
+    ] {
+        symlink(target, root.join(link)).unwrap();
+    }
+    fs::hard_link(root.join(".env"), root.join("docs/env_hard")).unwrap();
+    Fixture { _folder: folder, root, home, out }
+}
+
+fn policies(folder: &Path) -> BTreeMap<String, Policy> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let text = LayerText { name: format!("{name}.yaml"), text: fs::read_to_string(&path).unwrap(), standing: Standing::Operator };
+            found.insert(name, Policy::new(&text, &[], &|_| None).unwrap());
+        }
+    }
+    for (name, _) in super::builtin::BUILTINS {
+        found.insert(format!("builtin:{name}"), Policy::builtin(name).unwrap());
+    }
+    found
+}
+
+/// Runs the cases of a file; returns each that is decided otherwise.
+fn wrong(file: &str) -> (usize, Vec<String>) {
+    let fixture = fixture();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies");
+    let policies = policies(&folder);
+    let facts = Facts {
+        root: fixture.root.clone(),
+        included: Vec::new(),
+        outputs: None,
+        home: fixture.home.display().to_string(),
+        tree: Arc::new(Disk),
+        git_drivers: Vec::new(),
+    };
+    let text = fs::read_to_string(folder.join(file)).unwrap();
+    let text = text
+        .replace("@WS@", fixture.root.to_str().unwrap())
+        .replace("@HOME@", fixture.home.to_str().unwrap())
+        .replace("@OUT@", fixture.out.to_str().unwrap());
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let case: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let policy = policies.get(case["policy"].as_str().unwrap()).unwrap_or_else(|| panic!("no policy: {line}"));
+        let answer = run_calls(policy, &facts, std::iter::once(line)).next().unwrap();
+        count += 1;
+        let decision = match answer.decision {
+            Verdict::Allow => "allow",
+            Verdict::Deny => "deny",
+        };
+        if case["expect"] != decision {
+            wrong.push(format!("{} {} {}: {decision}, {:?} {}", case["id"], case["policy"], case["input"], answer.rule, answer.reason));
+        }
+    }
+    (count, wrong)
+}
+
+#[test]
+fn the_sample_cases_are_decided_as_stated() {
+    let (count, wrong) = wrong("cases.jsonl");
+    assert!(count >= 150 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn our_own_cases_are_decided_as_stated() {
+    let (count, wrong) = wrong("own.jsonl");
+    assert!(count >= 300 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_builtin_policies_pass_their_own_tests() {
+    let fixture = fixture();
+    let facts = Facts {
+        root: fixture.root.clone(),
+        included: Vec::new(),
+        outputs: None,
+        home: fixture.home.display().to_string(),
+        tree: Arc::new(Disk),
+        git_drivers: Vec::new(),
+    };
+    for (name, _) in super::builtin::BUILTINS {
+        let policy = Policy::builtin(name).unwrap();
+        assert_eq!(super::check::require_tests(&policy, &facts), Ok(()), "{name}");
+    }
+}

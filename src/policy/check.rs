@@ -1,0 +1,393 @@
+//! Decisions without a run: `policy check`, `policy explain`, `policy test`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::access::{Access, Pin};
+use super::decide::{Facts, Policy, TOOLS};
+use super::decision::{Decision, Denial, Verdict};
+use super::file::{OperandKind, TestCall};
+use super::layers::LayerError;
+use super::programs;
+use super::rules::Answers;
+
+/// The answer to one call of `policy check`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// The call's id, as it was given.
+    pub id: Value,
+    /// `allow` or `deny`.
+    pub decision: Verdict,
+    /// The rule that decided.
+    pub rule: Option<String>,
+    /// Where it stands.
+    pub source: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// What would help.
+    pub hint: Option<String>,
+    /// What the call would do.
+    pub effects: Vec<String>,
+}
+
+impl Answer {
+    fn new(id: Value, decision: Decision) -> Answer {
+        Answer {
+            id,
+            decision: decision.verdict,
+            rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
+            source: decision.rule.map(|rule| rule.source),
+            reason: decision.reason,
+            hint: decision.hint,
+            effects: decision.effects,
+        }
+    }
+}
+
+/// Decides each line `{"id","tool","input":{…}}`, by itself; a line that is none is denied. Empty lines are passed over.
+pub fn run_calls<'a>(
+    policy: &'a Policy,
+    facts: &'a Facts,
+    lines: impl Iterator<Item = &'a str> + 'a,
+) -> impl Iterator<Item = Answer> + 'a {
+    lines.filter(|line| !line.trim().is_empty()).map(move |line| check_line(policy, facts, line))
+}
+
+fn check_line(policy: &Policy, facts: &Facts, line: &str) -> Answer {
+    let call: Value = match serde_json::from_str(line) {
+        Ok(call) => call,
+        Err(error) => {
+            return Answer::new(Value::Null, Denial::new(format!("the line is not JSON: {error}")).into());
+        }
+    };
+    let id = call.get("id").cloned().unwrap_or(Value::Null);
+    let Some(tool) = call.get("tool").and_then(Value::as_str) else {
+        return Answer::new(id, Denial::new("the call names no tool").into());
+    };
+    let input = call.get("input").cloned().unwrap_or_else(|| json!({}));
+    Answer::new(id, check_call(policy, facts, tool, &input))
+}
+
+/// Decides one call of a tool, by its name or an alias.
+pub fn check_call(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Decision {
+    match tool_accesses(tool, input) {
+        Ok((tool, accesses)) => policy.authorize(&tool, &accesses, facts).0,
+        Err(denial) => denial.into(),
+    }
+}
+
+/// Returns the real name of a tool: aliases, case and `-`/`_` aside. `None`: there is no such tool.
+pub fn real_name(tool: &str) -> Option<&'static str> {
+    let folded: String = tool.chars().filter(|c| *c != '-' && *c != '_').collect::<String>().to_lowercase();
+    let known = TOOLS.iter().chain(&["structured_output"]).find(|known| known.replace('_', "") == folded);
+    if let Some(known) = known {
+        return Some(known);
+    }
+    Some(match folded.as_str() {
+        "ls" | "listdir" | "listfiles" | "readfolder" => "list_directory",
+        "cat" | "view" | "read" | "open" => "read_file",
+        "write" | "createfile" | "writetofile" => "write_file",
+        "replace" | "strreplaceeditor" | "strreplace" | "editfile" => "edit",
+        "findfiles" | "find" => "glob",
+        "grep" | "grepsearch" | "searchtext" | "search" => "search_file_content",
+        "readfiles" => "read_many_files",
+        "bash" | "shell" | "execute" | "runshell" | "runcommand" | "sh" => "run_shell_command",
+        "fetch" => "web_fetch",
+        "memory" | "savemem" => "save_memory",
+        "todo" | "todowriter" => "todo_write",
+        "agent" => "task",
+        _ => return None,
+    })
+}
+
+// One value under its real name or an alias; an alias counts only where the real name is missing.
+fn text(input: &Map<String, Value>, names: &[&str]) -> Result<Option<String>, Denial> {
+    for name in names {
+        match input.get(*name) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => return Ok(Some(text.clone())),
+            Some(other) => return Err(Denial::new(format!("`{name}` is not text: {other}"))),
+        }
+    }
+    Ok(None)
+}
+
+fn texts(input: &Map<String, Value>, names: &[&str]) -> Result<Vec<String>, Denial> {
+    let mut found = Vec::new();
+    for name in names {
+        match input.get(*name) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => found.push(text.clone()),
+            Some(Value::Array(items)) => {
+                for item in items {
+                    match item {
+                        Value::String(text) => found.push(text.clone()),
+                        other => return Err(Denial::new(format!("`{name}` holds what is not text: {other}"))),
+                    }
+                }
+            }
+            Some(other) => return Err(Denial::new(format!("`{name}` is not text: {other}"))),
+        }
+    }
+    Ok(found)
+}
+
+const FILE: [&str; 8] = ["file_path", "path", "absolute_path", "file", "filename", "filePath", "target_file", "uri"];
+const FOLDER: [&str; 8] = ["path", "dir", "directory", "folder", "file_path", "dir_path", "absolute_path", "directory_path"];
+
+/// Returns a tool's real name and what a call with this input would touch.
+pub fn tool_accesses(tool: &str, input: &Value) -> Result<(String, Vec<Access>), Denial> {
+    let empty = Map::new();
+    let input = match input {
+        Value::Object(input) => input,
+        Value::Null => &empty,
+        other => return Err(Denial::new(format!("the input of {tool} is not an object: {other}"))),
+    };
+    if tool == "mcp" {
+        return mcp_accesses(input);
+    }
+    let name = real_name(tool).ok_or_else(|| Denial::new(format!("there is no tool {tool:?}")).by("tools"))?;
+    let missing = |what: &str| Denial::new(format!("{name} needs `{what}`"));
+    let file = || -> Result<PathBuf, Denial> { Ok(text(input, &FILE)?.ok_or_else(|| missing("file_path"))?.into()) };
+    let folder = || -> Result<PathBuf, Denial> { Ok(text(input, &FOLDER)?.unwrap_or_else(|| ".".to_owned()).into()) };
+    let accesses = match name {
+        "read_file" => vec![Access::Read { path: file()? }],
+        "write_file" => vec![Access::Write { path: file()? }],
+        // An edit shows what it replaced.
+        "edit" => vec![Access::Read { path: file()? }, Access::Write { path: file()? }],
+        "list_directory" => vec![Access::List { path: folder()? }],
+        "glob" => {
+            let patterns = texts(input, &["pattern"])?;
+            if patterns.is_empty() {
+                return Err(missing("pattern"));
+            }
+            vec![Access::Search { root: folder()?, patterns }]
+        }
+        "search_file_content" => vec![Access::Search { root: folder()?, patterns: texts(input, &["include", "glob"])? }],
+        "read_many_files" => {
+            let patterns = texts(input, &["paths", "path", "include", "file_paths"])?;
+            if patterns.is_empty() {
+                return Err(missing("paths"));
+            }
+            vec![Access::Search { root: ".".into(), patterns }]
+        }
+        "run_shell_command" => {
+            let command = text(input, &["command", "cmd", "script", "bash"])?.ok_or_else(|| missing("command"))?;
+            let directory = text(input, &["directory", "dir", "folder", "cwd", "working_directory"])?;
+            vec![Access::Run { command, directory: directory.map(PathBuf::from) }]
+        }
+        "web_fetch" => fetches(input)?,
+        "save_memory" => match text(input, &["scope"])?.as_deref() {
+            Some("global") => Vec::new(),
+            _ => vec![Access::Memory { path: "QWEN.md".into() }],
+        },
+        // Nothing of the workspace is touched: `tools` alone decides.
+        _ => Vec::new(),
+    };
+    Ok((name.to_owned(), accesses))
+}
+
+fn fetches(input: &Map<String, Value>) -> Result<Vec<Access>, Denial> {
+    let resolves_to = match input.get("resolves_to") {
+        None | Some(Value::Null) => None,
+        Some(_) => Some(texts(input, &["resolves_to"])?),
+    };
+    let redirects = texts(input, &["redirects"])?;
+    let urls = match text(input, &["url"])? {
+        Some(url) => vec![url],
+        None => urls_in(&text(input, &["prompt"])?.unwrap_or_default()),
+    };
+    if urls.is_empty() {
+        return Err(Denial::new("web_fetch needs a `url`, or a `prompt` with one").by("web"));
+    }
+    let fetch = |url| Access::Fetch { url, resolves_to: resolves_to.clone(), redirects: redirects.clone() };
+    Ok(urls.into_iter().map(fetch).collect())
+}
+
+/// Returns the URLs in a text: from each scheme to the next blank, quote or bracket.
+pub fn urls_in(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| c.is_whitespace() || "<>\"'`".contains(c));
+    let urls = words.filter_map(|word| {
+        let mark = word.find("://")?;
+        let start = word[..mark].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).map_or(0, |at| at + 1);
+        Some(word[start..].trim_end_matches(['.', ',', ';', '!', '?', ')', ']', '}']).to_owned())
+    });
+    urls.collect()
+}
+
+fn mcp_accesses(input: &Map<String, Value>) -> Result<(String, Vec<Access>), Denial> {
+    let missing = |what: &str| Denial::new(format!("mcp needs `{what}`")).by("mcp");
+    let pin = match text(input, &["pin"])?.as_deref() {
+        None => Pin::Unpinned,
+        Some("match") => Pin::Match,
+        Some("changed") => Pin::Changed,
+        Some("new") => Pin::New,
+        Some(other) => return Err(Denial::new(format!("`pin` is match, changed or new, not {other}"))),
+    };
+    let access = Access::Mcp {
+        server: text(input, &["server"])?.ok_or_else(|| missing("server"))?,
+        tool: text(input, &["tool"])?.ok_or_else(|| missing("tool"))?,
+        arguments: input.get("arguments").cloned().unwrap_or(Value::Null),
+        pin,
+    };
+    Ok(("mcp".to_owned(), vec![access]))
+}
+
+/// The outcome of one inline test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestResult {
+    /// Where it stands: `.qwen/policy.yaml:58`.
+    pub source: String,
+    /// The call, as one line.
+    pub call: String,
+    /// What it should be.
+    pub expected: Verdict,
+    /// What the policy says.
+    pub decision: Decision,
+}
+
+impl TestResult {
+    /// Tells whether the policy says what the test wants.
+    pub fn passed(&self) -> bool {
+        self.decision.verdict == self.expected
+    }
+}
+
+/// Runs the inline tests of the granting layer.
+pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
+    let first = policy.layers.first();
+    let tests = first.map(|layer| layer.tests.as_slice()).unwrap_or_default();
+    let one = |test: &super::layers::Located<super::file::TestCase>| {
+        let (expected, call) = match (&test.value.allow, &test.value.deny) {
+            (Some(call), _) => (Verdict::Allow, call),
+            (None, Some(call)) => (Verdict::Deny, call),
+            (None, None) => return None,
+        };
+        let (shown, decision) = match call {
+            TestCall::Command(command) => {
+                let input = json!({ "command": command });
+                (command.clone(), check_call(policy, facts, "run_shell_command", &input))
+            }
+            TestCall::Tool(tool, value) => {
+                let input = match value {
+                    Value::Object(_) => value.clone(),
+                    other => main_argument(tool, other),
+                };
+                (format!("{tool} {value}"), check_call(policy, facts, tool, &input))
+            }
+        };
+        Some(TestResult { source: test.rule.source.clone(), call: shown, expected, decision })
+    };
+    tests.iter().filter_map(one).collect()
+}
+
+fn main_argument(tool: &str, value: &Value) -> Value {
+    let name = match real_name(tool) {
+        Some("run_shell_command") => "command",
+        Some("web_fetch") => "url",
+        Some("glob") => "pattern",
+        Some("read_many_files") => "paths",
+        Some("list_directory" | "search_file_content") => "path",
+        _ => "file_path",
+    };
+    json!({ name: value })
+}
+
+/// Runs the inline tests as every load does: one that fails is a load error.
+pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
+    let failed = run_tests(policy, facts).into_iter().filter(|test| !test.passed());
+    let lines: Vec<String> = failed
+        .map(|test| {
+            let (wanted, got) = match test.expected {
+                Verdict::Allow => ("allowed", "denied"),
+                Verdict::Deny => ("denied", "allowed"),
+            };
+            format!("{}: the test `{}` should be {wanted} and is {got}: {}", test.source, test.call, test.decision.reason)
+        })
+        .collect();
+    if lines.is_empty() { Ok(()) } else { Err(LayerError::Tests(lines)) }
+}
+
+/// Returns warnings about rules: allowed interpreters, write rules over protected paths, rules that a deny covers.
+pub fn warnings(policy: &Policy) -> Vec<String> {
+    let mut found = Vec::new();
+    for layer in policy.layers.iter() {
+        for rule in layer.shell.allow.iter().flatten() {
+            let interpreters = rule.value.cmd[0].0.iter().filter(|name| programs::interpreters::reads_code(name));
+            for name in interpreters {
+                found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
+            }
+            let unknown = |name: &&String| programs::find(name).is_none() && !name.contains('/');
+            let lists = rule.value.options.is_some() || rule.value.args.is_some() || rule.value.operands.is_some();
+            for name in rule.value.cmd[0].0.iter().filter(unknown).filter(|_| !lists && rule.value.operands != Some(OperandKind::Data)) {
+                found.push(format!(
+                    "{}: {name} has no table: without `options` and `operands` the rule allows it bare only",
+                    rule.rule.source
+                ));
+            }
+            let bare = |other: &&super::layers::Located<super::file::CommandRule>| {
+                other.value.cmd.len() == 1
+                    && other.value.options.is_none()
+                    && rule.value.cmd[0].0.iter().all(|name| other.value.cmd[0].0.contains(name))
+            };
+            if let Some(deny) = layer.shell.deny.iter().find(bare) {
+                found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
+            }
+        }
+        for rule in layer.write_allow.iter().flatten() {
+            let text = rule.value.text();
+            let folder = text.trim_end_matches("/**").trim_end_matches("/*");
+            let path = crate::path::RelPath::new(folder).filter(|path| !path.is_root() && !folder.contains('*'));
+            if path.is_some_and(|path| super::paths::is_protected(&path)) {
+                found.push(format!("{}: `{text}` is protected; only `protected.remove` lifts that", rule.rule.source));
+            }
+        }
+    }
+    found
+}
+
+/// Explains a decision as a tree for people: the parsed command, each effect, the rules, and why not.
+pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
+    let mut lines = Vec::new();
+    let decision = check_call(policy, facts, tool, input);
+    let verdict = match decision.verdict {
+        Verdict::Allow => "allowed",
+        Verdict::Deny => "denied",
+    };
+    let name = real_name(tool).unwrap_or(tool);
+    lines.push(format!("{name}: {verdict}"));
+    if let Ok((_, accesses)) = tool_accesses(tool, input) {
+        for access in &accesses {
+            if let Access::Run { command, directory } = access {
+                let answers = Answers::new(policy, facts);
+                let folder = directory.as_ref().and_then(|path| path.to_str());
+                let (steps, _) = super::shell::judge_in_steps(command, folder, &answers);
+                for step in steps {
+                    let indent = "  ".repeat(step.depth + 1);
+                    match &step.outcome {
+                        Ok(Some(rule)) => lines.push(format!("{indent}{}  allowed by {} ({})", step.command, rule.rule, rule.source)),
+                        Ok(None) => lines.push(format!("{indent}{}  harmless, or looked through", step.command)),
+                        Err(denial) => lines.push(format!("{indent}{}  denied: {}", step.command, denial.reason)),
+                    }
+                    lines.extend(step.effects.iter().map(|effect| format!("{indent}  {effect}")));
+                }
+            }
+        }
+    }
+    if !matches!(name, "run_shell_command") {
+        lines.extend(decision.effects.iter().map(|effect| format!("  {effect}")));
+    }
+    let because = match &decision.rule {
+        Some(rule) => format!("because: {} [{}, {}]", decision.reason, rule.rule, rule.source),
+        None => format!("because: {}", decision.reason),
+    };
+    lines.push(because);
+    if let Some(hint) = &decision.hint {
+        lines.push(format!("hint: {hint}"));
+    }
+    let sources: Vec<_> = policy.layers.iter().map(|layer| layer.source.as_str()).collect();
+    lines.push(format!("layers asked: {}", sources.join(", ")));
+    lines.join("\n")
+}

@@ -1,0 +1,249 @@
+//! awk: its options, and a reader of its programs that finds what runs, writes or reads besides the operands.
+
+use super::table::{Call, Operands, Style, TABLE, Table};
+use crate::policy::decision::Denial;
+
+pub(crate) const AWK: Table = Table {
+    names: "awk gawk mawk nawk original-awk",
+    options: "-F,--field-separator=D -v,--assign=D !!-f,--file=D !!-i,--include=D !!-l,--load=D !!-E,--exec=D -b,--characters-as-bytes \
+        -c,--traditional -C,--copyright !-d,--dump-variables=?W !!-D,--debug=?D -e,--source=D -g,--gen-pot -h,--help -I,--trace -k,--csv \
+        -L,--lint=?D -M,--bignum -n,--non-decimal-data -N,--use-lc-numeric !-o,--pretty-print=?W -O,--optimize !-p,--profile=?W -P,--posix \
+        -r,--re-interval -s,--no-optimize -S,--sandbox -t,--lint-old -V,--version",
+    operands: Operands::Special,
+    style: Style::First,
+    special: Some(awk),
+    ..TABLE
+};
+
+fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-V") || call.has("-h") {
+        return Ok(());
+    }
+    let mut operands = std::mem::take(&mut call.operands);
+    let mut programs = call.values("-e");
+    if programs.is_empty() {
+        if operands.is_empty() {
+            return Err(call.deny("there is no program"));
+        }
+        programs.push(operands.remove(0));
+    }
+    for program in &programs {
+        if !program.literal {
+            return Err(call.deny("its program is not known"));
+        }
+        check(&program.text).map_err(|what| call.deny(what))?;
+    }
+    for word in &operands {
+        // `name=value` among the files is an assignment; as a path it is harmless to judge as well.
+        if is_assignment(&word.text) && word.literal {
+            continue;
+        }
+        call.read(word);
+    }
+    for assigned in call.values("-v") {
+        if assigned.text.starts_with("ARGV")
+            || assigned.text.starts_with("ARGC")
+            || assigned.text.starts_with("ENVIRON")
+        {
+            return Err(call.deny("an assignment to the list of files"));
+        }
+    }
+    call.operands = operands;
+    Ok(())
+}
+
+fn is_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// Says what a program does besides reading its operands and printing; an error where that is anything.
+pub(crate) fn check(program: &str) -> Result<(), String> {
+    let text: Vec<char> = program.chars().collect();
+    let mut at = 0;
+    // Whether a `/` here divides: after a value it does, elsewhere it begins a pattern.
+    let mut value_before = false;
+    let mut depth = 0usize;
+    // Inside a `print`, a bare `>` writes a file.
+    let mut printing: Option<usize> = None;
+    while at < text.len() {
+        let c = text[at];
+        let next = text.get(at + 1).copied();
+        match c {
+            '#' => {
+                while at < text.len() && text[at] != '\n' {
+                    at += 1;
+                }
+                continue;
+            }
+            '"' => {
+                at = string(&text, at + 1)?;
+                value_before = true;
+                continue;
+            }
+            '/' if !value_before => {
+                at = pattern(&text, at + 1)?;
+                value_before = true;
+                continue;
+            }
+            '\\' if next == Some('\n') || (next == Some('\r') && text.get(at + 2) == Some(&'\n')) => at += 1,
+            '\\' => return Err("a backslash outside a string".to_owned()),
+            '@' => return Err("`@` (indirect calls, @include, @load)".to_owned()),
+            '|' if next == Some('|') => {
+                at += 1;
+                value_before = false;
+            }
+            '|' => return Err("a pipe to or from a command".to_owned()),
+            '>' if printing.is_some_and(|outer| depth <= outer) => return Err("output to a file".to_owned()),
+            '(' | '[' => {
+                depth += 1;
+                value_before = false;
+            }
+            ')' | ']' => {
+                depth = depth.saturating_sub(1);
+                value_before = true;
+            }
+            '\n' | ';' | '{' | '}' => {
+                printing = None;
+                value_before = false;
+            }
+            '+' | '-' if next == Some(c) => {
+                // `x++ / y` divides, `++ /re/` is no program.
+                at += 1;
+            }
+            c if c.is_ascii_digit() || c == '.' => {
+                while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '.') {
+                    at += 1;
+                }
+                value_before = true;
+                continue;
+            }
+            c if c.is_ascii_alphabetic() || c == '_' => {
+                let start = at;
+                while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '_') {
+                    at += 1;
+                }
+                let word: String = text[start..at].iter().collect();
+                match word.as_str() {
+                    "system" | "getline" | "ENVIRON" | "ARGV" | "ARGC" | "PROCINFO" | "SYMTAB" | "FUNCTAB"
+                    | "fflush" | "close" => {
+                        if word != "fflush" && word != "close" {
+                            return Err(format!("`{word}`"));
+                        }
+                        value_before = true;
+                    }
+                    "print" | "printf" => {
+                        printing = Some(depth);
+                        value_before = false;
+                    }
+                    "in" | "return" | "else" | "do" | "if" | "while" | "for" | "case" | "delete" | "exit" => {
+                        value_before = false
+                    }
+                    _ => value_before = true,
+                }
+                continue;
+            }
+            ' ' | '\t' | '\r' => {}
+            '$' => value_before = false,
+            _ => value_before = false,
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+fn string(text: &[char], mut at: usize) -> Result<usize, String> {
+    while at < text.len() {
+        match text[at] {
+            '\\' => at += 2,
+            '"' => return Ok(at + 1),
+            '\n' => return Err("a string that does not end in its line".to_owned()),
+            _ => at += 1,
+        }
+    }
+    Err("a string without its end".to_owned())
+}
+
+// A slash in brackets does not end a pattern in gawk; in other awks it does. Where the two differ, neither is trusted.
+fn pattern(text: &[char], start: usize) -> Result<usize, String> {
+    let mut at = start;
+    let mut bracket = false;
+    while at < text.len() {
+        match text[at] {
+            '\\' => at += 1,
+            '[' if !bracket => {
+                bracket = true;
+                if text.get(at + 1) == Some(&'^') {
+                    at += 1;
+                }
+                if text.get(at + 1) == Some(&']') {
+                    at += 1;
+                }
+            }
+            ']' => bracket = false,
+            '/' if bracket => return Err("a slash inside the brackets of a pattern".to_owned()),
+            '/' => return Ok(at + 1),
+            '\n' => return Err("a pattern that does not end in its line".to_owned()),
+            _ => {}
+        }
+        at += 1;
+    }
+    Err("a pattern without its end".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn harmless_programs_pass() {
+        for program in [
+            "{print $1}",
+            "/a|b/ {n++} END {print n}",
+            "$3 > 5",
+            "$1 > 2 {print $2}",
+            "NR==1, NR==3",
+            "{print ($1 > 2)}",
+            "{s += $1 / 2} END {print s/NR}",
+            "{gsub(/x/, \"a > b | c\"); print}",
+            "BEGIN {FS=\":\"} {print $1 \" system(\" }",
+            "a[$1]++ || b",
+            "{printf \"%s\\n\", $NF}",
+            "{if ($1 > 3) print $2; else print \"x\"}",
+            "length > 72",
+            "{ print # > file\n}",
+            "!seen[$0]++",
+            "{print substr($0, 1, length($0)/2)}",
+        ] {
+            assert_eq!(check(program), Ok(()), "{program}");
+        }
+    }
+
+    #[test]
+    fn what_runs_or_writes_is_found() {
+        for program in [
+            "BEGIN{system(\"id\")}",
+            "{print | \"sh\"}",
+            "BEGIN{\"id\" | getline}",
+            "{print > \"x\"}",
+            "{print $1 >> \"x\"}",
+            "BEGIN{while((getline l < \".env\")>0)print l}",
+            "{printf \"%s\", $1 > \"x\"}",
+            "BEGIN{f=\"system\"; @f(\"id\")}",
+            "BEGIN{print ENVIRON[\"X\"]}",
+            "BEGIN{ARGV[1]=\".env\"}",
+            "@include \"x\"",
+            "{print(1)(2) > \"x\"}",
+            "{print $1 |& \"cmd\"}",
+            "{ x = 1 / 2; print x > \"o\" }",
+            "BEGIN { print /a/ > \"x\" }",
+            "BEGIN{sys\\\ntem(1)}x|y",
+            "{print a++ / b > \"f\" /1}",
+        ] {
+            assert!(check(program).is_err(), "{program}");
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! Programs that make, copy, move, remove, pack and mark files.
+
+use std::path::Path;
+
+use super::Word;
+use super::table::{Call, Operands, TABLE, Table, tree};
+use crate::path::{Node, RelPath};
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::paths::{Place, walk};
+
+const COPY: &str = "-a,--archive --attributes-only -b --backup=?D --copy-contents -d --debug -f,--force -i,--interactive -H -l,--link \
+    -L,--dereference -n,--no-clobber -P,--no-dereference -p --preserve=?D --no-preserve=D --parents -R,--recursive -r --reflink=?D \
+    --remove-destination --sparse=D --strip-trailing-slashes -s,--symbolic-link -S,--suffix=D -t,--target-directory=D \
+    -T,--no-target-directory -u,--update=?D -v,--verbose -x,--one-file-system -Z --context=?D --keep-directory-symlink --help --version \
+    --exchange --no-copy -m,--mode=D -o,--owner=D -g,--group=D -D -C,--compare";
+
+pub(crate) const TABLES: &[Table] = &[
+    Table {
+        names: "cp",
+        options: COPY,
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(copy),
+        ..TABLE
+    },
+    Table {
+        names: "mv",
+        options: COPY,
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(move_to),
+        ..TABLE
+    },
+    Table {
+        names: "install ginstall",
+        options: "-d,--directory -m,--mode=D -v,--verbose -p -D -t,--target-directory=D -T,--no-target-directory -C,--compare -b -S,--suffix=D !-o,--owner=D !-g,--group=D !-s,--strip !!--strip-program=D",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(install),
+        ..TABLE
+    },
+    Table {
+        names: "rm unlink",
+        options: "-f,--force -i -I --interactive=?D --one-file-system --no-preserve-root --preserve-root=?D !-r,-R,--recursive -d,--dir -v,--verbose --help --version",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(remove),
+        ..TABLE
+    },
+    Table {
+        names: "rmdir",
+        options: "-p,--parents -v,--verbose --ignore-fail-on-non-empty --help --version",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(remove),
+        ..TABLE
+    },
+    Table {
+        names: "mkdir",
+        options: "-m,--mode=D -p,--parents -v,--verbose !-Z --help --version",
+        operands: Operands::Write,
+        writes_nothing: false,
+        ..TABLE
+    },
+    Table {
+        names: "touch",
+        options: "-a -c,--no-create -d,--date=D -f -h,--no-dereference -m -r,--reference=L -t=D --time=D --help --version",
+        operands: Operands::Write,
+        writes_nothing: false,
+        ..TABLE
+    },
+    Table {
+        names: "truncate",
+        options: "-c,--no-create -o,--io-blocks -r,--reference=L -s,--size=D --help --version",
+        operands: Operands::Write,
+        writes_nothing: false,
+        ..TABLE
+    },
+    Table {
+        names: "chmod chown chgrp",
+        options: "-c,--changes -f,--silent,--quiet -v,--verbose --dereference -h,--no-dereference --no-preserve-root --preserve-root --reference=L !-R,--recursive -H -L -P --help --version -r -w -x -X -s -t -u -g -o",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(mode),
+        ..TABLE
+    },
+    Table {
+        names: "ln",
+        options: "-s,--symbolic -f,--force -n,--no-dereference -i,--interactive -r,--relative -v,--verbose -t,--target-directory=D -T,--no-target-directory -L,--logical -P,--physical -b -S,--suffix=D --backup=?D -d -F --help --version",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(link),
+        ..TABLE
+    },
+    Table {
+        names: "split csplit",
+        options: "-a,--suffix-length=D -b,--bytes=D -C,--line-bytes=D -d,--numeric-suffixes=?D -e -l,--lines=D -n,--number=D -x !!--filter=D --additional-suffix=D -t,--separator=D -u --verbose -f,--prefix=D -k,--keep-files -s,--quiet -z",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(split),
+        ..TABLE
+    },
+    Table {
+        names: "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd",
+        options: "-c,--stdout,--to-stdout -d,--decompress -f,--force -k,--keep -l,--list -n,--no-name -N,--name -q,--quiet -r,--recursive -S,--suffix=D -t,--test -v,--verbose -NUM -T,--threads=D -z --fast --best -e,--extreme -h,--help -V,--version",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(compress),
+        ..TABLE
+    },
+    Table {
+        names: "tar gtar bsdtar",
+        options: TAR,
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(tar),
+        ..TABLE
+    },
+    Table {
+        names: "patch",
+        options: "-p,--strip=D -i,--input=R -R,--reverse -N,--forward -s,--silent --dry-run -b -l -u -f,--force -t,--batch -o,--output=W -r,--reject-file=W -d,--directory=E !!-e,--ed --verbose",
+        operands: Operands::Special,
+        writes_nothing: false,
+        special: Some(patch),
+        ..TABLE
+    },
+];
+
+// A path inside a folder that exists: `DIR/NAME`.
+fn into(folder: &str, source: &str) -> Result<String, String> {
+    let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if matches!(name, "" | "." | "..") {
+        return Err(format!("the name that `{source}` gets there is not known"));
+    }
+    Ok(format!("{}/{name}", folder.trim_end_matches('/')))
+}
+
+struct Pairs {
+    pairs: Vec<(String, String)>,
+}
+
+// Which source goes where.
+fn pairs(call: &Call<'_>) -> Result<Pairs, Denial> {
+    let mut words = Vec::new();
+    for word in &call.operands {
+        if !word.literal {
+            return Err(call.deny("a word of it is not known"));
+        }
+        words.push(word.text.clone());
+    }
+    let parents = call.has("--parents");
+    let place = |folder: &str, source: &str| {
+        if parents { Ok(format!("{}/{source}", folder.trim_end_matches('/'))) } else { into(folder, source) }
+    };
+    let failed = |what: String| call.deny(what);
+    if let Some(folder) = call.values("-t").last() {
+        let pairs: Result<Vec<_>, String> =
+            words.iter().map(|source| Ok((source.clone(), place(&folder.text, source)?))).collect();
+        return Ok(Pairs { pairs: pairs.map_err(failed)? });
+    }
+    let Some(last) = words.pop() else { return Err(call.deny("there are no operands")) };
+    if words.is_empty() {
+        return Err(call.deny("there is no destination"));
+    }
+    let folder =
+        !call.has("-T") && (call.node(&last)? == Some(Node::Dir) || words.len() > 1 || last.ends_with('/') || parents);
+    let pairs: Result<Vec<_>, String> = words
+        .iter()
+        .map(|source| Ok((source.clone(), if folder { place(&last, source)? } else { last.clone() })))
+        .collect();
+    Ok(Pairs { pairs: pairs.map_err(failed)? })
+}
+
+// Everything that a copy of a source makes, path by path.
+fn written(call: &mut Call<'_>, source: &str, target: &str) -> Result<(), Denial> {
+    call.write(&Word::literal(target));
+    if call.node(source)? != Some(Node::Dir) {
+        return Ok(());
+    }
+    let root = RelPath::root();
+    let folder = call.cx.folders.first().unwrap_or(&root);
+    let resolved = call.cx.paths.resolve(folder, Path::new(source))?;
+    let Some(Place::Workspace(start)) = call.cx.paths.place(&resolved.absolute) else { return Ok(()) };
+    let mut left = 2_000;
+    let mut below = Vec::new();
+    let mut visit = |path: &RelPath, _: &Node| {
+        below.push(path.clone());
+        Ok(true)
+    };
+    walk(call.cx.paths.facts_tree(), call.cx.root, &start, &mut left, &mut visit)?;
+    for path in below.iter().filter(|path| **path != start) {
+        let tail = path.to_string_lossy();
+        let tail = tail.strip_prefix(&start.to_string_lossy()).unwrap_or(&tail).trim_start_matches('/').to_owned();
+        call.write(&Word::literal(format!("{}/{tail}", target.trim_end_matches('/'))));
+    }
+    Ok(())
+}
+
+fn suffixes(call: &mut Call<'_>, target: &str) {
+    if call.has("-b") || call.has("--backup") || call.has("-S") {
+        let suffix = call.values("-S").last().map_or("~".to_owned(), |word| word.text.clone());
+        call.write(&Word::literal(format!("{target}{suffix}")));
+    }
+}
+
+fn copy(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("--help") || call.has("--version") {
+        return Ok(());
+    }
+    let recursive = call.has("-r") || call.has("-R") || call.has("-a");
+    let links = call.has("-s") || call.has("-l");
+    for (source, target) in pairs(call)?.pairs {
+        if links {
+            linked(call, &source, &target)?;
+            continue;
+        }
+        if recursive {
+            call.read_tree(&Word::literal(source.clone()), call.has("-L"));
+            written(call, &source, &target)?;
+        } else {
+            call.read(&Word::literal(source));
+            call.write(&Word::literal(target.clone()));
+        }
+        suffixes(call, &target);
+    }
+    Ok(())
+}
+
+/// Moves each source: it is removed and the destination written.
+pub(crate) fn move_to(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("--help") || call.has("--version") {
+        return Ok(());
+    }
+    if call.name.starts_with("git") {
+        call.out.writes_git = true;
+    }
+    for (source, target) in pairs(call)?.pairs {
+        if call.node(&source)? == Some(Node::Dir) {
+            call.out.effects.push(tree(&source, false));
+            call.out.effects.push(Effect::DeleteTree(source.clone()));
+        } else {
+            call.read(&Word::literal(source.clone()));
+            call.out.effects.push(Effect::Delete(source.clone()));
+        }
+        written(call, &source, &target)?;
+        suffixes(call, &target);
+    }
+    Ok(())
+}
+
+fn install(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-d") {
+        for word in call.operands.clone() {
+            call.write(&word);
+        }
+        return Ok(());
+    }
+    copy(call)
+}
+
+fn remove(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("--help") || call.has("--version") {
+        return Ok(());
+    }
+    let recursive = call.has("-r") && call.name != "rmdir";
+    for word in call.operands.clone() {
+        if !word.literal {
+            return Err(call.deny("what it removes is not known"));
+        }
+        call.effect(if recursive { Effect::DeleteTree } else { Effect::Delete }, &word);
+        if call.name == "rmdir" && call.has("-p") {
+            let mut path = word.text.as_str();
+            while let Some((parent, _)) = path.trim_end_matches('/').rsplit_once('/') {
+                call.effect(Effect::Delete, &Word::literal(parent));
+                path = parent;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mode(call: &mut Call<'_>) -> Result<(), Denial> {
+    // `-x` as a mode begins like an option; then every operand is a file.
+    let mode_is_option = ["-r", "-w", "-x", "-X", "-s", "-t", "-u", "-g", "-o"].iter().any(|name| call.has(name))
+        || call.has("--reference");
+    let recursive = call.has("-R");
+    for word in call.operands.clone().iter().skip(usize::from(!mode_is_option)) {
+        if !word.literal {
+            return Err(call.deny("what it changes is not known"));
+        }
+        if recursive {
+            call.effect(Effect::WriteTree, word);
+        }
+        call.write(word);
+    }
+    Ok(())
+}
+
+// What a link points to can be reached through it: it must be readable, and writable as well for another name.
+fn linked(call: &mut Call<'_>, target: &str, link: &str) -> Result<(), Denial> {
+    let symbolic = call.has("-s");
+    let seen_from = if symbolic && !target.starts_with('/') && !call.has("-r") && call.name != "cp" {
+        match link.rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{target}"),
+            None => target.to_owned(),
+        }
+    } else {
+        target.to_owned()
+    };
+    call.read_tree(&Word::literal(seen_from.clone()), false);
+    if !symbolic {
+        call.write(&Word::literal(seen_from));
+    }
+    if !call.cx.paths.allows_links() && symbolic {
+        return Err(call.deny("links may not be made (`paths.write.symlinks`)"));
+    }
+    call.write(&Word::literal(link));
+    Ok(())
+}
+
+fn link(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.operands.len() == 1 && !call.has("-t") {
+        let target = call.operands[0].text.clone();
+        let link = into(".", &target).map_err(|what| call.deny(what))?;
+        return linked(call, &target, &link);
+    }
+    for (target, link) in pairs(call)?.pairs {
+        linked(call, &target, &link)?;
+    }
+    Ok(())
+}
+
+fn split(call: &mut Call<'_>) -> Result<(), Denial> {
+    let operands = call.operands.clone();
+    if let Some(input) = operands.first() {
+        call.read(input);
+    }
+    let prefix = if call.name == "csplit" { call.values("-f").last().cloned() } else { operands.get(1).cloned() };
+    let prefix =
+        prefix.map_or_else(|| if call.name == "csplit" { "xx".to_owned() } else { "x".to_owned() }, |word| word.text);
+    let tail = call.values("--additional-suffix").last().map(|word| word.text.clone()).unwrap_or_default();
+    for part in ["aa", "ab", "00"] {
+        call.write(&Word::literal(format!("{prefix}{part}{tail}")));
+    }
+    Ok(())
+}
+
+fn compress(call: &mut Call<'_>) -> Result<(), Denial> {
+    let shows = call.has("-c") || call.has("-l") || call.has("-t");
+    for word in call.operands.clone() {
+        if !word.literal {
+            return Err(call.deny("the files are not known"));
+        }
+        if call.has("-r") {
+            call.read_tree(&word, false);
+            if !shows {
+                call.effect(Effect::WriteTree, &word);
+            }
+            continue;
+        }
+        call.read(&word);
+        if !shows {
+            if !call.has("-k") {
+                call.effect(Effect::Delete, &word);
+            }
+            let stem = word.text.rsplit_once('.').map_or(word.text.as_str(), |(stem, _)| stem).to_owned();
+            call.write(&Word::literal(stem));
+            for suffix in ["gz", "bz2", "xz", "zst"] {
+                call.write(&Word::literal(format!("{}.{suffix}", word.text)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn patch(call: &mut Call<'_>) -> Result<(), Denial> {
+    let operands = call.operands.clone();
+    match operands.as_slice() {
+        [] => {
+            // The patch names the files: what it may touch is everything here.
+            call.write(&Word::literal("."));
+            call.out.effects.push(Effect::WriteTree(".".to_owned()));
+        }
+        [file, rest @ ..] => {
+            call.write(file);
+            rest.iter().for_each(|word| call.read(word));
+        }
+    }
+    Ok(())
+}
+
+const TAR: &str = "-c,--create -x,--extract,--get -t,--list -r,--append -u,--update -d,--diff,--compare -A,--catenate,--concatenate --delete \
+    --test-label -f,--file=D -C,--directory=D -v,--verbose -z,--gzip,--gunzip,--ungzip -j,--bzip2 -J,--xz --zstd --lzma --lzip --lzop -Z,--compress \
+    -a,--auto-compress --no-auto-compress -k,--keep-old-files --skip-old-files --keep-newer-files --overwrite -U,--unlink-first -m,--touch \
+    -p,--preserve-permissions,--same-permissions --no-same-permissions --same-owner --no-same-owner -o -s --numeric-owner --owner=D --group=D \
+    --mode=D --mtime=D --strip-components=D --transform,--xform=D --wildcards --no-wildcards --anchored --no-anchored --ignore-case \
+    --exclude=D -X,--exclude-from=R --exclude-vcs --exclude-vcs-ignores --exclude-caches --exclude-backups --exclude-ignore=D --no-recursion \
+    --recursion -h,--dereference --hard-dereference -S,--sparse -w,--interactive --totals --format=D -H=D --posix --label=D -V=D -O,--to-stdout \
+    --show-transformed-names --sort=D --full-time --utc -R,--block-number -W,--verify --warning=D --occurrence=?D --one-file-system -l \
+    --no-overwrite-dir --overwrite-dir --null --no-null --add-file=R --one-top-level=?D -b,--blocking-factor=D -N,--newer=D --ignore-failed-read --xattrs \
+    --acls --selinux --checkpoint=?D -i,--ignore-zeros --force-local --quoting-style=D -n --help --version -q --pax-option=D --exclude-tag=D \
+    !!--checkpoint-action=D !!-I,--use-compress-program=D !!--to-command=D !!--rsh-command=D !!--rmt-command=D \
+    !!-F,--info-script,--new-volume-script=D !-P,--absolute-names !-T,--files-from=R !-g,--listed-incremental=W !--index-file=W !--remove-files";
+
+fn tar(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("--help") || call.has("--version") {
+        return Ok(());
+    }
+    let words = call.words[1..].to_vec();
+    if let Some(first) = words.first()
+        && !first.text.starts_with('-')
+        && first.literal
+    {
+        return old_style(call, &first.text, &words[1..]);
+    }
+    tar_read(call)
+}
+
+// `tar czf FILE …`: the first word bundles letters, and each that takes a value takes a later word in turn.
+fn old_style(call: &mut Call<'_>, letters: &str, rest: &[Word]) -> Result<(), Denial> {
+    let mut values = rest.iter();
+    let mut words: Vec<Word> = Vec::new();
+    for letter in letters.chars() {
+        if !letter.is_ascii_alphabetic() {
+            return Err(call.deny(format!("`{letter}` among its letters")));
+        }
+        words.push(Word::literal(format!("-{letter}")));
+        if matches!(letter, 'f' | 'C' | 'X' | 'b' | 'H' | 'V' | 'N' | 'I' | 'F' | 'T' | 'g' | 'K' | 'L') {
+            words.push(values.next().cloned().ok_or_else(|| call.deny(format!("`{letter}` needs a value")))?);
+        }
+    }
+    words.extend(values.cloned());
+    call.found.clear();
+    call.operands.clear();
+    call.dashes = None;
+    let table = Table { special: None, ..*super::find("tar").expect("tar has a table") };
+    call.parse(&table, &words)?;
+    tar_read(call)
+}
+
+fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
+    if let Some(word) = call.operands.iter().find(|word| !word.literal) {
+        return Err(call.deny(format!("the word `{}` is not known", word.text)));
+    }
+    let has = |name: &str| call.found.iter().any(|found| found.name == name);
+    let makes = has("-c") || has("-r") || has("-u") || has("-A") || has("--delete");
+    let extracts = has("-x");
+    let compares = has("-d");
+    let mut folder = String::new();
+    for value in call.values("-C") {
+        folder = join(&folder, &value.text);
+    }
+    let archives = call.values("-f");
+    for archive in &archives {
+        // `host:file` is an archive elsewhere, fetched by another program.
+        if archive.text.contains(':') && !has("--force-local") {
+            return Err(call.deny(format!("the archive `{}` is on another machine", archive.text)));
+        }
+    }
+    for archive in archives.iter().filter(|archive| archive.text != "-").cloned().collect::<Vec<_>>() {
+        if makes {
+            call.write(&archive);
+        }
+        if !makes || call.has("-r") || call.has("-u") || call.has("-A") {
+            call.read(&archive);
+        }
+    }
+    let operands = call.operands.clone();
+    if makes || compares {
+        let left_out: Vec<String> = call.values("--exclude").into_iter().map(|word| word.text).collect();
+        for word in &operands {
+            // `-C` moves along among the operands; from every folder that may hold then, the path must pass.
+            let paths = if folder.is_empty() {
+                vec![word.text.clone()]
+            } else {
+                vec![word.text.clone(), join(&folder, &word.text)]
+            };
+            for path in paths {
+                call.out.effects.push(Effect::ReadTree {
+                    path: path.trim_start_matches('@').to_owned(),
+                    follow_links: call.has("-h"),
+                    left_out: left_out.clone(),
+                    only: Vec::new(),
+                    skips_hidden: false,
+                });
+            }
+        }
+    }
+    if extracts && !call.has("-O") {
+        let target = if folder.is_empty() { ".".to_owned() } else { folder };
+        call.out.effects.push(Effect::WriteTree(target));
+    } else if !makes && !extracts && !compares && !call.has("-t") && !call.has("--test-label") {
+        return Err(call.deny("what it is to do is not known"));
+    }
+    if call.has("-t") || call.has("-O") || compares {
+        call.out.writes |= makes || extracts && !call.has("-O");
+    }
+    Ok(())
+}
+
+fn join(folder: &str, path: &str) -> String {
+    if path.starts_with('/') || folder.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{}/{path}", folder.trim_end_matches('/'))
+    }
+}

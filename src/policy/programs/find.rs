@@ -1,0 +1,240 @@
+//! find and xargs: what they look at, and the programs they start.
+
+use super::Word;
+use super::table::{Call, Operands, Style, TABLE, Table};
+use crate::path::{Node, RelPath};
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::paths::{Place, walk};
+use std::path::Path;
+
+pub(crate) const FIND: Table = Table {
+    names: "find gfind",
+    options: "",
+    operands: Operands::Raw,
+    style: Style::First,
+    special: Some(find),
+    ..TABLE
+};
+
+pub(crate) const XARGS: Table = Table {
+    names: "xargs",
+    options: "-0,--null -a,--arg-file=R -d,--delimiter=D -E=D -e,--eof=?D -I=D -i,--replace=?D -L=D -l,--max-lines=?D -n,--max-args=D \
+        -o,--open-tty -P,--max-procs=D -p,--interactive --process-slot-var=D -r,--no-run-if-empty -s,--max-chars=D --show-limits \
+        -t,--verbose -x,--exit --help --version -J=D -R=D -S=D",
+    operands: Operands::Special,
+    style: Style::First,
+    special: Some(xargs),
+    ..TABLE
+};
+
+/// Tests and actions that take no value.
+const FLAGS: &str = "-depth -d -noleaf -mount -xdev -daystart -follow -ignore_readdir_race -noignore_readdir_race -warn -nowarn -empty \
+    -executable -readable -writable -true -false -nouser -nogroup -print -print0 -ls -prune -quit -a -and -o -or -not -H -L -P -E -X -x \
+    --help -help --version -version";
+/// Tests that take one value, which is data.
+const TESTS: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -atime -ctime \
+    -mmin -amin -cmin -perm -user -group -uid -gid -links -inum -maxdepth -mindepth -regextype -fstype -used -context -printf -D -O \
+    -flags -Bmin -Btime -depth";
+/// Tests that compare with a file's metadata.
+const FILES: &str = "-newer -anewer -cnewer -samefile";
+const WRITES: &str = "-fprint -fprint0 -fls";
+const RUNS: &str = "-exec -execdir -ok -okdir";
+
+/// Reads a find expression.
+pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words: Vec<Word> = call.words[1..].to_vec();
+    if let Some(word) = words.iter().find(|word| !word.literal) {
+        return Err(call.deny(format!("the word `{}` is not known", word.text)));
+    }
+    let has = |names: &str, text: &str| names.split_whitespace().any(|name| name == text);
+    let mut starts = Vec::new();
+    let mut at = 0;
+    while at < words.len() && (has("-H -L -P", &words[at].text) || words[at].text.starts_with("-O")) {
+        at += 1;
+    }
+    while at < words.len()
+        && !words[at].text.starts_with('-')
+        && !matches!(words[at].text.as_str(), "(" | ")" | "!" | ",")
+    {
+        starts.push(words[at].text.clone());
+        at += 1;
+    }
+    if starts.is_empty() {
+        starts.push(".".to_owned());
+    }
+    let mut names = Vec::new();
+    let mut deletes = false;
+    let mut commands: Vec<Vec<Word>> = Vec::new();
+    while at < words.len() {
+        let text = words[at].text.as_str();
+        at += 1;
+        let mut value = || {
+            let value = words.get(at).cloned();
+            at += 1;
+            value
+        };
+        if has(FLAGS, text) || matches!(text, "(" | ")" | "!" | ",") {
+            // `-depth` alone is a flag; BSD's takes a number.
+        } else if has(TESTS, text) || (text.starts_with("-newer") && text.len() == 8) {
+            let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a value")))?;
+            if matches!(text, "-name" | "-iname") {
+                names.push(value.text.clone());
+            }
+            if text.starts_with("-newer") && !text.ends_with('t') {
+                call.effect(Effect::List, &value);
+            }
+        } else if has(FILES, text) {
+            let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a file")))?;
+            call.effect(Effect::List, &value);
+        } else if text == "-files0-from" {
+            let value = value().ok_or_else(|| call.deny("`-files0-from` needs a file"))?;
+            if !call.is_open() {
+                return Err(call.deny("`-files0-from` is denied"));
+            }
+            call.read(&value);
+        } else if text == "-delete" {
+            deletes = true;
+        } else if has(WRITES, text) || text == "-fprintf" {
+            let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a file")))?;
+            if text == "-fprintf" {
+                at += 1;
+            }
+            if !call.is_open() {
+                return Err(call.deny(format!("`{text}` writes a file")));
+            }
+            call.write(&value);
+        } else if has(RUNS, text) {
+            if !call.is_open() || text.starts_with("-ok") {
+                return Err(call.deny(format!("`{text}` runs programs")).by("G4"));
+            }
+            let end = words[at..].iter().position(|word| word.text == ";" || word.text == "+");
+            let end = end.ok_or_else(|| call.deny(format!("`{text}` has no end")))?;
+            commands.push(words[at..at + end].to_vec());
+            at += end + 1;
+        } else if !call.is_open() {
+            return Err(call.deny(format!("`{text}` is not known to be harmless")));
+        } else {
+            call.unknown = true;
+        }
+    }
+    for start in &starts {
+        call.out.effects.push(Effect::List(start.clone()));
+    }
+    if deletes {
+        if !call.is_open() {
+            return Err(call.deny("`-delete` removes files"));
+        }
+        for start in &starts {
+            call.out.effects.push(Effect::DeleteTree(start.clone()));
+        }
+    }
+    if !commands.is_empty() {
+        started(call, &starts, &names, &commands)?;
+    }
+    Ok(())
+}
+
+// `{}` counts as any path below the start points that `-name` can match: one path of each kind stands for all.
+fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &[Vec<Word>]) -> Result<(), Denial> {
+    call.out.writes = true;
+    let globs: Result<Vec<_>, _> =
+        names.iter().map(|name| globset::Glob::new(&name.to_lowercase()).map(|glob| glob.compile_matcher())).collect();
+    let globs = globs.map_err(|_| call.deny("a pattern of `-name` is not understood"))?;
+    let matches = |name: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(name.to_lowercase()));
+    let mut chosen: Vec<String> = Vec::new();
+    let mut kinds = Vec::new();
+    let mut left = 100_000;
+    for start in starts {
+        let root = RelPath::root();
+        let folder = call.cx.folders.first().unwrap_or(&root);
+        let resolved = call.cx.paths.resolve(folder, Path::new(start))?;
+        let Some(Place::Workspace(below)) = call.cx.paths.place(&resolved.absolute) else {
+            return Err(call.deny(format!("`{start}` is outside the workspace")).by("F2"));
+        };
+        let paths = call.cx.paths;
+        let mut visit = |path: &RelPath, node: &Node| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if path.is_root() && !matches(".") && !globs.is_empty() || !matches(&name) {
+                return Ok(true);
+            }
+            let absolute = path.under(call.cx.root);
+            let readable =
+                paths.name_only(&RelPath::root(), &absolute).is_ok() && paths.read(&RelPath::root(), &absolute).is_ok();
+            let writable = paths.write(&RelPath::root(), &absolute).is_ok();
+            let kind = (readable, writable, matches!(node, Node::Dir), matches!(node, Node::Link(_)));
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+                chosen.push(absolute.display().to_string());
+            }
+            Ok(true)
+        };
+        walk(call.cx.paths.facts_tree(), call.cx.root, &below, &mut left, &mut visit)?;
+        // What the pattern alone would name.
+        for name in names {
+            for filler in ["", "x"] {
+                let name = name.replace(['*', '?'], filler).replace(['[', ']'], "");
+                if !name.is_empty() {
+                    chosen.push(format!("{}/{name}", start.trim_end_matches('/')));
+                }
+            }
+        }
+    }
+    if chosen.is_empty() {
+        chosen.push(format!("{}/x", starts[0].trim_end_matches('/')));
+    }
+    for command in commands {
+        if command.first().is_none_or(|word| word.text.contains("{}")) {
+            return Err(Denial::unanalysable("find runs a program whose name is not known").by("G3"));
+        }
+        let shell = command
+            .first()
+            .is_some_and(|word| super::interpreters::reads_code(crate::policy::rules::base_name(&word.text)));
+        if shell && command.iter().skip(1).any(|word| word.text.contains("{}") && word.text != "{}") {
+            return Err(Denial::unanalysable("a program text contains the replaced string").by("G3"));
+        }
+        for path in &chosen {
+            let replace = |word: &Word| Word { text: word.text.replace("{}", path), literal: word.literal };
+            let start: Vec<Word> = command.iter().map(replace).collect();
+            if !call.out.starts.contains(&start) {
+                call.out.starts.push(start);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn xargs(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.is_open() {
+        return Err(call.deny("it runs programs with words that are not known").by("G4"));
+    }
+    call.out.writes = true;
+    if call.has("--help") || call.has("--version") {
+        return Ok(());
+    }
+    let mut replaced = call.values("-I").first().map(|word| word.text.clone());
+    if let Some(found) = call.found.iter().find(|found| found.name == "-i") {
+        replaced = Some(found.value.as_ref().map_or("{}".to_owned(), |word| word.text.clone()));
+    }
+    if call.has("-J") || call.unknown || replaced.as_deref() == Some("") {
+        return Err(call.deny("an option whose meaning is not known"));
+    }
+    let unknown = Word { text: String::new(), literal: false };
+    let mut start: Vec<Word> = call.operands.clone();
+    if start.is_empty() {
+        start.push(Word::literal("echo"));
+    }
+    match replaced {
+        Some(replaced) => {
+            if start[0].text.contains(&replaced) {
+                return Err(Denial::unanalysable("xargs runs a program whose name is not known").by("G3"));
+            }
+            for word in start.iter_mut().filter(|word| word.text.contains(&replaced)) {
+                *word = unknown.clone();
+            }
+        }
+        None => start.push(unknown),
+    }
+    call.out.starts.push(start);
+    Ok(())
+}

@@ -1,0 +1,512 @@
+//! Reading a program's words by its table: options in every spelling, operands, and what each does to files.
+
+use std::path::Path;
+
+use super::{Stdin, Word};
+use crate::path::{Node, RelPath};
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::paths::PathRules;
+
+/// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is),
+/// `!` before it: denied where rules list what may run; `!!`: denied everywhere, since it runs programs.
+/// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at,
+/// `T` read with all below, `E` a folder to work in, `I` a folder inside that the program keeps its own files in,
+/// `O` written below. `=?D`: only attached; `=*D`: attached, or the next word if there is one; `-NUM`: `-` and digits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table {
+    /// Names of the program.
+    pub(crate) names: &'static str,
+    /// Options, as above.
+    pub(crate) options: &'static str,
+    /// What the words are that are no options.
+    pub(crate) operands: Operands,
+    /// How options are spelled.
+    pub(crate) style: Style,
+    /// It writes nothing unless an option or operand says so.
+    pub(crate) writes_nothing: bool,
+    /// Reads the operands where no general kind fits, and what the options mean together.
+    pub(crate) special: Option<fn(&mut Call<'_>) -> Result<(), Denial>>,
+    /// Tables of its subcommands; where there are any, `options` are the ones before them.
+    pub(crate) subcommands: &'static [Table],
+}
+
+/// What operands are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operands {
+    /// Text.
+    Data,
+    /// Files that are read; `-` is the standard input.
+    Read,
+    /// Files or folders that are read with all below.
+    Tree,
+    /// Paths of which only names and metadata are looked at.
+    List,
+    /// The first one is a pattern or program text unless one of the options named gave it; the others are read.
+    TextThenRead(&'static str),
+    /// Files that are created or changed.
+    Write,
+    /// What `special` makes of them.
+    Special,
+    /// `special` reads all words itself.
+    Raw,
+    /// There may be none.
+    None,
+}
+
+/// How options are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// GNU: short ones bundle, long ones may be abbreviated, words may stand in any order.
+    Gnu,
+    /// As GNU, but long ones are written out.
+    Whole,
+    /// As GNU, but the first operand ends the options.
+    First,
+    /// Long ones with one dash or two; nothing bundles.
+    SingleDash,
+}
+
+pub(crate) const TABLE: Table = Table {
+    names: "",
+    options: "",
+    operands: Operands::Read,
+    style: Style::Gnu,
+    writes_nothing: true,
+    special: None,
+    subcommands: &[],
+};
+
+/// Whether rules list what may run, or what may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// `shell.default: deny`.
+    Strict,
+    /// `shell.default: allow`.
+    Open,
+}
+
+/// An option as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The first spelling of the table; of an unknown one, as written.
+    pub(crate) name: String,
+    pub(crate) value: Option<Word>,
+}
+
+/// What surrounds a command.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) paths: &'a PathRules<'a>,
+    pub(crate) folders: &'a [RelPath],
+    pub(crate) stdin: Stdin,
+    pub(crate) root: &'a Path,
+    /// Globs of the rules that are never read, for exclusions.
+    pub(crate) never_read: &'a [String],
+    /// Drivers that the repository's configuration names.
+    pub(crate) git_drivers: &'a [String],
+}
+
+/// One command while its table is applied.
+pub(crate) struct Call<'a> {
+    pub(crate) cx: Context<'a>,
+    /// The program's words, itself first.
+    pub(crate) words: &'a [Word],
+    /// Its name, for messages.
+    pub(crate) name: String,
+    pub(crate) found: Vec<Found>,
+    pub(crate) operands: Vec<Word>,
+    /// How many operands stand before `--`; `None` without one.
+    pub(crate) dashes: Option<usize>,
+    /// Unknown options were passed over.
+    pub(crate) unknown: bool,
+    /// Targets or subcommands that the allow rule lists behind the program's name.
+    pub(crate) listed: &'a [Vec<String>],
+    pub(crate) out: Out,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Out {
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) starts: Vec<Vec<Word>>,
+    pub(crate) writes: bool,
+    pub(crate) writes_git: bool,
+    pub(crate) printed: Option<Vec<Word>>,
+}
+
+/// One option of a table.
+#[derive(Debug, Clone)]
+struct Spec<'t> {
+    names: Vec<&'t str>,
+    denied: Denied,
+    value: Value,
+    kind: char,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Denied {
+    Never,
+    Strict,
+    Always,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    None,
+    Required,
+    Attached,
+    NextIfAny,
+}
+
+fn specs(options: &str) -> Vec<Spec<'_>> {
+    options.split_whitespace().map(spec).collect()
+}
+
+fn spec(text: &str) -> Spec<'_> {
+    let (denied, text) = match text.strip_prefix("!!") {
+        Some(rest) => (Denied::Always, rest),
+        None => match text.strip_prefix('!') {
+            Some(rest) => (Denied::Strict, rest),
+            None => (Denied::Never, text),
+        },
+    };
+    let (names, kind) = text.split_once('=').unwrap_or((text, ""));
+    let (value, kind) = match (kind.strip_prefix('?'), kind.strip_prefix('*')) {
+        (Some(kind), _) => (Value::Attached, kind),
+        (_, Some(kind)) => (Value::NextIfAny, kind),
+        (None, None) if kind.is_empty() => (Value::None, kind),
+        (None, None) => (Value::Required, kind),
+    };
+    Spec { names: names.split(',').collect(), denied, value, kind: kind.chars().next().unwrap_or('D') }
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(cx: Context<'a>, words: &'a [Word], listed: &'a [Vec<String>]) -> Call<'a> {
+        let name = words.first().map(|word| word.text.clone()).unwrap_or_default();
+        Call {
+            cx,
+            words,
+            name,
+            found: Vec::new(),
+            operands: Vec::new(),
+            dashes: None,
+            unknown: false,
+            listed,
+            out: Out::default(),
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.cx.mode == Mode::Open
+    }
+
+    /// Applies a table to the words after the program's name (or after the subcommand's).
+    pub(crate) fn apply(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
+        self.out.writes |= !table.writes_nothing;
+        if table.operands == Operands::Raw {
+            return table.special.map_or(Ok(()), |special| special(self));
+        }
+        self.parse(table, words)?;
+        self.unknown_words(table)?;
+        let operands = std::mem::take(&mut self.operands);
+        match table.operands {
+            Operands::Special | Operands::Raw | Operands::Data => {}
+            Operands::Read => operands.iter().for_each(|word| self.read(word)),
+            Operands::Tree => operands.iter().for_each(|word| self.read_tree(word, false)),
+            Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
+            Operands::Write => operands.iter().for_each(|word| self.write(word)),
+            Operands::TextThenRead(options) => {
+                let given = options.split(',').any(|name| self.has(name));
+                let recursive = table.special.is_some();
+                for word in operands.iter().skip(usize::from(!given)).filter(|_| !recursive) {
+                    self.read(word);
+                }
+            }
+            Operands::None => {
+                if let Some(word) = operands.first() {
+                    return Err(self.deny(format!("takes no operand such as `{}`", word.text)));
+                }
+            }
+        }
+        self.operands = operands;
+        match table.special {
+            Some(special) => special(self),
+            None => Ok(()),
+        }
+    }
+
+    /// A denial that names the program.
+    pub(crate) fn deny(&self, what: impl std::fmt::Display) -> Denial {
+        Denial::new(format!("{}: {what}", self.name)).by("G8")
+    }
+
+    // Words that xargs adds are operands of programs that read or print, and of nothing else.
+    fn unknown_words(&self, table: &Table) -> Result<(), Denial> {
+        let unknown = |word: &Word| !word.literal && !word.is_process();
+        if self.found.iter().any(|found| found.value.as_ref().is_some_and(unknown)) {
+            return Err(self.deny("an option's value is not known"));
+        }
+        let Some(first) = self.operands.iter().position(unknown) else { return Ok(()) };
+        let ended = self.dashes.is_some_and(|dashes| first >= dashes);
+        let harmful = specs(table.options).iter().any(|spec| spec.denied != Denied::Never || spec.kind == 'W');
+        let reads = match table.operands {
+            Operands::Data | Operands::Read | Operands::List => true,
+            Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
+            Operands::Tree | Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
+        };
+        if !reads || self.out.writes || (harmful && !ended) {
+            let denial = self.deny("the words that are added to it are not known");
+            return Err(denial.hint("write the command for files that you name"));
+        }
+        Ok(())
+    }
+
+    /// Reads words into options and operands.
+    pub(crate) fn parse(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
+        let specs = specs(table.options);
+        let mut at = 0;
+        while at < words.len() {
+            let word = &words[at];
+            at += 1;
+            let text = word.text.as_str();
+            let is_option = word.literal && text.len() > 1 && text.starts_with('-');
+            if !is_option {
+                self.operands.push(word.clone());
+                if table.style == Style::First {
+                    self.operands.extend(words[at..].iter().cloned());
+                    break;
+                }
+                continue;
+            }
+            if text == "--" {
+                self.dashes = Some(self.operands.len());
+                self.operands.extend(words[at..].iter().cloned());
+                break;
+            }
+            if table.style == Style::SingleDash {
+                at = self.long(&specs, table.style, word, words, at)?;
+            } else if text.starts_with("--") {
+                at = self.long(&specs, table.style, word, words, at)?;
+            } else {
+                at = self.short(&specs, word, words, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn long(
+        &mut self,
+        specs: &[Spec<'_>],
+        style: Style,
+        word: &Word,
+        words: &[Word],
+        mut at: usize,
+    ) -> Result<usize, Denial> {
+        let (name, attached) = match word.text.split_once('=') {
+            Some((name, value)) => (name, Some(Word { text: value.to_owned(), literal: word.literal })),
+            None => (word.text.as_str(), None),
+        };
+        let double = format!("-{name}");
+        let same = |known: &str| {
+            known == name || (style == Style::SingleDash && (known == double || format!("-{known}") == name))
+        };
+        let exact = specs.iter().find(|spec| spec.names.iter().any(|known| same(known)));
+        let spec = match exact {
+            Some(spec) => Some(spec),
+            None if matches!(style, Style::Gnu | Style::First) && name.len() > 2 => {
+                let begins = |spec: &&Spec<'_>| spec.names.iter().any(|known| known.starts_with(name));
+                let candidates: Vec<_> = specs.iter().filter(begins).collect();
+                match candidates.as_slice() {
+                    [one] => Some(*one),
+                    [] => None,
+                    many if self.is_open() => {
+                        if many.iter().any(|spec| spec.denied == Denied::Always) {
+                            return Err(self.deny(format!("`{name}` may mean an option that runs programs")));
+                        }
+                        None
+                    }
+                    _ => return Err(self.deny(format!("`{name}` is ambiguous"))),
+                }
+            }
+            None => None,
+        };
+        let Some(spec) = spec else {
+            if !self.is_open() {
+                return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
+            }
+            self.unknown = true;
+            self.found.push(Found { name: name.to_owned(), value: attached.clone() });
+            if let Some(value) = attached.filter(|value| !value.text.is_empty()) {
+                self.out.effects.push(Effect::Read(value.text.clone()));
+                self.out.effects.push(Effect::Write(value.text));
+            }
+            return Ok(at);
+        };
+        let value = match spec.value {
+            Value::None | Value::Attached => attached,
+            Value::Required | Value::NextIfAny => match attached {
+                Some(value) => Some(value),
+                None => {
+                    let next = words.get(at).cloned();
+                    at += usize::from(next.is_some());
+                    next
+                }
+            },
+        };
+        self.option(spec, name, value)?;
+        Ok(at)
+    }
+
+    fn short(&mut self, specs: &[Spec<'_>], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
+        let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
+        let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
+        for (index, letter) in &letters {
+            let name = format!("-{letter}");
+            let rest = &word.text[index + letter.len_utf8()..];
+            let Some(spec) = specs.iter().find(|spec| spec.names.contains(&name.as_str())) else {
+                if digits && letter.is_ascii_digit() {
+                    self.found.push(Found { name: "-NUM".to_owned(), value: None });
+                    continue;
+                }
+                if !self.is_open() {
+                    return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
+                }
+                self.unknown = true;
+                self.found.push(Found { name, value: None });
+                continue;
+            };
+            let attached = (!rest.is_empty()).then(|| Word { text: rest.to_owned(), literal: word.literal });
+            let value = match spec.value {
+                Value::None => {
+                    self.option(spec, &name, None)?;
+                    continue;
+                }
+                Value::Attached => attached,
+                Value::Required | Value::NextIfAny => match attached {
+                    Some(value) => Some(value),
+                    None => {
+                        let next = words.get(at).cloned();
+                        at += usize::from(next.is_some());
+                        next
+                    }
+                },
+            };
+            self.option(spec, &name, value)?;
+            break;
+        }
+        Ok(at)
+    }
+
+    fn option(&mut self, spec: &Spec<'_>, name: &str, value: Option<Word>) -> Result<(), Denial> {
+        match spec.denied {
+            Denied::Always => {
+                return Err(self.deny(format!("`{name}` (`{}`) runs programs or hides what is done", spec.names[0])));
+            }
+            Denied::Strict if !self.is_open() => return Err(self.deny(format!("the option `{name}` is denied"))),
+            Denied::Strict | Denied::Never => {}
+        }
+        if let Some(value) = &value {
+            match spec.kind {
+                'R' => self.read(value),
+                'T' => self.read_tree(value, false),
+                'W' => self.write(value),
+                'O' => {
+                    self.out.writes = true;
+                    self.effect(Effect::WriteTree, value);
+                }
+                'L' => self.effect(Effect::List, value),
+                'E' => {
+                    for folder in self.cx.folders {
+                        self.cx.paths.enter(folder, &value.text)?;
+                    }
+                }
+                'I' => self.own_folder(value)?,
+                _ => {}
+            }
+        }
+        self.found.push(Found { name: spec.names[0].to_owned(), value });
+        Ok(())
+    }
+
+    // What a build writes into its own folder is judged as a diff later; the folder itself must be inside and unprotected.
+    fn own_folder(&self, word: &Word) -> Result<(), Denial> {
+        for folder in self.cx.folders {
+            self.cx.paths.own_folder(folder, Path::new(&word.text))?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether an option is there; by the first spelling of the table.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.found.iter().any(|found| found.name == name)
+    }
+
+    /// Returns the values of an option, by the first spelling of the table.
+    pub(crate) fn values(&self, name: &str) -> Vec<Word> {
+        self.found.iter().filter(|found| found.name == name).filter_map(|found| found.value.clone()).collect()
+    }
+
+    pub(crate) fn effect(&mut self, make: fn(String) -> Effect, word: &Word) {
+        if word.literal {
+            self.out.effects.push(make(word.text.clone()));
+        }
+    }
+
+    /// A file that is read; `-` is the standard input.
+    pub(crate) fn read(&mut self, word: &Word) {
+        if word.text != "-" {
+            self.effect(Effect::Read, word);
+        }
+    }
+
+    pub(crate) fn read_tree(&mut self, word: &Word, follow_links: bool) {
+        if word.literal && word.text != "-" {
+            self.out.effects.push(tree(&word.text, follow_links));
+        }
+    }
+
+    /// A file that is written; a word that is not known becomes one that no rule allows.
+    pub(crate) fn write(&mut self, word: &Word) {
+        self.out.writes = true;
+        self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
+    }
+
+    /// What stands at a path, links followed, seen from the first folder.
+    pub(crate) fn node(&self, path: &str) -> Result<Option<Node>, Denial> {
+        let root = RelPath::root();
+        let folder = self.cx.folders.first().unwrap_or(&root);
+        Ok(self.cx.paths.resolve(folder, Path::new(path))?.node)
+    }
+}
+
+/// A recursive read that leaves nothing out.
+pub(crate) fn tree(path: &str, follow_links: bool) -> Effect {
+    Effect::ReadTree {
+        path: path.to_owned(),
+        follow_links,
+        left_out: Vec::new(),
+        only: Vec::new(),
+        skips_hidden: false,
+    }
+}
+
+/// Returns how many words an option of a table takes with it: for deny rules, which look for the subcommand behind
+/// options. `None`: it is not known.
+pub(crate) fn arity(options: &str, word: &str) -> Option<usize> {
+    let specs = specs(options);
+    if word.starts_with("--") {
+        let (name, attached) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
+        let spec = specs.iter().find(|spec| spec.names.contains(&name))?;
+        return Some(usize::from(!attached && matches!(spec.value, Value::Required)));
+    }
+    let letters: Vec<char> = word.chars().skip(1).collect();
+    for (index, letter) in letters.iter().enumerate() {
+        let spec = specs.iter().find(|spec| spec.names.contains(&format!("-{letter}").as_str()))?;
+        if spec.value == Value::Required {
+            return Some(usize::from(index + 1 == letters.len()));
+        }
+    }
+    Some(0)
+}

@@ -1,0 +1,633 @@
+//! Rules on commands: which one matches, and what the matched command may do. Denies match broadly, allows exactly.
+
+use std::path::Path;
+
+use super::decide::{Facts, Policy};
+use super::decision::{Denial, RuleRef};
+use super::effect::Effect;
+use super::file::{CommandRule, DefaultRule, OperandKind, PathKind};
+use super::glob::fold_name;
+use super::layers::{Layer, Located};
+use super::paths::{PathRules, Place};
+use super::programs::table::{Call, Context, Mode, Out, Table, arity};
+use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word};
+use crate::path::{RelPath, Tree};
+
+/// Variables that may stand before a command (G5).
+const HARMLESS: [&str; 13] = [
+    "CI",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "NODE_ENV",
+    "DEBUG",
+    "COLUMNS",
+];
+
+/// Where programs of the system live; under `shell.default: allow` one may be named by its path there.
+const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr", "/lib", "/opt", "/nix/store"];
+
+/// The policy's answers to what the judge of commands asks, for one call.
+pub(crate) struct Answers<'a> {
+    policy: &'a Policy,
+    facts: &'a Facts,
+    paths: PathRules<'a>,
+    never_read: Vec<String>,
+}
+
+impl<'a> Answers<'a> {
+    pub(crate) fn new(policy: &'a Policy, facts: &'a Facts) -> Answers<'a> {
+        let globs = policy.layers.iter().flat_map(|layer| &layer.read_deny);
+        let never_read = globs.map(|rule| rule.value.text().to_owned()).collect();
+        Answers { policy, facts, paths: PathRules::new(&policy.layers, facts), never_read }
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &'a Layer> {
+        // A narrowing layer without rules on commands narrows nothing.
+        self.policy.layers.iter().filter(|layer| layer.grants || layer.shell.present)
+    }
+
+    fn context(&'a self, mode: Mode, stdin: Stdin, folders: &'a [RelPath]) -> Context<'a> {
+        Context {
+            mode,
+            paths: &self.paths,
+            folders,
+            stdin,
+            root: &self.facts.root,
+            never_read: &self.never_read,
+            git_drivers: &self.facts.git_drivers,
+        }
+    }
+
+    fn judge_layer(
+        &self,
+        layer: &Layer,
+        words: &[Word],
+        stdin: Stdin,
+        folders: &[RelPath],
+    ) -> Result<(RuleRef, Out), Denial> {
+        let program = words.first().filter(|word| word.literal && !word.text.is_empty());
+        let program = program.ok_or_else(|| Denial::unanalysable("the program's name is not known").by("G3"))?;
+        if let Some(denial) = denied_by(layer, words) {
+            return Err(denial);
+        }
+        let name = base_name(&program.text);
+        if layer.shell.default == Some(DefaultRule::Allow) {
+            let cx = self.context(Mode::Open, stdin, folders);
+            let rule = RuleRef { rule: "shell.default".to_owned(), source: layer.source.clone() };
+            return Ok((rule, self.open(cx, name, words)?));
+        }
+        let Some(rules) = &layer.shell.allow else {
+            if layer.grants || layer.shell.default == Some(DefaultRule::Deny) {
+                return Err(Denial::new(format!("{} allows no commands", layer.source)).by("G1"));
+            }
+            // It narrows by its deny rules alone; the layer that grants judges the rest.
+            let rule = RuleRef { rule: "shell".to_owned(), source: layer.source.clone() };
+            return Ok((rule, Out::default()));
+        };
+        let cx = self.context(Mode::Strict, stdin, folders);
+        let table = programs::find(&program.text);
+        let mut refused: Option<Denial> = None;
+        for rule in rules.iter().filter(|rule| rule.value.cmd[0].0.contains(&program.text)) {
+            match self.strict(cx, rule, table, words) {
+                Ok(Some(out)) => return Ok((rule.rule.clone(), out)),
+                Ok(None) => {}
+                Err(denial) => {
+                    refused.get_or_insert(denial);
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| no_rule(layer, rules, program, name)))
+    }
+
+    // `None`: the rule does not speak of this command.
+    fn strict(
+        &self,
+        cx: Context<'_>,
+        rule: &Located<CommandRule>,
+        table: Option<&Table>,
+        words: &[Word],
+    ) -> Result<Option<Out>, Denial> {
+        let cmd = &rule.value.cmd;
+        let is_path = words[0].text.contains('/');
+        let Some(table) = table.filter(|_| !is_path) else {
+            let fits = words.len() >= cmd.len()
+                && words.iter().zip(cmd).all(|(word, element)| word.literal && element.0.contains(&word.text));
+            if !fits {
+                return Ok(None);
+            }
+            if is_path && cx.folders.iter().any(|folder| !folder.is_root()) {
+                return Err(Denial::new(format!("`{}` is run from the workspace's root only", words[0].text)).by("G7"));
+            }
+            return by_rule_alone(cx, rule, words).map(Some);
+        };
+        let listed: Vec<Vec<String>> = cmd[1..].iter().map(|element| element.0.clone()).collect();
+        let moved;
+        let mut call = Call::new(cx, words, &listed);
+        let subcommand = if table.subcommands.is_empty() {
+            // Targets of make and the like are looked at by the table itself.
+            if !programs::judges_its_list(table) && !starts_with(&words[1..], &listed) {
+                return Ok(None);
+            }
+            None
+        } else {
+            call.parse(table, &words[1..])?;
+            call.out.writes |= !table.writes_nothing;
+            let rest = std::mem::take(&mut call.operands);
+            if let Some(folders) = self.moved(&call)? {
+                moved = folders;
+                call.cx.folders = &moved;
+            }
+            let Some(first) = rest.first() else {
+                let harmless =
+                    call.found.iter().all(|found| matches!(found.name.as_str(), "--version" | "--help" | "-h" | "-V"));
+                if listed.is_empty() && harmless && !call.found.is_empty() {
+                    return Ok(Some(call.out));
+                }
+                return Ok(None);
+            };
+            if !first.literal || !starts_with(&rest, &listed) {
+                return Ok(None);
+            }
+            Some(rest)
+        };
+        match subcommand {
+            None => call.apply(table, &words[1..])?,
+            Some(rest) => {
+                let found = table.subcommands.iter().find(|sub| named(sub.names, &rest[0].text));
+                match found {
+                    Some(sub) => {
+                        call.name = format!("{} {}", words[0].text, rest[0].text);
+                        call.found.retain(|found| found.name == "--literal-pathspecs");
+                        call.apply(sub, &rest[1..])?;
+                    }
+                    None if rule.value.options.is_some()
+                        || rule.value.operands.is_some()
+                        || rule.value.args.is_some() =>
+                    {
+                        let mut out = by_rule_alone(cx, rule, words)?;
+                        out.effects.extend(call.out.effects);
+                        return Ok(Some(out));
+                    }
+                    None if listed.is_empty() => return Ok(None),
+                    None => {
+                        let denial = call.deny(format!("the subcommand `{}` has no table", rest[0].text));
+                        return Err(denial.hint("a rule that lists `options` and `operands` can allow it"));
+                    }
+                }
+            }
+        }
+        if call.out.writes_git && listed.is_empty() {
+            return Err(call.deny("it writes .git, which needs a rule that names the subcommand").by("G11"));
+        }
+        narrowed_by(&call, &rule.value, words)?;
+        self.seen_from(&mut call, cx);
+        Ok(Some(call.out))
+    }
+
+    // `git -C DIR`: the folders it works in then.
+    fn moved(&self, call: &Call<'_>) -> Result<Option<Vec<RelPath>>, Denial> {
+        let values = call.values("-C");
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let mut folders = call.cx.folders.to_vec();
+        for value in values {
+            if !value.literal {
+                return Err(call.deny("the folder of `-C` is not known"));
+            }
+            for folder in &mut folders {
+                *folder = self.paths.enter(folder, &value.text)?;
+            }
+        }
+        Ok(Some(folders))
+    }
+
+    // Effects are judged from the folder that the command starts in: where it works in another, paths become absolute.
+    fn seen_from(&self, call: &mut Call<'_>, started: Context<'_>) {
+        if std::ptr::eq(call.cx.folders, started.folders) {
+            return;
+        }
+        let effects = std::mem::take(&mut call.out.effects);
+        for folder in call.cx.folders {
+            let base = folder.under(&self.facts.root);
+            let whole = |path: String| if path.is_empty() { path } else { base.join(path).display().to_string() };
+            call.out.effects.extend(effects.iter().cloned().map(|effect| match effect {
+                Effect::Read(path) => Effect::Read(whole(path)),
+                Effect::List(path) => Effect::List(whole(path)),
+                Effect::Write(path) => Effect::Write(whole(path)),
+                Effect::WriteTree(path) => Effect::WriteTree(whole(path)),
+                Effect::Delete(path) => Effect::Delete(whole(path)),
+                Effect::DeleteTree(path) => Effect::DeleteTree(whole(path)),
+                Effect::Enter(path) => Effect::Enter(whole(path)),
+                Effect::ReadTree { path, follow_links, left_out, only, skips_hidden } => {
+                    Effect::ReadTree { path: whole(path), follow_links, left_out, only, skips_hidden }
+                }
+            }));
+        }
+    }
+
+    fn open(&self, cx: Context<'_>, name: &str, words: &[Word]) -> Result<Out, Denial> {
+        let moved;
+        let mut call = Call::new(cx, words, &[]);
+        call.name = name.to_owned();
+        let mut table = programs::find(name);
+        if words[0].text.contains('/') {
+            let place = self.program_path(cx, &words[0].text)?;
+            if place {
+                // A file of the workspace is not the program that a table describes.
+                table = None;
+                call.read(&words[0]);
+            }
+        }
+        let Some(table) = table else {
+            let stdin_is_code = programs::interpreters::reads_code(name);
+            if stdin_is_code {
+                return programs::interpreters::judge(&mut call).map(|()| call.out);
+            }
+            words_as_paths(&mut call, &words[1..])?;
+            return Ok(call.out);
+        };
+        if table.subcommands.is_empty() {
+            call.apply(table, &words[1..])?;
+            return Ok(call.out);
+        }
+        call.parse(table, &words[1..])?;
+        call.out.writes |= !table.writes_nothing;
+        let rest = std::mem::take(&mut call.operands);
+        if let Some(folders) = self.moved(&call)? {
+            moved = folders;
+            call.cx.folders = &moved;
+        }
+        let Some(first) = rest.first() else { return Ok(call.out) };
+        if !first.literal {
+            return Err(call.deny("its subcommand is not known"));
+        }
+        call.name = format!("{name} {}", first.text);
+        let sub = table.subcommands.iter().find(|sub| named(sub.names, &first.text));
+        let sub = sub.or_else(|| table.subcommands.iter().find(|sub| sub.names == "*"));
+        match sub {
+            Some(sub) => {
+                call.found.retain(|found| found.name == "--literal-pathspecs");
+                call.apply(sub, &rest[1..])?;
+            }
+            None => words_as_paths(&mut call, &rest[1..])?,
+        }
+        self.seen_from(&mut call, cx);
+        Ok(call.out)
+    }
+
+    // Whether a program's path lies in the workspace; otherwise it must be one of the system's folders.
+    fn program_path(&self, cx: Context<'_>, path: &str) -> Result<bool, Denial> {
+        let mut inside = false;
+        for folder in cx.folders {
+            let resolved = self.paths.resolve(folder, Path::new(path))?;
+            match self.paths.place(&resolved.absolute) {
+                Some(Place::Workspace(_)) => inside = true,
+                _ if SYSTEM.iter().any(|folder| resolved.absolute.starts_with(folder)) => {}
+                _ => {
+                    let reason = format!("the program `{path}` is neither in the workspace nor the system's");
+                    return Err(Denial::new(reason).by("G7"));
+                }
+            }
+        }
+        Ok(inside)
+    }
+}
+
+impl CommandRules for Answers<'_> {
+    fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement {
+        let root = [RelPath::root()];
+        let folders = if folders.is_empty() { &root } else { folders };
+        let mut all: Option<(RuleRef, Out)> = None;
+        for layer in self.layers() {
+            let (rule, out) = self.judge_layer(layer, words, stdin, folders)?;
+            match &mut all {
+                None => all = Some((rule, out)),
+                Some((_, known)) => {
+                    known.writes |= out.writes;
+                    known.writes_git |= out.writes_git;
+                    known.effects.extend(
+                        out.effects.into_iter().filter(|effect| !known.effects.contains(effect)).collect::<Vec<_>>(),
+                    );
+                    known.starts.extend(
+                        out.starts.into_iter().filter(|start| !known.starts.contains(start)).collect::<Vec<_>>(),
+                    );
+                    known.printed = known.printed.take().or(out.printed);
+                }
+            }
+        }
+        let (rule, out) = all.ok_or_else(|| Denial::new("there is no policy").by("G1"))?;
+        let writes_effect = |effect: &Effect| {
+            matches!(effect, Effect::Write(_) | Effect::WriteTree(_) | Effect::Delete(_) | Effect::DeleteTree(_))
+        };
+        Ok(Judged {
+            rule,
+            writes_nothing: !out.writes
+                && !out.writes_git
+                && out.starts.is_empty()
+                && !out.effects.iter().any(writes_effect),
+            effects: out.effects,
+            starts: out.starts,
+            writes_git: out.writes_git,
+            printed: out.printed,
+        })
+    }
+
+    fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
+        self.paths.effect(effect, folders)
+    }
+
+    fn denied(&self, words: &[Word]) -> Option<Denial> {
+        self.layers().find_map(|layer| denied_by(layer, words))
+    }
+
+    fn may_set(&self, variable: &str) -> bool {
+        let passes =
+            |layer: &Layer| layer.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|name| name == variable));
+        let narrows = |layer: &&Layer| layer.shell.env.is_some() || layer.grants;
+        HARMLESS.contains(&variable) || self.layers().filter(narrows).all(passes)
+    }
+
+    fn default_allows(&self) -> bool {
+        self.layers().all(|layer| {
+            let silent = layer.shell.default.is_none() && layer.shell.allow.is_none() && !layer.grants;
+            silent || layer.shell.default == Some(DefaultRule::Allow)
+        })
+    }
+
+    fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial> {
+        self.paths.enter(folder, path)
+    }
+
+    fn home(&self) -> &str {
+        &self.facts.home
+    }
+
+    fn root(&self) -> &Path {
+        &self.facts.root
+    }
+
+    fn tree(&self) -> &dyn Tree {
+        self.facts.tree.as_ref()
+    }
+}
+
+/// Returns the last part of a program's path.
+pub(crate) fn base_name(program: &str) -> &str {
+    program.trim_end_matches('/').rsplit('/').next().unwrap_or(program)
+}
+
+/// Tells whether a word is among names that are separated by blanks.
+pub(crate) fn named(names: &str, word: &str) -> bool {
+    names.split_whitespace().any(|name| name == word)
+}
+
+fn starts_with(words: &[Word], listed: &[Vec<String>]) -> bool {
+    words.len() >= listed.len()
+        && words.iter().zip(listed).all(|(word, names)| word.literal && names.contains(&word.text))
+}
+
+fn no_rule(layer: &Layer, rules: &[Located<CommandRule>], program: &Word, name: &str) -> Denial {
+    let known = |rule: &&Located<CommandRule>| rule.value.cmd[0].0.iter().any(|word| word == name);
+    let shown: Vec<String> = rules
+        .iter()
+        .filter(known)
+        .map(|rule| rule.value.cmd.iter().map(|element| element.0.join("|")).collect::<Vec<_>>().join(" "))
+        .collect();
+    if program.text.contains('/') {
+        let denial = Denial::new(format!("`{}`: rules allow programs by their bare name", program.text)).by("G7");
+        return if shown.is_empty() { denial } else { denial.hint(format!("write `{name}`")) };
+    }
+    let denial =
+        Denial::new(format!("no rule of `shell.allow` in {} matches this use of `{name}`", layer.source)).by("G1");
+    if shown.is_empty() { denial } else { denial.hint(format!("allowed is: {}", shown.join(", "))) }
+}
+
+/// Returns the denial of the first deny rule of a layer that matches, broadly.
+fn denied_by(layer: &Layer, words: &[Word]) -> Option<Denial> {
+    let rule = layer.shell.deny.iter().find(|rule| deny_matches(&rule.value, words))?;
+    let text: Vec<String> = rule.value.cmd.iter().map(|element| element.0.join("|")).collect();
+    let reason = match &rule.value.reason {
+        Some(reason) => format!("`{}` is denied: {reason}", text.join(" ")),
+        None => format!("`{}` is denied", text.join(" ")),
+    };
+    Some(Denial::new(reason).by_rule(rule.rule.clone()))
+}
+
+fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
+    let Some(program) = words.first() else { return false };
+    let name = fold_name(base_name(&program.text));
+    let names_program = |known: &String| fold_name(base_name(known)) == name;
+    if !rule.cmd[0].0.iter().any(names_program) {
+        return false;
+    }
+    let table = programs::find(base_name(&program.text)).or_else(|| programs::find(&name));
+    let options = table.map(|table| table.options).unwrap_or_default();
+    let denied = rule.options.as_ref().map(|options| options.deny.as_slice()).unwrap_or_default();
+    subcommand_matches(&rule.cmd[1..], &words[1..], table, options)
+        && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
+}
+
+// Whether the next level of a rule stands behind any options. Once an option's arity is unknown, each later word counts.
+fn subcommand_matches(elements: &[super::file::Element], words: &[Word], table: Option<&Table>, options: &str) -> bool {
+    let Some(element) = elements.first() else { return true };
+    let mut loose = false;
+    let mut at = 0;
+    while at < words.len() {
+        let word = &words[at];
+        at += 1;
+        if !word.literal {
+            return true;
+        }
+        let is = |known: &String| fold_name(known) == fold_name(&word.text);
+        let below = || {
+            let sub = table.and_then(|table| table.subcommands.iter().find(|sub| named(sub.names, &word.text)));
+            subcommand_matches(&elements[1..], &words[at..], sub, sub.map(|sub| sub.options).unwrap_or_default())
+        };
+        if element.0.iter().any(is) && below() {
+            return true;
+        }
+        if word.text.len() > 1 && word.text.starts_with('-') {
+            match arity(options, &word.text) {
+                _ if word.text == "--" || word.text.contains('=') => {}
+                Some(taken) => at += taken,
+                None => loose = true,
+            }
+            continue;
+        }
+        if !loose {
+            return false;
+        }
+    }
+    false
+}
+
+// Whether an option is there in any spelling, before `--`.
+fn has_option(option: &str, words: &[Word], options: &str) -> bool {
+    for word in words {
+        if word.literal && word.text == "--" {
+            return false;
+        }
+        if !word.literal && !word.is_process() {
+            return true;
+        }
+        let text = word.text.as_str();
+        let matches = if let Some(letter) = option.strip_prefix('-').filter(|rest| rest.chars().count() == 1) {
+            text.starts_with('-') && !text.starts_with("--") && bundled(text, letter, options)
+        } else if option.starts_with("--") {
+            let name = text.split('=').next().unwrap_or(text);
+            name.len() > 2 && option.starts_with(name)
+        } else {
+            let name = text.split('=').next().unwrap_or(text);
+            name == option || name.strip_prefix('-').is_some_and(|name| name == option)
+        };
+        if matches {
+            return true;
+        }
+    }
+    false
+}
+
+// Whether a letter stands in a bundle before one that takes the rest as its value.
+fn bundled(word: &str, letter: &str, options: &str) -> bool {
+    for (index, c) in word.char_indices().skip(1) {
+        if letter.starts_with(c) {
+            return true;
+        }
+        let takes_rest = arity(options, &format!("-{c}")) == Some(1);
+        if takes_rest && index + c.len_utf8() < word.len() {
+            return false;
+        }
+    }
+    false
+}
+
+// A program without a table: the rule lists options and operands.
+fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -> Result<Out, Denial> {
+    let value = &rule.value;
+    let rest = &words[value.cmd.len().min(words.len())..];
+    let mut call = Call::new(cx, words, &[]);
+    call.out.writes = true;
+    let refuse = |what: String| Err(Denial::new(format!("{}: {what}", words[0].text)).by_rule(rule.rule.clone()));
+    if value.max_args.is_some_and(|most| words.len() > most + 1) {
+        return refuse(format!("more than {} arguments", value.max_args.unwrap_or_default()));
+    }
+    if let Some(word) = rest.iter().find(|word| !word.literal) {
+        return refuse(format!("`{}` is not known", word.text));
+    }
+    if let Some(args) = &value.args {
+        let fits =
+            rest.len() == args.len() && rest.iter().zip(args).all(|(word, element)| element.0.contains(&word.text));
+        return if fits { Ok(call.out) } else { refuse("the arguments are not those that the rule lists".to_owned()) };
+    }
+    let options = value.options.clone().unwrap_or_default();
+    let mut ended = false;
+    let mut at = 0;
+    while at < rest.len() {
+        let text = rest[at].text.as_str();
+        at += 1;
+        if ended || text.len() < 2 || !text.starts_with('-') {
+            match value.operands.unwrap_or(OperandKind::None) {
+                OperandKind::None => return refuse(format!("the operand `{text}` is not listed")),
+                OperandKind::Read => call.read(&rest[at - 1]),
+                OperandKind::Write => call.write(&rest[at - 1]),
+                OperandKind::Data => {}
+            }
+            continue;
+        }
+        if text == "--" {
+            ended = true;
+            continue;
+        }
+        let letters = || text[1..].chars().map(|c| format!("-{c}"));
+        let is_bundle = !text.starts_with("--") && text.chars().count() > 2;
+        if options.allow.iter().any(|known| known == text)
+            || (is_bundle && letters().all(|letter| options.allow.contains(&letter)))
+        {
+            continue;
+        }
+        let attached = options.paths.iter().find_map(|(name, kind)| {
+            let rest = text.strip_prefix(name.as_str())?;
+            if name.starts_with("--") {
+                Some((*kind, rest.strip_prefix('=')?))
+            } else {
+                Some((*kind, rest)).filter(|_| name.len() == 2 && !rest.is_empty())
+            }
+        });
+        let (kind, path) = match (attached, options.paths.get(text)) {
+            (Some((kind, path)), _) => (kind, Word::literal(path)),
+            (None, Some(kind)) => {
+                let Some(next) = rest.get(at) else { return refuse(format!("`{text}` needs a path")) };
+                at += 1;
+                (*kind, next.clone())
+            }
+            (None, None) => return refuse(format!("the option `{text}` is not listed")),
+        };
+        match kind {
+            PathKind::Read => call.read(&path),
+            PathKind::Write => call.write(&path),
+        }
+    }
+    Ok(call.out)
+}
+
+// What a rule on a known program says besides `cmd` narrows what its table allows.
+fn narrowed_by(call: &Call<'_>, rule: &CommandRule, words: &[Word]) -> Result<(), Denial> {
+    if rule.max_args.is_some_and(|most| words.len() > most + 1) {
+        return Err(call.deny("more arguments than the rule allows"));
+    }
+    if let Some(options) = &rule.options {
+        let listed = |name: &str| options.allow.iter().any(|known| known == name) || options.paths.contains_key(name);
+        if let Some(found) = call.found.iter().find(|found| !listed(&found.name)) {
+            return Err(call.deny(format!("the option `{}` is not listed by the rule", found.name)));
+        }
+    }
+    if rule.operands == Some(OperandKind::None) && !call.operands.is_empty() {
+        return Err(call.deny("the rule allows no operands"));
+    }
+    if let Some(args) = &rule.args {
+        let rest = &words[rule.cmd.len().min(words.len())..];
+        let fits = rest.len() == args.len()
+            && rest.iter().zip(args).all(|(word, element)| word.literal && element.0.contains(&word.text));
+        if !fits {
+            return Err(call.deny("the arguments are not those that the rule lists"));
+        }
+    }
+    Ok(())
+}
+
+/// Under `shell.default: allow`: each word that is no option, and each value after `=`, is a path read and written.
+pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+    call.out.writes = true;
+    let mut ended = false;
+    for word in words {
+        if !word.literal {
+            return Err(call.deny("its words are not known"));
+        }
+        let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
+        if word.text == "--" && !ended {
+            ended = true;
+            continue;
+        }
+        let mut both = |text: &str| {
+            if !text.is_empty() && text != "-" {
+                call.out.effects.push(Effect::Read(text.to_owned()));
+                call.out.effects.push(Effect::Write(text.to_owned()));
+            }
+        };
+        if !is_option {
+            both(&word.text);
+        }
+        if let Some((_, value)) = word.text.split_once('=') {
+            both(value);
+        }
+    }
+    Ok(())
+}
