@@ -698,23 +698,22 @@ mod tests {
             let status = git(project.root(), &["status", "--porcelain"]);
             (git(project.root(), &["rev-parse", "HEAD"]), status, git(project.root(), &["diff", "--cached"]))
         };
-        for number in 0.. {
-            let project = project(&[]);
-            let before = tree(&project);
+        let attempt = |project: &Project, steps: &Steps| {
             let repository = Repository::discover(project.root()).unwrap().unwrap();
             let site = Site { repository: Some(&repository), ..project.site() };
-            let (steps, changes) = (Steps::failing_at(number), changes(&project));
-            if on_head(&changes, &order(), &site, &steps, &mut Delivered::default()).is_ok() {
-                assert!(number > 20);
-                break;
-            }
+            on_head(&changes(project), &order(), &site, steps, &mut Delivered::default()).is_ok()
+        };
+        let steps = Steps::default();
+        assert!(attempt(&project(&[]), &steps));
+        // Those before are the files' alone, and have their own test.
+        for number in steps.taken() - 10..steps.taken() {
+            let project = project(&[]);
+            let before = tree(&project);
+            assert!(!attempt(&project, &Steps::failing_at(number)), "operation {number}");
             assert_eq!(tree(&project), before, "operation {number}");
             let project = self::project(&[]);
             let before = tree(&project);
-            let repository = Repository::discover(project.root()).unwrap().unwrap();
-            let site = Site { repository: Some(&repository), ..project.site() };
-            let changes = self::changes(&project);
-            let _ = on_head(&changes, &order(), &site, &Steps::killed_at(number), &mut Delivered::default());
+            assert!(!attempt(&project, &Steps::killed_at(number)), "operation {number}");
             undo::recover(&project.undo(), project.root()).unwrap();
             assert_eq!(tree(&project), before, "killed at {number}");
         }
