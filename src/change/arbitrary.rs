@@ -1,15 +1,14 @@
 //! Trees of files as property tests want them: odd names, odd contents.
 
 use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::change_set::{ChangeSet, Entry};
-use crate::path::{RelPath, Tree as _};
-use crate::workspace::disk::Disk;
+use crate::path::RelPath;
 
 /// Every file of a tree.
 pub(crate) type Files = BTreeMap<RelPath, Entry>;
@@ -100,11 +99,18 @@ pub(crate) fn write(root: &Path, files: &Files) {
 }
 
 pub(crate) fn read(root: &Path, folder: &RelPath, files: &mut Files) {
-    for name in Disk.names(&folder.under(root)).unwrap() {
-        let path = folder.child(&name).unwrap();
-        match Disk.entry(&path.under(root)).unwrap() {
-            Entry::Absent => read(root, &path, files),
-            entry => drop(files.insert(path, entry)),
+    for entry in std::fs::read_dir(folder.under(root)).unwrap() {
+        let path = folder.child(entry.unwrap().file_name()).unwrap();
+        let at = path.under(root);
+        let metadata = at.symlink_metadata().unwrap();
+        if metadata.is_dir() {
+            read(root, &path, files);
+        } else if metadata.is_symlink() {
+            let target = std::fs::read_link(&at).unwrap().into_os_string().into_vec();
+            files.insert(path, Entry::Link { target });
+        } else {
+            let executable = metadata.permissions().mode() & 0o100 != 0;
+            files.insert(path, Entry::File { content: std::fs::read(&at).unwrap().into(), executable });
         }
     }
 }

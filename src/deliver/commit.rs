@@ -528,6 +528,43 @@ mod tests {
     }
 
     #[test]
+    fn the_patch_of_a_dry_run_gives_the_tree_of_the_commit() {
+        for init in [[].as_slice(), &["--object-format=sha256"]] {
+            let project = project(init).file("crlf", "1\r\n2\r");
+            git(project.root(), &["add", "-A"]);
+            git(project.root(), &["commit", "-q", "-m", "crlf"]);
+            let changes = project.changes(&[
+                ("a", Entry::file("2\0binary")),
+                ("gone", Entry::Absent),
+                ("file-to-folder", Entry::Absent),
+                ("file-to-folder/b\t\"", script("")),
+                ("crlf", Entry::file("1\r\n2\r3\r\n4")),
+                ("staged", super::super::test_support::link("a")),
+            ]);
+            let patch = run(&project, &changes, &Delivery::DryRun).unwrap().patch;
+            run(&project, &changes, &Delivery::Branch { name: "b".to_owned(), order: order() }).unwrap();
+            let file = project.folder().join("patch");
+            std::fs::write(&file, patch).unwrap();
+            git(project.root(), &["apply", "--index", "--whitespace=nowarn", file.to_str().unwrap()]);
+            assert_eq!(git(project.root(), &["write-tree"]), git(project.root(), &["rev-parse", "b^{tree}"]));
+        }
+    }
+
+    #[test]
+    fn a_head_that_has_moved_is_a_conflict_for_every_delivery() {
+        for how in [Delivery::Apply, Delivery::Commit(order()), Delivery::Branch { name: "b".into(), order: order() }] {
+            let project = project(&[]);
+            let changes = project.changes(&[("a", Entry::file("2"))]);
+            let repository = Repository::discover(project.root()).unwrap();
+            git(project.root(), &["commit", "-q", "--allow-empty", "-m", "by a person"]);
+            let site = Site { repository: repository.as_ref(), ..project.site() };
+            let error = deliver(&changes, &how, &site, &OPEN).unwrap_err();
+            assert_eq!(error.to_string(), "HEAD has moved since the run began");
+            assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
+        }
+    }
+
+    #[test]
     fn a_dry_run_changes_not_one_byte() {
         let project = project(&[]).file("a", "dirty\n");
         let changes = changes(&project);
@@ -661,23 +698,22 @@ mod tests {
             let status = git(project.root(), &["status", "--porcelain"]);
             (git(project.root(), &["rev-parse", "HEAD"]), status, git(project.root(), &["diff", "--cached"]))
         };
-        for number in 0.. {
-            let project = project(&[]);
-            let before = tree(&project);
+        let attempt = |project: &Project, steps: &Steps| {
             let repository = Repository::discover(project.root()).unwrap().unwrap();
             let site = Site { repository: Some(&repository), ..project.site() };
-            let (steps, changes) = (Steps::failing_at(number), changes(&project));
-            if on_head(&changes, &order(), &site, &steps, &mut Delivered::default()).is_ok() {
-                assert!(number > 20);
-                break;
-            }
+            on_head(&changes(project), &order(), &site, steps, &mut Delivered::default()).is_ok()
+        };
+        let steps = Steps::default();
+        assert!(attempt(&project(&[]), &steps));
+        // Those before are the files' alone, and have their own test.
+        for number in steps.taken() - 10..steps.taken() {
+            let project = project(&[]);
+            let before = tree(&project);
+            assert!(!attempt(&project, &Steps::failing_at(number)), "operation {number}");
             assert_eq!(tree(&project), before, "operation {number}");
             let project = self::project(&[]);
             let before = tree(&project);
-            let repository = Repository::discover(project.root()).unwrap().unwrap();
-            let site = Site { repository: Some(&repository), ..project.site() };
-            let changes = self::changes(&project);
-            let _ = on_head(&changes, &order(), &site, &Steps::killed_at(number), &mut Delivered::default());
+            assert!(!attempt(&project, &Steps::killed_at(number)), "operation {number}");
             undo::recover(&project.undo(), project.root()).unwrap();
             assert_eq!(tree(&project), before, "killed at {number}");
         }

@@ -179,6 +179,17 @@ pub fn deliver(
             "run in the submodule's own work tree",
         ));
     }
+    if *how != Delivery::DryRun
+        && let Some(repository) = site.repository
+    {
+        let now = repository.head_now().map_err(|error| from_repository(&error))?.0;
+        if now != repository.head {
+            return Err(DeliverError::conflict(
+                "HEAD has moved since the run began",
+                "run again on the commit as it is now",
+            ));
+        }
+    }
     match how {
         Delivery::DryRun => {
             let warning = |path| {
