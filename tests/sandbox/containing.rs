@@ -326,9 +326,12 @@ fn other_processes_can_be_neither_read_nor_signalled() {
     let place = Place::new();
     let us = std::process::id();
     // A process of the same user that has a secret in its environment and takes a signal as its end.
-    let mut bystander = std::process::Command::new("sleep").arg("1000").env("HIDDEN", "hunter2").spawn().unwrap();
+    let null = std::process::Stdio::null;
+    let mut sleep = std::process::Command::new("sleep");
+    sleep.arg("1000").env("HIDDEN", "hunter2").stdin(null()).stdout(null()).stderr(null());
+    let mut bystander = Bystander(sleep.spawn().unwrap());
     each_tier(&place, |sandbox, tier| {
-        let other = bystander.id();
+        let other = bystander.0.id();
         all_fail(
             sandbox,
             &place,
@@ -349,14 +352,22 @@ fn other_processes_can_be_neither_read_nor_signalled() {
             ],
         );
         said(sandbox, &place, "kill -9 -1; kill -9 -- -1");
-        assert!(bystander.try_wait().unwrap().is_none(), "{tier:?}: a process outside was ended");
+        assert!(bystander.0.try_wait().unwrap().is_none(), "{tier:?}: a process outside was ended");
         let keeper = run(sandbox, &script("kill -9 $PPID; sleep 0.05; kill -9 $(ps -o ppid= $PPID)"), place.request());
         assert!(!keeper.notes.iter().any(|note| note.contains("still run")), "{tier:?}: {:?}", keeper.notes);
         let own = said(sandbox, &place, "sleep 1000 & kill $! && wait $!; echo own $?");
         assert!(own.ends_with("own 143\n"), "{tier:?}: its own processes it may end: {own}");
     });
-    bystander.kill().unwrap();
-    bystander.wait().unwrap();
+}
+
+/// A process that ends with the test, however that ends.
+struct Bystander(std::process::Child);
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _reaped = self.0.wait();
+    }
 }
 
 #[test]
