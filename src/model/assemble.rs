@@ -114,7 +114,7 @@ pub struct Failed {
     /// Why.
     pub fault: Fault,
     /// What arrived.
-    pub partial: Partial,
+    pub partial: Box<Partial>,
 }
 
 /// What arrived, complete.
@@ -502,7 +502,7 @@ impl Assembler {
             out.push(Delta::Reasoning(rest));
         }
         self.is_withheld = false;
-        let partial = self.partial();
+        let partial = Box::new(self.partial());
         match self.end(ending, out) {
             Ok(assembled) => Ok(assembled),
             Err(fault) => Err(Failed { fault, partial }),
@@ -567,7 +567,13 @@ impl Assembler {
             return Err(Fault::Stream(StreamFault::MalformedCall));
         }
         if calls.is_empty() {
-            if self.finish == Some(Finish::Calls) {
+            let is_malformed = match &self.finish {
+                Some(Finish::Calls) => true,
+                Some(Finish::Other(label)) => label.to_ascii_lowercase().contains("malformed_function_call"),
+                Some(Finish::Stop | Finish::Length | Finish::ContentFilter | Finish::Overloaded | Finish::Error)
+                | None => false,
+            };
+            if is_malformed {
                 return Err(Fault::Stream(StreamFault::MalformedCall));
             }
             if text.trim().is_empty() && reasoning.trim().is_empty() && !was_cut {
@@ -576,6 +582,10 @@ impl Assembler {
             if !text.trim().is_empty() && leaked_calls::is_only_tags(&text) {
                 return Err(Fault::Stream(StreamFault::TagLeak));
             }
+        } else if !text.trim().is_empty() && leaked_calls::is_only_tags(&text) {
+            // The server parsed the call and left its tags behind.
+            flag(&mut self.flags, "stray_tags");
+            text.clear();
         }
         self.text = text;
         self.emit_until(self.text.len(), out);

@@ -532,7 +532,7 @@ fn from_text(text: &str, types: &[&str], schema: &Value) -> Option<Value> {
         return one_object(trimmed).map(Value::Object);
     }
     if takes("array") && trimmed.starts_with('[') {
-        let (array, end, _) = repair::array_at(trimmed, 0).ok()?;
+        let (array, end) = repair::array_at(trimmed, 0).ok()?;
         return (end == trimmed.len()).then_some(Value::Array(array));
     }
     wrapped(&Value::String(text.to_owned()), types, schema)

@@ -71,7 +71,17 @@ pub fn broken_call(text: &str, tools: &ToolSet) -> Option<String> {
         Outcome::Cut { name } => Some(format!("{} is not closed, so nothing was run", named(name.as_deref()))),
         Outcome::Bad { name, problem } => Some(format!("{} was not run: {problem}", named(name.as_deref()))),
     });
-    problem.map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
+    let misplaced = || {
+        fences(text).iter().find_map(|fence| match fenced(text, fence, tools, true)?.outcome {
+            Outcome::Calls(calls) => {
+                let call = calls.into_iter().find(|call| call.is_plain && tools.exact(&call.name).is_some())?;
+                (!text[fence.end..].trim().is_empty())
+                    .then(|| format!("the call of `{}` was not run: it has to end the message", call.name))
+            }
+            Outcome::Cut { .. } | Outcome::Bad { .. } => None,
+        })
+    };
+    problem.or_else(misplaced).map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
 }
 
 fn named(name: Option<&str>) -> String {
@@ -103,11 +113,15 @@ pub(super) fn is_only_tags(text: &str) -> bool {
 
 const OPENERS: [&str; 4] = ["<tool_call>", "<function=", "<function name", "<tools>"];
 
+/// Blanks that may stand before a message that is nothing but a call.
+const MAX_BLANKS: usize = 4096;
+
 /// Looks on for the beginning of a call; returns how far the text is certain, and where a call may begin.
 pub(super) fn look(text: &str, from: usize, mode: TextTools) -> (usize, Option<usize>) {
-    let start = text.len() - text.trim_start().len();
-    let head = &text[start..];
-    if from <= start {
+    // Blanks before the text are few, or they are no beginning of anything.
+    let start = text.bytes().take(MAX_BLANKS).take_while(u8::is_ascii_whitespace).count();
+    if from <= start && start < MAX_BLANKS {
+        let head = &text[start..];
         if head.is_empty() {
             return (0, None);
         }
@@ -121,8 +135,10 @@ pub(super) fn look(text: &str, from: usize, mode: TextTools) -> (usize, Option<u
     }
     let mut at = from;
     let openers: &[&str] = match mode {
-        TextTools::Prompted => &["<tool_call>", "<function=", "<function name", "<tools>", "```", "\n{", "\n["],
-        TextTools::Off | TextTools::Auto => &OPENERS,
+        TextTools::Prompted => {
+            &["<tool_call>", "</tool_call>", "<function=", "<function name", "<tools>", "```", "\n{", "\n["]
+        }
+        TextTools::Off | TextTools::Auto => &["<tool_call>", "</tool_call>", "<function=", "<function name", "<tools>"],
     };
     while let Some(offset) = text[at..].find(['<', '`', '\n']) {
         let place = at + offset;
@@ -154,19 +170,34 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
             // After a call that failed the next ones would stand on sand.
             _ if is_over => None,
             Outcome::Calls(calls) => {
-                let taken: Vec<Unnumbered> =
+                let mut taken: Vec<Unnumbered> =
                     calls.into_iter().filter_map(|call| accept(call, tools, prompted)).collect();
+                let is_closed = !block.is_tagged || ends_closed(&text[block.start..block.end]);
+                if was_cut
+                    && is_last
+                    && !is_closed
+                    && let Some(last) = taken.last_mut()
+                {
+                    // More arguments may have been on their way.
+                    last.arguments = Arguments::Incomplete { raw: text[block.start..].to_owned() };
+                }
                 (!taken.is_empty()).then_some(taken)
             }
-            Outcome::Cut { name } => name.filter(|_| was_cut && is_last).map(|name| {
-                vec![unnumbered(name, Arguments::Incomplete { raw: text[block.start..].to_owned() }, "json")]
+            Outcome::Cut { name } => name.filter(|_| is_last && (was_cut || prompted)).map(|name| {
+                let raw = text[block.start..].to_owned();
+                let shape = shape_of(&raw);
+                let arguments = if was_cut {
+                    Arguments::Incomplete { raw }
+                } else {
+                    let problem = "the call is not closed: a string, a brace or a tag has no end".to_owned();
+                    Arguments::Invalid { raw, problem }
+                };
+                vec![unnumbered(name, arguments, shape)]
             }),
             Outcome::Bad { name, problem } => name.filter(|_| prompted).map(|name| {
-                vec![unnumbered(
-                    name,
-                    Arguments::Invalid { raw: text[block.start..block.end].to_owned(), problem },
-                    "json",
-                )]
+                let raw = text[block.start..block.end].to_owned();
+                let shape = shape_of(&raw);
+                vec![unnumbered(name, Arguments::Invalid { raw, problem }, shape)]
             }),
         };
         let Some(calls) = calls else {
@@ -189,6 +220,22 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
     }
     push_between(&mut found, &text[kept..]);
     Some(found)
+}
+
+/// Tells whether a block in tags has its end.
+fn ends_closed(block: &str) -> bool {
+    let block = block.trim_end().trim_end_matches('`').trim_end();
+    ["</tool_call>", "</function>", "</tools>"].iter().any(|tag| block.ends_with(tag))
+}
+
+fn shape_of(raw: &str) -> &'static str {
+    if raw.contains("<function") {
+        "qwen_xml"
+    } else if raw.contains("<tool") {
+        "hermes"
+    } else {
+        "json"
+    }
 }
 
 /// Keeps text around calls; blanks only before the first.
@@ -357,7 +404,7 @@ fn whole(text: &str, start: usize, end: usize, tools: &ToolSet) -> Option<Block>
         if !arguments.starts_with('{') {
             return None;
         }
-        let (object, length, _) = repair::object_at(arguments, 0).ok()?;
+        let (object, length) = repair::object_at(arguments, 0).ok()?;
         if length != arguments.len() {
             return None;
         }
@@ -372,15 +419,24 @@ fn trailing(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Vec<Bl
     if fences.last().is_none_or(|fence| fence.end < end) {
         // A bare object that begins a line and ends the message.
         let after = fences.last().map_or(0, |fence| fence.end);
-        let line = text[after..end]
-            .match_indices(['{', '['])
-            .map(|(at, _)| after + at)
-            .find(|&at| text[..at].rsplit('\n').next().is_none_or(|before| before.trim().is_empty()));
+        let mut at = after;
+        let mut line = None;
+        for piece in text[after..end].split_inclusive('\n') {
+            let indent = piece.len() - piece.trim_start().len();
+            if piece[indent..].starts_with(['{', '[']) {
+                line = Some(at + indent);
+                break;
+            }
+            at += piece.len();
+        }
         return line
             .and_then(|at| json(&text[at..end], tools, true).map(|outcome| (at, outcome)))
             .map(|(start, outcome)| Block { start, end, is_tagged: false, outcome })
             .into_iter()
             .collect();
+    }
+    if let Some(blocks) = tagged_in_fences(text, end, fences, tools) {
+        return blocks;
     }
     let read: Vec<Option<Block>> = fences.iter().map(|fence| fenced(text, fence, tools, true)).collect();
     if read.last().is_some_and(Option::is_none) {
@@ -408,6 +464,28 @@ fn trailing(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Vec<Bl
     read.into_iter().skip(from).flatten().collect()
 }
 
+/// Reads calls in tags that stand in fences and end the message. Their values may hold fences of their own, so the
+/// tags say where they end.
+fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Option<Vec<Block>> {
+    let begins = |fence: &&Fence| OPENERS.iter().any(|tag| text[fence.inside.clone()].trim_start().starts_with(tag));
+    let first = fences.iter().find(begins)?;
+    let mut blocks = tagged_blocks(text, first.inside.start, tools);
+    let is_frame = |between: &str| between.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("```"));
+    let last = blocks.last()?;
+    if !is_frame(&text[last.end..end]) || !matches!(last.outcome, Outcome::Calls(_)) {
+        return None;
+    }
+    for at in 1..blocks.len() {
+        let before = blocks[at - 1].end;
+        if is_frame(&text[before..blocks[at].start]) {
+            blocks[at].start = before;
+        }
+    }
+    blocks.first_mut()?.start = first.start;
+    blocks.last_mut()?.end = end;
+    Some(blocks)
+}
+
 /// Reads one or more JSON calls that are the whole of `text`; `None` if it is something else.
 fn json(text: &str, tools: &ToolSet, prompted: bool) -> Option<Outcome> {
     let mut calls = Vec::new();
@@ -418,8 +496,8 @@ fn json(text: &str, tools: &ToolSet, prompted: bool) -> Option<Outcome> {
             break;
         }
         let values = match text.as_bytes()[at] {
-            b'{' => repair::object_at(text, at).map(|(object, end, _)| (vec![Value::Object(object)], end)),
-            b'[' => repair::array_at(text, at).map(|(array, end, _)| (array, end)),
+            b'{' => repair::object_at(text, at).map(|(object, end)| (vec![Value::Object(object)], end)),
+            b'[' => repair::array_at(text, at),
             // A brace too many is common and harmless.
             b'}' if !calls.is_empty() && text[at + 1..].trim().is_empty() => break,
             _ => return None,
@@ -649,8 +727,8 @@ fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usi
     loop {
         let start = at;
         let values = match text.as_bytes().get(at) {
-            Some(b'{') => repair::object_at(text, at).map(|(object, end, _)| (vec![Value::Object(object)], end)),
-            Some(b'[') => repair::array_at(text, at).map(|(array, end, _)| (array, end)),
+            Some(b'{') => repair::object_at(text, at).map(|(object, end)| (vec![Value::Object(object)], end)),
+            Some(b'[') => repair::array_at(text, at),
             Some(_) | None if calls.is_empty() => return None,
             Some(_) | None => return bad(None, "the call is not closed".to_owned(), at),
         };
@@ -774,6 +852,43 @@ mod tests {
         for fine in ["The answer is 42.", "```json\n{\"a\":1}\n```", "`<tool_call>` is a tag", ""] {
             assert_eq!(broken_call(fine, &tools), None);
         }
+    }
+
+    #[test]
+    fn r20_a_leaked_call_without_its_end_is_incomplete_at_the_output_limit() {
+        let text = "<tool_call>\n<function=read_file>\n<parameter=file_path>\na.rs\n</parameter>\n";
+        let found = read(text, &tools(), TextTools::Auto, true).unwrap();
+        assert!(matches!(found.calls[0].arguments, Arguments::Incomplete { .. }));
+        let found = read(text, &tools(), TextTools::Auto, false).unwrap();
+        assert!(matches!(found.calls[0].arguments, Arguments::Object(_)));
+    }
+
+    #[test]
+    fn fences_inside_a_fenced_value_do_not_end_it() {
+        let write = |path: &str| {
+            format!(
+                "<tool_call>\n<function=write_file>\n<parameter=file_path>\n{path}\n</parameter>\n<parameter=content>\n# A\n```\ncode\n```\nend\n</parameter>\n</function>\n</tool_call>"
+            )
+        };
+        let text = format!("I write.\n```xml\n{}\n```\n```xml\n{}\n```", write("a.md"), write("b.md"));
+        let found = read(&text, &tools(), TextTools::Prompted, false).unwrap();
+        assert_eq!((found.text.as_str(), found.calls.len()), ("I write.\n", 2));
+        let Arguments::Object(arguments) = &found.calls[1].arguments else { panic!() };
+        assert_eq!(arguments["content"], "# A\n```\ncode\n```\nend");
+    }
+
+    #[test]
+    fn a_call_with_words_after_it_is_asked_for_again() {
+        let message = broken_call(&format!("{CALL}\nThis reads it."), &tools()).unwrap();
+        assert!(message.contains("has to end the message"), "{message}");
+    }
+
+    #[test]
+    fn an_unclosed_block_of_a_prompted_model_is_an_error() {
+        let text =
+            "I write.\n```json\n{\"name\":\"write_file\",\"arguments\":{\"file_path\":\"a\",\"content\":\"x}}\n```";
+        let found = read(text, &tools(), TextTools::Prompted, false).unwrap();
+        assert!(matches!(&found.calls[0].arguments, Arguments::Invalid { .. }));
     }
 
     #[test]

@@ -136,11 +136,14 @@ fn sequence(text: &str, steps: &mut Vec<&'static str>) -> Reading {
     pieces(objects, steps)
 }
 
-/// Reads the object that begins at `at` and says where it ends, what had to be repaired, or why it cannot be read.
-pub(super) fn object_at(text: &str, at: usize) -> Result<(Map<String, Value>, usize, Vec<&'static str>), ObjectError> {
+/// What was read at a place, and where it ends.
+type Found<T> = Result<(T, usize), ObjectError>;
+
+/// Reads the object that begins at `at`, repaired where it has one reading.
+pub(super) fn object_at(text: &str, at: usize) -> Found<Map<String, Value>> {
     let mut parser = Tolerant::new(text, at);
     match parser.value(0) {
-        Ok(Value::Object(object)) => Ok((object, parser.at, parser.steps)),
+        Ok(Value::Object(object)) => Ok((object, parser.at)),
         Ok(_) => Err(ObjectError::Bad { at, problem: "expected an object".to_owned() }),
         Err(Stop::End) => Err(ObjectError::Cut),
         Err(Stop::Bad(at, problem)) => Err(ObjectError::Bad { at, problem }),
@@ -148,10 +151,10 @@ pub(super) fn object_at(text: &str, at: usize) -> Result<(Map<String, Value>, us
 }
 
 /// Like [`object_at`], for an array of anything.
-pub(super) fn array_at(text: &str, at: usize) -> Result<(Vec<Value>, usize, Vec<&'static str>), ObjectError> {
+pub(super) fn array_at(text: &str, at: usize) -> Found<Vec<Value>> {
     let mut parser = Tolerant::new(text, at);
     match parser.value(0) {
-        Ok(Value::Array(array)) => Ok((array, parser.at, parser.steps)),
+        Ok(Value::Array(array)) => Ok((array, parser.at)),
         Ok(_) => Err(ObjectError::Bad { at, problem: "expected an array".to_owned() }),
         Err(Stop::End) => Err(ObjectError::Cut),
         Err(Stop::Bad(at, problem)) => Err(ObjectError::Bad { at, problem }),

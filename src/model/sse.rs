@@ -264,3 +264,57 @@ impl Decoder {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frames(bytes: &[u8], piece: usize) -> Vec<Frame> {
+        let mut decoder = Decoder::with_caps(64, 300);
+        let mut frames: Vec<Frame> = bytes.chunks(piece.max(1)).flat_map(|piece| decoder.push(piece)).collect();
+        frames.extend(decoder.finish());
+        frames
+    }
+
+    fn event(event: Option<&str>, data: &str) -> Frame {
+        Frame::Event { event: event.map(str::to_owned), data: data.to_owned() }
+    }
+
+    #[test]
+    fn r2_frames_of_every_form_are_read() {
+        let cases: &[(&str, Vec<Frame>)] = &[
+            ("data: a\n\n", vec![event(None, "a")]),
+            ("\u{feff}data:a\r\n\r\n", vec![event(None, "a")]),
+            ("data:  a\r\rdata: b", vec![event(None, " a"), event(None, "b")]),
+            ("data: a\ndata\ndata: b\n\n", vec![event(None, "a\n\nb")]),
+            ("event: error\n:HTTP_STATUS/429\ndata:x\n\n", vec![Frame::HttpStatus(429), event(Some("error"), "x")]),
+            (": ping\n\n", vec![Frame::Comment("ping".into())]),
+            ("event: ping\n\n", vec![event(Some("ping"), "")]),
+            ("id: 1\nretry: 2\nnonsense\n\n", vec![]),
+            ("\n\n  \ndata: a\n\n", vec![event(None, "a")]),
+            (" {\"a\":1}\n", vec![Frame::Body("{\"a\":1}\n".into())]),
+            ("", vec![]),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(&frames(text.as_bytes(), 64), wanted, "{text:?}");
+        }
+        assert_eq!(frames(b"data: \xff\n\n", 1), [event(None, "\u{fffd}")]);
+        assert_eq!(frames(b"\xef\xbbdata: a\n\n", 1), []);
+    }
+
+    proptest! {
+        #[test]
+        fn r1_any_split_gives_the_same_frames(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                &b"data:"[..], b" ", b"\r", b"\n", b"\r\n", b"\xef\xbb\xbf", b"\xf0\x9f", b"\xa6\x80", b"event:", b":",
+                b"x", b"HTTP_STATUS/429", b"{", b"<", b"error", b"0123456789abcdef0123456789abcdef",
+            ]), 0..40),
+            piece in 1usize..7,
+        ) {
+            let bytes = parts.concat();
+            prop_assert_eq!(frames(&bytes, bytes.len()), frames(&bytes, piece));
+        }
+    }
+}

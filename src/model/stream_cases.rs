@@ -45,7 +45,7 @@ pub(super) fn tools() -> Arc<ToolSet> {
 /// How a played stream came out.
 #[derive(Debug, Clone, PartialEq)]
 enum Played {
-    Turn(Assembled),
+    Turn(Box<Assembled>),
     Failed(Failed),
     Error(ErrorFrame, String),
     NotJson,
@@ -69,7 +69,7 @@ fn play(bytes: &[u8], piece: usize, is_reset: bool, options: Options) -> (Played
             }
             Frame::Body(body) => {
                 let played = match from_body(&body, tools(), options, &mut out) {
-                    Ok(assembled) => Played::Turn(assembled),
+                    Ok(assembled) => Played::Turn(Box::new(assembled)),
                     Err(BodyError::Frame(error)) => Played::Error(error, String::new()),
                     Err(BodyError::Failed(failed)) => Played::Failed(failed),
                     Err(BodyError::NotJson(_)) => Played::NotJson,
@@ -88,7 +88,7 @@ fn play(bytes: &[u8], piece: usize, is_reset: bool, options: Options) -> (Played
         Ending::Eof
     };
     let played = match assembler.finish(ending, &mut out) {
-        Ok(assembled) => Played::Turn(assembled),
+        Ok(assembled) => Played::Turn(Box::new(assembled)),
         Err(failed) => Played::Failed(failed),
     };
     (played, out)
@@ -338,6 +338,11 @@ fn r22_ids_are_unique_and_plain() {
 }
 
 #[test]
+fn r25_what_follows_the_end_is_never_a_call() {
+    check_some(&[102, 196]);
+}
+
+#[test]
 fn r26_calls_in_text_are_taken_only_where_they_are_meant() {
     check_some(&[42, 140, 141, 142, 144, 145, 146, 147, 148, 149, 150, 151, 152, 153, 154, 155, 187, 188]);
 }
@@ -551,5 +556,34 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1usize..9) {
         let whole = play(&bytes, bytes.len(), false, Options::default());
         prop_assert_eq!(whole, play(&bytes, piece, false, Options::default()));
+    }
+}
+
+#[test]
+fn r63_hostile_text_is_read_in_linear_time() {
+    // Each of these takes minutes where anything is looked at once for every place.
+    let size = 200_000;
+    for piece in [
+        "<function",
+        "<tool_call>{",
+        "{",
+        "<parameter=a>",
+        "</function>",
+        "`",
+        "</parameter> ",
+        "<think>",
+        "\n```",
+        "\n[",
+        "<tool_call>",
+    ] {
+        let text = format!("a{}", piece.repeat(size / piece.len()));
+        for text in [text.clone(), format!("<function=list>\n<parameter=content>{text}")] {
+            let data = json!({"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]}).to_string();
+            let options = Options { text_tools: TextTools::Prompted, ..Options::default() };
+            let mut assembler = Assembler::new(tools(), options);
+            assembler.push_event(None, &data, &mut Vec::new()).unwrap();
+            let _ = assembler.finish(Ending::Done, &mut Vec::new());
+            let _ = super::leaked_calls::broken_call(&text, &tools());
+        }
     }
 }

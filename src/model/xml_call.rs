@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use super::coerce::ToolSet;
 use super::leaked_calls::skip_blanks;
 
+/// The longest tag.
+const MAX_TAG: usize = 256;
+
 /// What stands at a place.
 #[derive(Debug, PartialEq)]
 pub(super) enum XmlCall {
@@ -69,7 +72,9 @@ fn may_end(text: &str, at: usize) -> bool {
 /// Reads the call that begins with `<function` at `at`.
 pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCall {
     let Some((name, mut at)) = tag(text, at, "<function") else {
-        return if text[at..].contains('>') { XmlCall::None } else { XmlCall::Cut { name: String::new() } };
+        let rest = &text[at..];
+        let may_go_on = rest.len() <= MAX_TAG && !rest.contains(['>', '\n']);
+        return if may_go_on { XmlCall::Cut { name: String::new() } } else { XmlCall::None };
     };
     let name = name.to_owned();
     let properties = tools
@@ -94,7 +99,7 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         }
         if rest.starts_with('{') && arguments.is_empty() {
             return match super::repair::object_at(text, at) {
-                Ok((arguments, end, _)) => {
+                Ok((arguments, end)) => {
                     let after = skip_blanks(text, end);
                     let closed = text[after..].starts_with("</function>");
                     XmlCall::Call { name, arguments, end: if closed { after + "</function>".len() } else { end } }
@@ -126,7 +131,7 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
 /// Reads `<function=NAME>` or `<function name="NAME">`; returns the name and the end of the tag.
 fn tag<'a>(text: &'a str, at: usize, begin: &str) -> Option<(&'a str, usize)> {
     let rest = text[at..].strip_prefix(begin)?;
-    let length = rest.find(['>', '\n'])?;
+    let length = rest.bytes().take(MAX_TAG).position(|byte| matches!(byte, b'>' | b'\n'))?;
     if !rest[length..].starts_with('>') {
         return None;
     }
