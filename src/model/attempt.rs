@@ -308,7 +308,7 @@ impl Attempt<'_> {
                 Err(failure) => {
                     // An answer that was complete stays one when the connection breaks behind it.
                     let end = reading.finish(Ending::Broken, printed);
-                    return end.map_err(|failed| Box::new(failure.after(failed.partial)));
+                    return end.map_err(|failed| Box::new(failure.after(*failed.partial)));
                 }
             };
             let mut over = None;
@@ -383,7 +383,7 @@ impl Attempt<'_> {
             Fault::Error(frame) => self.of_frame(&frame, response),
             Fault::Broken => Failure::new(ErrorClass::Network, "broke the connection off"),
         };
-        failure.after(failed.partial)
+        failure.after(*failed.partial)
     }
 
     fn whole(
