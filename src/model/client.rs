@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::assemble::{self, Assembled, BodyError};
+use super::advice::{class_name, feature_name, hint};
+use super::assemble::{self, BodyError};
 use super::attempt::{Attempt, Failure, is_cut};
 use super::canonical::Masks;
 use super::cassette::Recorder;
@@ -16,7 +17,6 @@ use super::catalogue;
 use super::coerce::ToolSet;
 use super::config::{ClientConfig, TextToolsMode};
 use super::endpoint::{Endpoint, EndpointError};
-use super::errors::{class_name, feature_name, hint};
 use super::http::Http;
 use super::leaked_calls::TextTools;
 use super::printed::Printed;
@@ -24,13 +24,11 @@ use super::quirks::{Cache, ForcedTool, PreserveThinking, Quirks, ReasoningOut, q
 use super::request::{self, Options, Shape};
 use super::retry::{Budgets, Retry, Verdict, may_fall_back};
 use super::transport::{Method, Transport, WireRequest};
+use super::tries::{MAX_CONTINUATIONS, Tries};
 use super::{
     AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice, Part,
-    Reasoning, Request, StreamFault, ToolSpec, Turn, Usage,
+    Request, ToolSpec, Turn, Usage,
 };
-
-/// How often an answer that was cut is continued (wire.md 4.4).
-const MAX_CONTINUATIONS: u32 = 3;
 
 /// What a model is told whose answer was cut.
 const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
@@ -316,15 +314,7 @@ impl Client {
             state.turns += 1;
             self.config.jitter_seed.wrapping_add(state.turns)
         };
-        let mut run = Tries {
-            retry: self.retries(seed),
-            requests: 0,
-            api_time: Duration::ZERO,
-            continuations: 0,
-            kept: String::new(),
-            kept_usage: Usage::default(),
-            kept_reasoning: None,
-        };
+        let mut run = Tries::new(self.retries(seed));
         let mut printed = Printed::new(on_delta);
         loop {
             let continued = (!run.kept.is_empty()).then_some(run.kept.as_str());
@@ -600,92 +590,6 @@ enum Recovered {
     Turn(Box<Turn>),
     Again,
     No(Box<Failure>),
-}
-
-/// The tries of one turn, and what was kept of those that were cut.
-struct Tries {
-    retry: Retry,
-    requests: u32,
-    api_time: Duration,
-    continuations: u32,
-    /// Text of attempts that were cut, to go on behind.
-    kept: String,
-    kept_usage: Usage,
-    kept_reasoning: Option<Reasoning>,
-}
-
-impl Tries {
-    /// Makes the turn of the last attempt, behind what was kept of those before.
-    fn turn(&mut self, assembled: Assembled) -> Turn {
-        let mut turn = assembled.into_turn(self.requests, self.api_time);
-        if !self.kept.is_empty() {
-            turn.message.text = format!("{}{}", self.kept, turn.message.text);
-            turn.message.reasoning = self.kept_reasoning.take().or(turn.message.reasoning);
-        }
-        turn.usage = sum(self.kept_usage, turn.usage);
-        turn
-    }
-
-    /// Keeps an answer that its output limit cut.
-    fn keep(&mut self, assembled: Assembled) {
-        self.continuations += 1;
-        self.kept.push_str(&assembled.text);
-        self.kept_usage = sum(self.kept_usage, assembled.usage);
-        if self.kept_reasoning.is_none() {
-            self.kept_reasoning = assembled.reasoning;
-        }
-    }
-
-    /// Decides between continuation and replay of what a failure left (wire.md 4.4).
-    fn take_partial(&mut self, failure: &Failure) {
-        let partial = &failure.partial;
-        self.kept_usage = sum(self.kept_usage, partial.usage);
-        let text_alone =
-            partial.complete_calls == 0 && partial.incomplete_calls == 0 && !partial.text.trim().is_empty();
-        let protocol = matches!(
-            failure.class,
-            ErrorClass::Stream(StreamFault::MalformedCall | StreamFault::TagLeak | StreamFault::Empty)
-        );
-        if text_alone && !protocol && self.continuations < MAX_CONTINUATIONS {
-            self.continuations += 1;
-            self.kept.push_str(&partial.text);
-        }
-    }
-
-    fn finished_once(&self) -> bool {
-        !self.kept.trim().is_empty()
-    }
-
-    fn kept_turn(&mut self) -> Turn {
-        Turn {
-            message: AssistantMessage {
-                text: std::mem::take(&mut self.kept),
-                reasoning: self.kept_reasoning.take(),
-                calls: Vec::new(),
-            },
-            stop: super::Stop::Length,
-            usage: self.kept_usage,
-            model: None,
-            requests: self.requests,
-            api_time: self.api_time,
-            response_id: None,
-        }
-    }
-}
-
-/// Adds the tokens of two requests; what neither reported stays unknown.
-fn sum(one: Usage, other: Usage) -> Usage {
-    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (some, None) | (None, some) => some,
-    };
-    Usage {
-        input_tokens: add(one.input_tokens, other.input_tokens),
-        cache_read_input_tokens: add(one.cache_read_input_tokens, other.cache_read_input_tokens),
-        cache_creation_input_tokens: add(one.cache_creation_input_tokens, other.cache_creation_input_tokens),
-        output_tokens: add(one.output_tokens, other.output_tokens),
-        reasoning_tokens: add(one.reasoning_tokens, other.reasoning_tokens),
-    }
 }
 
 impl Model for Client {

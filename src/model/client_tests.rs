@@ -9,9 +9,10 @@ use crate::model::secret::Secret;
 use crate::model::test_server::{
     DONE, Script, Step, TestServer, finish, respond, respond_with, says, stream, stream_head, text,
 };
-use crate::model::{Arguments, Price, Stop, TimeoutKind, ToolMessage};
+use crate::model::{Arguments, Price, Stop, StreamFault, TimeoutKind, ToolMessage};
 
-const KEY: &str = "sk-very-hidden-0123456789";
+/// Of no known shape, so that only knowing it can hide it.
+const KEY: &str = "very-hidden-0123456789";
 
 fn config(server: &TestServer) -> ClientConfig {
     ClientConfig {

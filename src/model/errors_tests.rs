@@ -1,7 +1,8 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::model::quirks::quirks_named;
+use crate::model::advice::{class_name, feature_name, hint};
+use crate::model::quirks::{Provider, quirks_named};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,5 +1,6 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
+pub mod advice;
 pub mod assemble;
 pub mod attempt;
 pub mod canonical;
@@ -31,6 +32,7 @@ mod streams_tests;
 mod test_server;
 pub mod thinking;
 pub mod transport;
+mod tries;
 mod xml_call;
 
 use std::future::Future;

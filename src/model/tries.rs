@@ -1,0 +1,113 @@
+//! The tries of one turn: what they cost, and what was kept of those that were cut.
+
+use std::time::Duration;
+
+use super::assemble::Assembled;
+use super::attempt::Failure;
+use super::retry::Retry;
+use super::{AssistantMessage, ErrorClass, Reasoning, Stop, StreamFault, Turn, Usage};
+
+/// How often an answer that was cut is continued (wire.md 4.4).
+pub(super) const MAX_CONTINUATIONS: u32 = 3;
+
+/// The tries of one turn, and what was kept of those that were cut.
+pub(super) struct Tries {
+    /// The budgets.
+    pub(super) retry: Retry,
+    /// Requests sent.
+    pub(super) requests: u32,
+    /// Time spent waiting for the server.
+    pub(super) api_time: Duration,
+    pub(super) continuations: u32,
+    /// Text of attempts that were cut, to go on behind.
+    pub(super) kept: String,
+    kept_usage: Usage,
+    kept_reasoning: Option<Reasoning>,
+}
+
+impl Tries {
+    /// Starts a turn.
+    pub(super) fn new(retry: Retry) -> Tries {
+        Tries {
+            retry,
+            requests: 0,
+            api_time: Duration::ZERO,
+            continuations: 0,
+            kept: String::new(),
+            kept_usage: Usage::default(),
+            kept_reasoning: None,
+        }
+    }
+
+    /// Makes the turn of the last attempt, behind what was kept of those before.
+    pub(super) fn turn(&mut self, assembled: Assembled) -> Turn {
+        let mut turn = assembled.into_turn(self.requests, self.api_time);
+        if !self.kept.is_empty() {
+            turn.message.text = format!("{}{}", self.kept, turn.message.text);
+            turn.message.reasoning = self.kept_reasoning.take().or(turn.message.reasoning);
+        }
+        turn.usage = sum(self.kept_usage, turn.usage);
+        turn
+    }
+
+    /// Keeps an answer that its output limit cut.
+    pub(super) fn keep(&mut self, assembled: Assembled) {
+        self.continuations += 1;
+        self.kept.push_str(&assembled.text);
+        self.kept_usage = sum(self.kept_usage, assembled.usage);
+        if self.kept_reasoning.is_none() {
+            self.kept_reasoning = assembled.reasoning;
+        }
+    }
+
+    /// Decides between continuation and replay of what a failure left (wire.md 4.4).
+    pub(super) fn take_partial(&mut self, failure: &Failure) {
+        let partial = &failure.partial;
+        self.kept_usage = sum(self.kept_usage, partial.usage);
+        let text_alone =
+            partial.complete_calls == 0 && partial.incomplete_calls == 0 && !partial.text.trim().is_empty();
+        let protocol = matches!(
+            failure.class,
+            ErrorClass::Stream(StreamFault::MalformedCall | StreamFault::TagLeak | StreamFault::Empty)
+        );
+        if text_alone && !protocol && self.continuations < MAX_CONTINUATIONS {
+            self.continuations += 1;
+            self.kept.push_str(&partial.text);
+        }
+    }
+
+    pub(super) fn finished_once(&self) -> bool {
+        !self.kept.trim().is_empty()
+    }
+
+    pub(super) fn kept_turn(&mut self) -> Turn {
+        Turn {
+            message: AssistantMessage {
+                text: std::mem::take(&mut self.kept),
+                reasoning: self.kept_reasoning.take(),
+                calls: Vec::new(),
+            },
+            stop: Stop::Length,
+            usage: self.kept_usage,
+            model: None,
+            requests: self.requests,
+            api_time: self.api_time,
+            response_id: None,
+        }
+    }
+}
+
+/// Adds the tokens of two requests; what neither reported stays unknown.
+fn sum(one: Usage, other: Usage) -> Usage {
+    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (some, None) | (None, some) => some,
+    };
+    Usage {
+        input_tokens: add(one.input_tokens, other.input_tokens),
+        cache_read_input_tokens: add(one.cache_read_input_tokens, other.cache_read_input_tokens),
+        cache_creation_input_tokens: add(one.cache_creation_input_tokens, other.cache_creation_input_tokens),
+        output_tokens: add(one.output_tokens, other.output_tokens),
+        reasoning_tokens: add(one.reasoning_tokens, other.reasoning_tokens),
+    }
+}
