@@ -1,23 +1,137 @@
-//! `qwen policy`: what the rules say of calls, before a run.
+//! `qwen policy`: what the rules say of calls, before a run. No model, no network, nothing touched.
+
 use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::{Place, alone, print, read};
-use crate::cli::policy::PolicyVerb;
+use crate::cli::policy::{JudgeArgs, PolicyVerb};
+use crate::emit::safe::escape;
+use crate::emit::to_line;
 use crate::exit::Exit;
-use crate::policy::builtin;
+use crate::policy::decide::Facts;
+use crate::policy::{Policy, Verdict, builtin, check};
 use crate::run::Failure;
 use crate::settings::Environment;
 
 pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     match verb {
+        PolicyVerb::Check(arguments) => check(arguments, environment, out),
+        PolicyVerb::Explain(arguments) => explain(arguments, environment, out),
+        PolicyVerb::Test { file } => test(file, environment, out),
+        PolicyVerb::Init { .. } => Err(Failure::new(
+            Exit::Usage,
+            "`qwen policy init` is not built yet",
+            "start from `qwen policy builtin edit`, and try rules with `qwen policy check`",
+        )),
+        PolicyVerb::Trust { .. } => Err(Failure::new(
+            Exit::Usage,
+            "`qwen policy trust` is not built yet",
+            "name the file with --policy, or set QWEN_TRUST_CHECKOUT=1 for a checkout that you trust",
+        )),
         PolicyVerb::Builtin { name: None } => {
             let names: Vec<&str> = builtin::BUILTINS.iter().map(|(name, _)| *name).collect();
             print(out, &(names.join("\n") + "\n"))
         }
         PolicyVerb::Builtin { name: Some(name) } => match builtin::text(name.trim_start_matches("builtin:")) {
             Some(text) => print(out, text),
-            None => Err(Failure::new(Exit::Config, format!("there is no built-in policy `{name}`"), "`qwen policy builtin` names them")),
+            None => Err(Failure::new(
+                Exit::Config,
+                format!("there is no built-in policy `{name}`"),
+                "`qwen policy builtin` names them",
+            )),
         },
-        _ => { let _ = (alone, read, environment, Place::open); todo!() }
     }
+}
+
+/// The policy and facts that a verb judges by.
+fn rules(arguments: &JudgeArgs, environment: &Environment) -> Result<(Policy, Facts), Failure> {
+    let place = Place::open(&arguments.workspace, environment)?;
+    let chosen = place.policy(arguments.policy.as_deref(), false, environment)?;
+    Ok((chosen.policy, place.facts(environment)))
+}
+
+/// The one call that a command line names.
+fn one_call(arguments: &JudgeArgs) -> Result<(String, Value), Failure> {
+    match (&arguments.tool, &arguments.input) {
+        (Some(tool), Some(input)) => {
+            let input = serde_json::from_str(input)
+                .map_err(|error| Failure::new(Exit::Input, format!("--input: {error}"), "write a JSON object"))?;
+            Ok((tool.clone(), input))
+        }
+        (Some(_), None) | (None, _) => {
+            Ok(("run_shell_command".to_owned(), json!({"command": command_text(&arguments.command)})))
+        }
+    }
+}
+
+/// Returns the command as the model would write it: one word is the text itself, several were split by a shell.
+fn command_text(words: &[String]) -> String {
+    match words {
+        [text] => text.clone(),
+        words => words
+            .iter()
+            .map(|word| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c)) && !word.is_empty() {
+                true => word.clone(),
+                false => format!("'{}'", word.replace('\'', r"'\''")),
+            })
+            .collect::<Vec<_>>()
+            .join(" "),
+    }
+}
+
+fn check(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let (policy, facts) = rules(arguments, environment)?;
+    let text = match &arguments.calls {
+        Some(file) => String::from_utf8(read(file, environment)?)
+            .map_err(|_| Failure::new(Exit::Input, format!("{} is not UTF-8", file.display()), "one JSON object a line"))?,
+        None => {
+            let (tool, input) = one_call(arguments)?;
+            json!({"id": Value::Null, "tool": tool, "input": input}).to_string()
+        }
+    };
+    let mut exit = Exit::Ok;
+    for answer in check::run_calls(&policy, &facts, text.lines()) {
+        if answer.decision == Verdict::Deny {
+            exit = Exit::Denied;
+        }
+        print(out, &(to_line(&answer) + "\n"))?;
+    }
+    Ok(exit)
+}
+
+fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if arguments.calls.is_some() {
+        return Err(Failure::new(Exit::Usage, "`policy explain` explains one call", "use `policy check --calls` for many"));
+    }
+    let (policy, facts) = rules(arguments, environment)?;
+    let (tool, input) = one_call(arguments)?;
+    let allowed = check::check_call(&policy, &facts, &tool, &input).is_allowed();
+    let text = check::explain(&policy, &facts, &tool, &input);
+    let lines: Vec<String> = text.lines().map(|line| escape(line).into_owned()).collect();
+    print(out, &(lines.join("\n") + "\n"))?;
+    Ok(if allowed { Exit::Ok } else { Exit::Denied })
+}
+
+fn test(file: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let policy = alone(&file.display().to_string(), environment)?;
+    let place = Place::open(&crate::cli::WorkspaceArgs::default(), environment)?;
+    let results = check::run_tests(&policy, &place.facts(environment));
+    let mut failed = 0;
+    for result in &results {
+        if !result.passed() {
+            failed += 1;
+            let wanted = if result.expected == Verdict::Allow { "allowed" } else { "denied" };
+            print(
+                out,
+                &format!("failed {}: should be {wanted}: {}\n  {}\n", result.source, escape(&result.call), escape(&result.decision.reason)),
+            )?;
+        }
+    }
+    for warning in check::warnings(&policy) {
+        print(out, &format!("warning {}\n", escape(&warning)))?;
+    }
+    print(out, &format!("{} passed, {failed} failed\n", results.len() - failed))?;
+    Ok(if failed == 0 { Exit::Ok } else { Exit::Denied })
 }
