@@ -52,8 +52,14 @@ fn holds(condition: bool, otherwise: &str) -> Result<(), String> {
 
 const SHOP: &[(&str, &str)] = &[
     ("shop/__init__.py", ""),
-    ("shop/prices.py", "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n    return result\n\n\ndef average(prices):\n    return total(prices) / len(prices)\n"),
-    ("shop/cart.py", "from shop.prices import total\n\n\nclass Cart:\n    def __init__(self):\n        self.items = []\n\n    def add(self, name, price):\n        self.items.append((name, price))\n\n    def sum(self):\n        return total([price for _, price in self.items])\n"),
+    (
+        "shop/prices.py",
+        "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n    return result\n\n\ndef average(prices):\n    return total(prices) / len(prices)\n",
+    ),
+    (
+        "shop/cart.py",
+        "from shop.prices import total\n\n\nclass Cart:\n    def __init__(self):\n        self.items = []\n\n    def add(self, name, price):\n        self.items.append((name, price))\n\n    def sum(self):\n        return total([price for _, price in self.items])\n",
+    ),
     ("README.md", "# Shop\n\nA tiny shop.\n"),
 ];
 
@@ -109,7 +115,12 @@ const TASKS: &[Task] = &[
         name: "change-constant",
         files: &[("config.py", "HOST = \"localhost\"\nPORT = 8080\nDEBUG = False\n")],
         prompt: "Set PORT to 9090 in config.py.",
-        check: |o| holds(o.read("config.py")? == "HOST = \"localhost\"\nPORT = 9090\nDEBUG = False\n", "config.py is not as it should be"),
+        check: |o| {
+            holds(
+                o.read("config.py")? == "HOST = \"localhost\"\nPORT = 9090\nDEBUG = False\n",
+                "config.py is not as it should be",
+            )
+        },
     },
     Task {
         name: "handle-empty",
@@ -156,7 +167,10 @@ fn main() -> ExitCode {
         let (verdict, result) = attempt(task, record.as_deref());
         let facts = format!(
             "{:>2} turns {:>2} calls {:>6} tokens in {:>3.0} s",
-            result["num_turns"], result["num_tool_calls"], result["usage"]["input_tokens"], started.elapsed().as_secs_f64()
+            result["num_turns"],
+            result["num_tool_calls"],
+            result["usage"]["input_tokens"],
+            started.elapsed().as_secs_f64()
         );
         match verdict {
             Ok(()) => {
@@ -181,7 +195,18 @@ fn attempt(task: &Task, record: Option<&Path>) -> (Result<(), String>, Value) {
     let file = folder.path().join("result.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_qwen"));
     command
-        .args(["run", "--bare", "--apply", "--no-undo", "--approval-mode", "yolo", "--temperature", "0", "--max-session-turns", "12"])
+        .args([
+            "run",
+            "--bare",
+            "--apply",
+            "--no-undo",
+            "--approval-mode",
+            "yolo",
+            "--temperature",
+            "0",
+            "--max-session-turns",
+            "12",
+        ])
         .arg("--result-file")
         .arg(&file)
         .args(["-p", task.prompt])
@@ -195,8 +220,10 @@ fn attempt(task: &Task, record: Option<&Path>) -> (Result<(), String>, Value) {
         command.arg("--record").arg(record.join(format!("{}.jsonl", task.name)));
     }
     let output = command.output().expect("the program starts");
-    let result: Value = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let outcome = Outcome { root, answer: String::from_utf8_lossy(&output.stdout).into_owned(), result: result.clone() };
+    let result: Value =
+        std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let outcome =
+        Outcome { root, answer: String::from_utf8_lossy(&output.stdout).into_owned(), result: result.clone() };
     let verdict = (task.check)(&outcome).map_err(|reason| match outcome.result["error"]["message"].as_str() {
         Some(message) => format!("{reason} [{message}]"),
         None => reason,

@@ -58,17 +58,22 @@ fn a_dead_server_is_75() {
 #[test]
 fn a_refused_key_is_41() {
     let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
-    let project = project().model([Reply::Status(401, vec![], body.into())]).env("QWEN_API_KEY", "sk-secret-0123456789");
+    let project =
+        project().model([Reply::Status(401, vec![], body.into())]).env("QWEN_API_KEY", "sk-secret-0123456789");
     let outcome = project.run(&["hi"]);
     assert_ended(&outcome, 41, "auth", "401");
     assert_eq!(project.server().requests().len(), 1, "a refused key is not tried again");
-    assert!(!outcome.stderr.contains("sk-secret-0123456789") && !outcome.result.to_string().contains("sk-secret-0123456789"));
+    assert!(
+        !outcome.stderr.contains("sk-secret-0123456789")
+            && !outcome.result.to_string().contains("sk-secret-0123456789")
+    );
 }
 
 #[test]
 fn a_server_that_stalls_is_75_by_the_idle_timer() {
     let project = project().model([Reply::Stall]);
-    let outcome = project.run(&["--retries", "0", "--stream-idle-timeout", "300ms", "--request-timeout", "300ms", "hi"]);
+    let outcome =
+        project.run(&["--retries", "0", "--stream-idle-timeout", "300ms", "--request-timeout", "300ms", "hi"]);
     assert_ended(&outcome, 75, "unavailable", "");
 }
 
@@ -119,15 +124,18 @@ fn a_policy_with_a_typo_is_52_with_the_place_and_the_nearest_key() {
 
 #[test]
 fn settings_with_a_wrong_type_are_52_with_line_and_column() {
-    let project = project().file(".qwen/settings.json", "{\n  \"model\": {\"maxSessionTurns\": \"many\"}\n}\n").model([say("x")]);
+    let project =
+        project().file(".qwen/settings.json", "{\n  \"model\": {\"maxSessionTurns\": \"many\"}\n}\n").model([say("x")]);
     let outcome = project.run(&["hi"]);
     assert_ended(&outcome, 52, "config", "settings.json:2:");
 }
 
 #[test]
 fn a_denied_call_is_60_and_stages_nothing() {
-    let project = project()
-        .model([call("write_file", json!({"file_path": ".github/workflows/x.yml", "content": "x"})), say("I could not.")]);
+    let project = project().model([
+        call("write_file", json!({"file_path": ".github/workflows/x.yml", "content": "x"})),
+        say("I could not."),
+    ]);
     let outcome = project.run(&["--apply", "add a workflow"]);
     assert_eq!(outcome.code, 60, "{}", outcome.stderr);
     assert_eq!(outcome.result["permission_denials"][0]["tool_name"], "write_file");
@@ -139,7 +147,8 @@ fn a_denied_call_is_60_and_stages_nothing() {
 
 #[test]
 fn the_turn_limit_is_53() {
-    let project = project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
+    let project =
+        project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
     let outcome = project.run(&["--max-session-turns", "2", "look around"]);
     assert_ended(&outcome, 53, "turns", "2");
     assert_eq!(outcome.result["subtype"], "error_max_turns");
@@ -147,7 +156,8 @@ fn the_turn_limit_is_53() {
 
 #[test]
 fn the_call_limit_is_55() {
-    let project = project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
+    let project =
+        project().model([call("glob", json!({"pattern": "*"})), call("glob", json!({"pattern": "a*"})), say("x")]);
     let outcome = project.run(&["--max-tool-calls", "1", "look around"]);
     assert_ended(&outcome, 55, "budget", "tool_calls");
 }

@@ -131,7 +131,8 @@ impl Compaction {
             self.failures += 1;
             return false;
         }
-        transcript.compact(format!("Summary of the work so far (the conversation was shortened):\n\n{}", summary.trim()));
+        transcript
+            .compact(format!("Summary of the work so far (the conversation was shortened):\n\n{}", summary.trim()));
         self.counted = None;
         emit(Event::Compaction { before, after: estimate_tokens(transcript.messages()) });
         true

@@ -133,15 +133,29 @@ impl<'a> Invoker<'a> {
         let outcomes = join_all(runs).await;
         outcomes
             .into_iter()
-            .map(|(call, name, about, outcome, started)| self.complete(turn, call, &name, &about, outcome, started, emit))
+            .map(|(call, name, about, outcome, started)| {
+                self.complete(turn, call, &name, &about, outcome, started, emit)
+            })
             .collect()
     }
 
     /// Everything before the call runs: limits, loop guard, look-up, validation, policy.
-    fn prepare(&mut self, turn: u32, call: &ToolCall, account: &mut Account, on_deny: OnDeny, emit: Emit<'_>) -> Prepared {
+    fn prepare(
+        &mut self,
+        turn: u32,
+        call: &ToolCall,
+        account: &mut Account,
+        on_deny: OnDeny,
+        emit: Emit<'_>,
+    ) -> Prepared {
         let name = self.registry.real_name(&call.name).unwrap_or(&call.name).to_owned();
-        let mut prepared =
-            Prepared { name: name.clone(), about: String::new(), notes: Vec::new(), step: Step::Refused(not_executed()), ends: None };
+        let mut prepared = Prepared {
+            name: name.clone(),
+            about: String::new(),
+            notes: Vec::new(),
+            step: Step::Refused(not_executed()),
+            ends: None,
+        };
         let is_command = name == "run_shell_command";
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
             prepared.step = Step::Refused(limit_reached(&limit));
@@ -165,7 +179,8 @@ impl<'a> Invoker<'a> {
             }
         };
         if self.guard.repeats(&name, &Value::Object(arguments.clone()).to_string()) {
-            prepared.step = Step::Refused(ToolError::failed("The same call was made again and again; the run ends here."));
+            prepared.step =
+                Step::Refused(ToolError::failed("The same call was made again and again; the run ends here."));
             prepared.ends = Some(stopped(
                 Exit::Failed,
                 "loop",
@@ -379,9 +394,10 @@ fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) {
         let from = before.staged(path).unwrap_or(&change.before).clone();
         (path, Change { before: from, after: change.after.clone() })
     });
-    let taken_back = before.iter().filter(|(path, _)| after.get(path).is_none()).map(|(path, change)| {
-        (path, Change { before: change.after.clone(), after: change.before.clone() })
-    });
+    let taken_back = before
+        .iter()
+        .filter(|(path, _)| after.get(path).is_none())
+        .map(|(path, change)| (path, Change { before: change.after.clone(), after: change.before.clone() }));
     for (path, change) in changed.chain(taken_back) {
         let Some(kind) = change.kind() else { continue };
         let counts = diff::counts(&change);

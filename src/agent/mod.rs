@@ -15,8 +15,8 @@ use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, 
 use crate::exit::Exit;
 use crate::model::coerce::ToolSet;
 use crate::model::{
-    Arguments, AssistantMessage, Delta, ErrorClass, Model, ModelError, Notice, Part, Request, Stop, ToolMessage, ToolSpec,
-    Turn, leaked_calls,
+    Arguments, AssistantMessage, Delta, ErrorClass, Model, ModelError, Notice, Part, Request, Stop, ToolMessage,
+    ToolSpec, Turn, leaked_calls,
 };
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
@@ -136,12 +136,15 @@ impl<'a> Agent<'a> {
     /// One turn: `Some` with the final text when the model is done.
     async fn turn(&mut self) -> Result<Option<String>, Stopped> {
         let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
-        self.compaction.before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit).await;
+        self.compaction
+            .before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit)
+            .await;
         (self.emit)(Event::TurnStarted { turn: number });
         let turn = self.respond(number).await?;
         let facts = self.model.facts();
         self.compaction.learn(&self.transcript, &turn.usage);
-        let estimate = compaction::estimate_tokens(self.transcript.messages()) + compaction::estimate_text(&turn.message.text);
+        let estimate =
+            compaction::estimate_tokens(self.transcript.messages()) + compaction::estimate_text(&turn.message.text);
         let cost_usd = self.account.spend(&turn.usage, estimate, facts.price.as_ref());
         (self.emit)(Event::Assistant(Box::new(assistant_event(number, &turn, &facts.name, estimate, cost_usd))));
 
@@ -228,7 +231,8 @@ impl<'a> Agent<'a> {
     async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<(), Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut end: Option<Stopped> = None;
-        let outcomes = self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
+        let outcomes =
+            self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let Answer { content, is_error, name, ends } = outcome;
             answers.push(ToolMessage { call_id: call.id.clone(), name, content, is_error });

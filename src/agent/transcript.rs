@@ -118,7 +118,12 @@ mod tests {
     use crate::model::{Arguments, ToolCall};
 
     fn call(id: &str) -> ToolCall {
-        ToolCall { id: id.into(), name: "glob".into(), arguments: Arguments::Object(Default::default()), recovered: None }
+        ToolCall {
+            id: id.into(),
+            name: "glob".into(),
+            arguments: Arguments::Object(Default::default()),
+            recovered: None,
+        }
     }
 
     fn answer(id: &str, text: &str) -> ToolMessage {

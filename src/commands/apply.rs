@@ -52,7 +52,11 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     deliver::preflight(&how, &site).map_err(|error| from_delivery(&error))?;
     if matches!(how, Delivery::Apply | Delivery::Commit(_)) {
         let recovered = deliver::recover(&undo, site.root).map_err(|error| {
-            Failure::new(Exit::Conflict, format!("an earlier delivery was cut off and cannot be taken back: {error}"), "qwen undo")
+            Failure::new(
+                Exit::Conflict,
+                format!("an earlier delivery was cut off and cannot be taken back: {error}"),
+                "qwen undo",
+            )
         })?;
         for report in recovered {
             print(out, &format!("took back a delivery that was cut off: {}\n", report.run_id))?;

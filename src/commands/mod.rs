@@ -59,13 +59,16 @@ impl Place {
         let root = environment.cwd.join(arguments.cd.as_deref().unwrap_or(Path::new(".")));
         let workspace = Workspace::open(&root)
             .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
-        let repository = Repository::discover(workspace.root())
-            .map_err(|error| Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), "run `git status` there"))?;
+        let repository = Repository::discover(workspace.root()).map_err(|error| {
+            Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), "run `git status` there")
+        })?;
         Ok(Place { workspace: Arc::new(workspace), repository })
     }
 
     fn top(&self) -> PathBuf {
-        self.repository.as_ref().map_or_else(|| self.workspace.root().to_path_buf(), |repository| repository.top.clone())
+        self.repository
+            .as_ref()
+            .map_or_else(|| self.workspace.root().to_path_buf(), |repository| repository.top.clone())
     }
 
     /// Returns the policy that a run here would have.
@@ -99,7 +102,9 @@ fn read(path: &Path, environment: &Environment) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::read(environment.cwd.join(path)).map(|read| bytes = read)
     };
-    result.map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "name a file that can be read"))?;
+    result.map_err(|error| {
+        Failure::new(Exit::Input, format!("{}: {error}", path.display()), "name a file that can be read")
+    })?;
     Ok(bytes)
 }
 

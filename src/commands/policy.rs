@@ -72,9 +72,11 @@ fn command_text(words: &[String]) -> String {
         [text] => text.clone(),
         words => words
             .iter()
-            .map(|word| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c)) && !word.is_empty() {
-                true => word.clone(),
-                false => format!("'{}'", word.replace('\'', r"'\''")),
+            .map(|word| {
+                match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c)) && !word.is_empty() {
+                    true => word.clone(),
+                    false => format!("'{}'", word.replace('\'', r"'\''")),
+                }
             })
             .collect::<Vec<_>>()
             .join(" "),
@@ -84,8 +86,9 @@ fn command_text(words: &[String]) -> String {
 fn check(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (policy, facts) = rules(arguments, environment)?;
     let text = match &arguments.calls {
-        Some(file) => String::from_utf8(read(file, environment)?)
-            .map_err(|_| Failure::new(Exit::Input, format!("{} is not UTF-8", file.display()), "one JSON object a line"))?,
+        Some(file) => String::from_utf8(read(file, environment)?).map_err(|_| {
+            Failure::new(Exit::Input, format!("{} is not UTF-8", file.display()), "one JSON object a line")
+        })?,
         None => {
             let (tool, input) = one_call(arguments)?;
             json!({"id": Value::Null, "tool": tool, "input": input}).to_string()
@@ -103,7 +106,11 @@ fn check(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) 
 
 fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     if arguments.calls.is_some() {
-        return Err(Failure::new(Exit::Usage, "`policy explain` explains one call", "use `policy check --calls` for many"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "`policy explain` explains one call",
+            "use `policy check --calls` for many",
+        ));
     }
     let (policy, facts) = rules(arguments, environment)?;
     let (tool, input) = one_call(arguments)?;
@@ -125,7 +132,12 @@ fn test(file: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
             let wanted = if result.expected == Verdict::Allow { "allowed" } else { "denied" };
             print(
                 out,
-                &format!("failed {}: should be {wanted}: {}\n  {}\n", result.source, escape(&result.call), escape(&result.decision.reason)),
+                &format!(
+                    "failed {}: should be {wanted}: {}\n  {}\n",
+                    result.source,
+                    escape(&result.call),
+                    escape(&result.decision.reason)
+                ),
             )?;
         }
     }

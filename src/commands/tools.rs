@@ -80,7 +80,13 @@ async fn call(
 ) -> Result<Exit, Failure> {
     let arguments = match serde_json::from_str(input) {
         Ok(Value::Object(arguments)) => arguments,
-        Ok(_) => return Err(Failure::new(Exit::Input, "--input is no JSON object", "write '{\"file_path\": \"README.md\"}'")),
+        Ok(_) => {
+            return Err(Failure::new(
+                Exit::Input,
+                "--input is no JSON object",
+                "write '{\"file_path\": \"README.md\"}'",
+            ));
+        }
         Err(error) => return Err(Failure::new(Exit::Input, format!("--input: {error}"), "write a JSON object")),
     };
     let policy = place.policy(policy, apply, environment)?.policy;

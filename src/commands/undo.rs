@@ -21,9 +21,9 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     };
     let name = journal::quoted(root.as_os_str().as_bytes());
     let records = deliver::records(&folder).map_err(failed)?;
-    let wanted = records.iter().find(|(_, record)| {
-        record.root == name && arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id)
-    });
+    let wanted = records
+        .iter()
+        .find(|(_, record)| record.root == name && arguments.run_id.as_ref().is_none_or(|id| record.run_id == *id));
     let Some((record, _)) = wanted else {
         return Err(Failure::new(
             Exit::Conflict,

@@ -60,7 +60,13 @@ impl Grant {
             };
             list.iter().map(pair).collect()
         };
-        Grant { reads: pairs(reads), writes: pairs(writes), outside: Vec::new(), command: None, may_read: Arc::new(may_read) }
+        Grant {
+            reads: pairs(reads),
+            writes: pairs(writes),
+            outside: Vec::new(),
+            command: None,
+            may_read: Arc::new(may_read),
+        }
     }
 
     /// Adds a command to a grant of a test.

@@ -32,7 +32,8 @@ const NAMES: &[&str] = &[
 ];
 
 /// Endings of configuration that is code.
-const ENDINGS: &[&str] = &[".config.js", ".config.ts", ".config.mjs", ".config.cjs", ".mk", ".cmake", ".gradle", ".pth"];
+const ENDINGS: &[&str] =
+    &[".config.js", ".config.ts", ".config.mjs", ".config.cjs", ".mk", ".cmake", ".gradle", ".pth"];
 
 /// Tells whether a changed file runs later by itself, so that a reviewer looks twice.
 pub fn executes_later(path: &str) -> bool {

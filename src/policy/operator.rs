@@ -16,7 +16,7 @@ impl Policy {
     /// cannot be understood is refused as ever.
     pub fn operator_command(&self, command: &str, facts: &Facts) -> Result<CommandPlan, Denial> {
         let rules = OperatorRules { policy: Answers::new(self, facts) };
-        shell::judge::judge(command, None, &rules).map(|approved| approved.plan)
+        shell::judge(command, None, &rules).map(|approved| approved.plan)
     }
 }
 

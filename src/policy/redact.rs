@@ -68,7 +68,8 @@ impl Secrets {
         }
         let before = String::from_utf8_lossy(diff::text_of(&change.before));
         let after = String::from_utf8_lossy(diff::text_of(&change.after));
-        let value = self.values.iter().find(|(value, _)| after.contains(value.as_str()) && !before.contains(value.as_str()));
+        let value =
+            self.values.iter().find(|(value, _)| after.contains(value.as_str()) && !before.contains(value.as_str()));
         if let Some((_, placeholder)) = value {
             return Some(placeholder.clone());
         }
@@ -141,7 +142,8 @@ mod tests {
     use crate::change::Entry;
 
     fn secrets() -> Secrets {
-        let variables = [("API_TOKEN", "hunter2-hunter2"), ("SSH_KEY_PATH", "/home/x/key"), ("MAX_TOKENS", "100000000")];
+        let variables =
+            [("API_TOKEN", "hunter2-hunter2"), ("SSH_KEY_PATH", "/home/x/key"), ("MAX_TOKENS", "100000000")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Secrets::new(&variables, &["ACME-[A-Z0-9]{20}".to_owned()]).unwrap()
     }

@@ -30,8 +30,10 @@ impl RunJudge<'_> {
             return Ok(());
         }
         match &plan.start {
-            Start::AsWritten(_) => Err(Denial::new("the command could not be understood and this machine cannot contain it")
-                .hint("needs Landlock (Linux 6.2 or newer); write it in simpler words")),
+            Start::AsWritten(_) => {
+                Err(Denial::new("the command could not be understood and this machine cannot contain it")
+                    .hint("needs Landlock (Linux 6.2 or newer); write it in simpler words"))
+            }
             Start::Pipeline(_) | Start::Script(_) if self.dry_run && !plan.writes_nothing && !self.isolation_off => {
                 Err(Denial::new("a dry run on a machine without isolation runs only commands that write nothing")
                     .hint("needs Landlock, or --sandbox off"))

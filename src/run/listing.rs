@@ -36,8 +36,10 @@ pub fn listing(workspace: &Workspace, chars: usize) -> String {
             }
         }
         if text.len() + entries.len() > chars {
-            let rest: Vec<String> =
-                std::iter::once(folder).chain(folders.into_iter().map(|(folder, _)| folder)).map(|f| format!("{f}/")).collect();
+            let rest: Vec<String> = std::iter::once(folder)
+                .chain(folders.into_iter().map(|(folder, _)| folder))
+                .map(|f| format!("{f}/"))
+                .collect();
             let mut line = format!("... and more in {}", rest.join(" "));
             let mut end = line.len().min(300);
             while !line.is_char_boundary(end) {

@@ -50,10 +50,18 @@ pub async fn choose(
     let player = match &arguments.test.replay {
         Some(path) => {
             let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
-                Failure::new(Exit::Input, format!("--replay {}: {error}", path.display()), "name a file made by --record")
+                Failure::new(
+                    Exit::Input,
+                    format!("--replay {}: {error}", path.display()),
+                    "name a file made by --record",
+                )
             })?;
             let player = Player::new(&text, masks.clone()).map_err(|error| {
-                Failure::new(Exit::Input, format!("--replay {}: {error}", path.display()), "record it again with --record")
+                Failure::new(
+                    Exit::Input,
+                    format!("--replay {}: {error}", path.display()),
+                    "record it again with --record",
+                )
             })?;
             Some(player)
         }
@@ -81,12 +89,13 @@ pub async fn choose(
     };
     let endpoint = keys::resolve(&wishes, environment, settings)
         .map_err(|error| Failure::new(error.exit, error.message, error.hint))?;
-    let key = match &endpoint.key {
-        Some(key) => Some(Secret::parse(key.value.reveal()).map_err(|error| {
-            Failure::new(Exit::Auth, format!("{error} ({})", key.origin), "paste the key again")
-        })?),
-        None => None,
-    };
+    let key =
+        match &endpoint.key {
+            Some(key) => Some(Secret::parse(key.value.reveal()).map_err(|error| {
+                Failure::new(Exit::Auth, format!("{error} ({})", key.origin), "paste the key again")
+            })?),
+            None => None,
+        };
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
     config.model = match &endpoint.model {
@@ -96,7 +105,11 @@ pub async fn choose(
                 ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
                 _ => Exit::Config,
             };
-            Failure::new(exit, error.message, error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()))
+            Failure::new(
+                exit,
+                error.message,
+                error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()),
+            )
         })?,
     };
     let name = config.model.clone();
@@ -104,7 +117,11 @@ pub async fn choose(
         (Some(player), _) => Client::with_transport(config, Arc::new(player)),
         (None, Some(path)) => {
             let file = crate::workspace::outputs::create(&environment.cwd.join(path)).map_err(|error| {
-                Failure::new(Exit::Input, format!("--record {}: {error}", path.display()), "name a file that can be written")
+                Failure::new(
+                    Exit::Input,
+                    format!("--record {}: {error}", path.display()),
+                    "name a file that can be written",
+                )
             })?;
             Client::recording(config, Box::new(file), masks)
         }
@@ -151,7 +168,9 @@ fn configure(
         config.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
     }
     config.context_window = settings.context_window_size.as_ref().map(|window| window.value);
-    if let Some(timeout) = flags.request_timeout.or(settings.request_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value))) {
+    if let Some(timeout) =
+        flags.request_timeout.or(settings.request_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value)))
+    {
         config.timers.first_byte = Some(timeout);
     }
     if let Some(idle) = flags.stream_idle_timeout {
@@ -173,7 +192,11 @@ fn configure(
     if let Some(file) = &flags.ca_file {
         let file = environment.cwd.join(file);
         if !file.is_file() {
-            return Err(Failure::new(Exit::Config, format!("--ca-file {} is no file", file.display()), "name a PEM file"));
+            return Err(Failure::new(
+                Exit::Config,
+                format!("--ca-file {} is no file", file.display()),
+                "name a PEM file",
+            ));
         }
         config.ca_files.push(file);
     }

@@ -146,7 +146,9 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
     let judge = |path: &RelPath, change: &Change| judge_change(&setup.policy, &setup.facts(stage), path, change);
     let secret = |path: &RelPath, change: &Change| setup.secrets.added(path, change, setup.policy.refuses_secrets());
     let (max_files, max_bytes) = setup.policy.change_limits();
-    let cap = |own: Option<u64>, policy: u64| Some(usize::try_from(own.map_or(policy, |own| own.min(policy))).unwrap_or(usize::MAX));
+    let cap = |own: Option<u64>, policy: u64| {
+        Some(usize::try_from(own.map_or(policy, |own| own.min(policy))).unwrap_or(usize::MAX))
+    };
     let gate = Gate {
         judge: &judge,
         secret: &secret,
@@ -194,8 +196,9 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         let (subject, body) = message_parts(setup.message.as_deref(), answer);
         let assisted = format!("qwen-run:{}", setup.client.name);
         let trailers = [("Assisted-by", assisted.as_str()), ("Qwen-Run-Id", setup.run_id.as_str())];
-        let message = deliver::commit::message(&subject, &body, &trailers)
-            .map_err(|problem| Failure::new(Exit::Input, format!("the commit's message: {problem}"), "give one with --message"))?;
+        let message = deliver::commit::message(&subject, &body, &trailers).map_err(|problem| {
+            Failure::new(Exit::Input, format!("the commit's message: {problem}"), "give one with --message")
+        })?;
         Ok::<Order, Failure>(Order { message, author: None, committer: None, sign: setup.sign })
     };
     Ok(match &stage.mode {
@@ -208,14 +211,16 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
 
 /// Splits `--message` into subject and body; without one the answer gives both.
 fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
-    let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned() };
+    let plain =
+        |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned() };
     match given {
         Some(text) => {
             let (subject, body) = text.split_once('\n').unwrap_or((text, ""));
             (plain(subject), body.trim().to_owned())
         }
         None => {
-            let first = answer.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".into());
+            let first =
+                answer.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".into());
             let first = first.trim_start_matches(['#', '*', ' ']).to_owned();
             let subject = if first.chars().count() <= deliver::commit::SUBJECT {
                 first

@@ -59,9 +59,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
 
     let (mut first, from_file) = match (sources.named, &repository_text) {
         (Some(named), _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
-        (None, Some(text)) if sources.trusted => {
-            (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true)
-        }
+        (None, Some(text)) if sources.trusted => (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true),
         (None, _) => {
             let name = match (sources.mode, sources.delivers) {
                 // A delivery flag is the operator's word, so the plain mode may deliver.
@@ -75,9 +73,9 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     match (sources.allowed.is_empty(), from_file) {
         (true, _) => {}
         (false, false) => first = tool_lists::allowed_layer(&first, sources.allowed)?,
-        (false, true) => warnings.push(
-            "allowed tools add nothing beside a policy file: write them into the file".to_owned(),
-        ),
+        (false, true) => {
+            warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned())
+        }
     }
     if let Some(text) = repository_text
         && !(sources.named.is_none() && sources.trusted)
@@ -117,7 +115,10 @@ pub fn named_layer(named: &str, cwd: &Path) -> Result<LayerText, Failure> {
     }
     let path = cwd.join(named);
     let text = read(&path).map_err(|error| {
-        config(format!("policy {named}: {error}"), "give a file that exists, or builtin:NAME (see `qwen policy builtin`)")
+        config(
+            format!("policy {named}: {error}"),
+            "give a file that exists, or builtin:NAME (see `qwen policy builtin`)",
+        )
     })?;
     Ok(layer(named, text, Standing::Operator))
 }
@@ -138,7 +139,8 @@ fn layer(name: &str, text: String, standing: Standing) -> LayerText {
 /// Reads the machine's policy. Whoever may write it may do anything here, so it must be root's alone.
 fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
     let Some(text) = read_optional(path)? else { return Ok(None) };
-    let metadata = std::fs::metadata(path).map_err(|error| config(format!("{}: {error}", path.display()), "make it readable"))?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| config(format!("{}: {error}", path.display()), "make it readable"))?;
     if metadata.uid() != 0 || metadata.permissions().mode() & 0o022 != 0 {
         return Err(config(
             format!("{} is not root's alone: it narrows every run on this machine", path.display()),
@@ -151,7 +153,9 @@ fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
 fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
     match read(path) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         // A policy that is there and cannot be read must not count as none.
         Err(error) => Err(config(format!("{}: {error}", path.display()), "make it readable, or remove it")),
     }

@@ -132,7 +132,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
     let workspace = Arc::new(workspace);
     let repository = Repository::discover(workspace.root()).map_err(|error| {
-        Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), "run `git status` there; it says what is wrong")
+        Failure::new(
+            Exit::Conflict,
+            format!("the repository cannot be read: {error}"),
+            "run `git status` there; it says what is wrong",
+        )
     })?;
     let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
 
@@ -144,8 +148,9 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         trusted_ref: None,
         bare: arguments.context.bare,
     };
-    let loaded = settings::load(&request, environment)
-        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts"))?;
+    let loaded = settings::load(&request, environment).map_err(|error| {
+        Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
+    })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
 
     let mode = approval_mode(arguments, &settings)?;
@@ -180,7 +185,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
     warnings.extend(client.warnings.iter().cloned());
     if arguments.context.strict && !warnings.is_empty() {
-        return Err(Failure::new(Exit::Config, warnings.join("; "), "--strict makes an error of what is otherwise a warning"));
+        return Err(Failure::new(
+            Exit::Config,
+            warnings.join("; "),
+            "--strict makes an error of what is otherwise a warning",
+        ));
     }
     let limits = limits(arguments, &settings, &policy);
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
@@ -203,7 +212,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let runner =
         Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, helper)
             .map_err(|error| {
-                Failure::new(Exit::Conflict, format!("no temporary folder can be made: {error}"), "set TMPDIR to a folder that can be written")
+                Failure::new(
+                    Exit::Conflict,
+                    format!("no temporary folder can be made: {error}"),
+                    "set TMPDIR to a folder that can be written",
+                )
             })?;
     let registry = registry(&policy);
     if demand == Demand::Require {
@@ -215,9 +228,10 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         _ => None,
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
-    let secrets = Arc::new(Secrets::new(&environment.variables, &policy.secret_patterns()).map_err(|error| {
-        Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy")
-    })?);
+    let secrets = Arc::new(
+        Secrets::new(&environment.variables, &policy.secret_patterns())
+            .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
+    );
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
     let system = system::system_prompt(
@@ -228,10 +242,19 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     );
     let offered: Arc<[ToolSpec]> = registry.specs().into();
     let tool_limits = ToolLimits {
-        shell_timeout: settings.shell_timeout_ms.as_ref().map_or(Duration::from_secs(120), |ms| Duration::from_millis(ms.value)),
+        shell_timeout: settings
+            .shell_timeout_ms
+            .as_ref()
+            .map_or(Duration::from_secs(120), |ms| Duration::from_millis(ms.value)),
         shell_timeout_max: policy.shell_timeout().unwrap_or(Duration::from_secs(600)),
-        output_chars: settings.truncate_output_threshold.as_ref().map_or(25_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
-        output_lines: settings.truncate_output_lines.as_ref().map_or(2_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
+        output_chars: settings
+            .truncate_output_threshold
+            .as_ref()
+            .map_or(25_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
+        output_lines: settings
+            .truncate_output_lines
+            .as_ref()
+            .map_or(2_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
         outputs: runner.outputs(),
     };
     let setup = Setup {
@@ -271,13 +294,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         client,
         policy,
     };
-    let stage = Stage {
-        workspace,
-        runner,
-        repository,
-        mode: delivery,
-        patch_file: arguments.output.patch_file.clone(),
-    };
+    let stage =
+        Stage { workspace, runner, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
     Ok(Prepared { setup, stage })
 }
 
@@ -407,7 +425,8 @@ fn delivery_mode(
         if changes.allow.contains(&PolicyDelivery::Apply) {
             return Ok(Mode::Apply);
         }
-        warnings.push(format!("the mode implies --apply and the policy {} does not give it: dry run", policy.facts().name));
+        warnings
+            .push(format!("the mode implies --apply and the policy {} does not give it: dry run", policy.facts().name));
         return Ok(Mode::DryRun);
     }
     Ok(match changes.default {
@@ -415,12 +434,20 @@ fn delivery_mode(
         PolicyDelivery::Apply => Mode::Apply,
         PolicyDelivery::Commit => Mode::Commit,
         PolicyDelivery::Branch => {
-            return Err(Failure::new(Exit::Config, "the policy delivers to a branch and none is named", "name one with --branch"));
+            return Err(Failure::new(
+                Exit::Config,
+                "the policy delivers to a branch and none is named",
+                "name one with --branch",
+            ));
         }
     })
 }
 
-async fn read_prompt(arguments: &RunArgs, environment: &Environment, warnings: &mut Vec<String>) -> Result<Prompt, Failure> {
+async fn read_prompt(
+    arguments: &RunArgs,
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Result<Prompt, Failure> {
     let input = &arguments.input;
     let readers = input.readers_of_standard_input(&[], None);
     if readers.len() > 1 {
@@ -431,11 +458,12 @@ async fn read_prompt(arguments: &RunArgs, environment: &Environment, warnings: &
         ));
     }
     let source = input.source();
-    let wants_stdin = !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
+    let wants_stdin =
+        !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
     let standard_input = if wants_stdin {
-        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE)
-            .await
-            .map_err(|error| Failure::new(Exit::Input, format!("standard input: {error}"), "--no-stdin leaves it out"))?;
+        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await.map_err(|error| {
+            Failure::new(Exit::Input, format!("standard input: {error}"), "--no-stdin leaves it out")
+        })?;
         warnings.extend(read.warnings);
         Some(read.text)
     } else {
@@ -513,7 +541,8 @@ struct ToolLists {
 
 impl ToolLists {
     fn of(arguments: &RunArgs, settings: &Settings) -> ToolLists {
-        let texts = |list: &[settings::Valued<String>]| list.iter().map(|entry| entry.value.clone()).collect::<Vec<_>>();
+        let texts =
+            |list: &[settings::Valued<String>]| list.iter().map(|entry| entry.value.clone()).collect::<Vec<_>>();
         let flags = &arguments.policy;
         let mut allowed = flags.allowed_tools.clone();
         allowed.extend(texts(&settings.tools_allowed));
@@ -537,7 +566,11 @@ fn registry(policy: &Policy) -> Registry {
     registry
 }
 
-fn included_folders(arguments: &RunArgs, settings: &Settings, environment: &Environment) -> Result<Vec<PathBuf>, Failure> {
+fn included_folders(
+    arguments: &RunArgs,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Vec<PathBuf>, Failure> {
     let from_flags = arguments.input.include_directories.iter().cloned();
     let from_settings = settings.include_directories.iter().map(|folder| PathBuf::from(&folder.value));
     from_flags
@@ -545,7 +578,11 @@ fn included_folders(arguments: &RunArgs, settings: &Settings, environment: &Envi
         .map(|folder| {
             let path = environment.cwd.join(&folder);
             path.canonicalize().map_err(|error| {
-                Failure::new(Exit::Usage, format!("--include-directories {}: {error}", folder.display()), "name a folder that exists")
+                Failure::new(
+                    Exit::Usage,
+                    format!("--include-directories {}: {error}", folder.display()),
+                    "name a folder that exists",
+                )
             })
         })
         .collect()

@@ -133,7 +133,9 @@ impl Task<'_> {
         let mut arguments = Map::new();
         arguments.insert("paths".into(), Value::from(vec![path]));
         match self.call("read_many_files", arguments).await {
-            Ok(parts) if parts.iter().all(|part| matches!(part, Part::Text(text) if !text.starts_with("--- "))) => Ok(None),
+            Ok(parts) if parts.iter().all(|part| matches!(part, Part::Text(text) if !text.starts_with("--- "))) => {
+                Ok(None)
+            }
             Ok(parts) => Ok(Some(parts)),
             Err(error) if error.starts_with("denied") => Err(Failure {
                 exit: Exit::Denied,

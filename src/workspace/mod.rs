@@ -6,13 +6,13 @@ mod copy;
 pub mod disk;
 pub mod git;
 pub mod ignore;
-pub mod outputs;
-pub mod repository;
-pub mod walk;
 pub mod ignored;
 pub mod lend;
+pub mod outputs;
+pub mod repository;
 pub mod scratch_git;
 pub mod snapshot;
+pub mod walk;
 
 use std::ffi::OsString;
 use std::io;

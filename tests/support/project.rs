@@ -71,7 +71,8 @@ impl Project {
     /// Writes a policy file outside the workspace; runs name it with `--policy`.
     pub(crate) fn policy(self, text: &str) -> Project {
         std::fs::write(self.beside("policy.yaml"), text).unwrap();
-        self.env("QWEN_POLICY", &self.beside("policy.yaml").display().to_string())
+        let file = self.beside("policy.yaml").display().to_string();
+        self.env("QWEN_POLICY", &file)
     }
 
     /// Makes the workspace a repository with everything in it committed.

@@ -127,7 +127,9 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
         }
         let length = head
             .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(|v| v.trim().parse().unwrap()))
+            .find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length:").map(|v| v.trim().parse().unwrap())
+            })
             .unwrap_or(0usize);
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
@@ -145,7 +147,9 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             state.arrived.notify_all();
             requests.len()
         };
-        match reply.unwrap_or_else(|| Reply::Status(418, vec![], r#"{"error":{"message":"the script is over"}}"#.into())) {
+        match reply
+            .unwrap_or_else(|| Reply::Status(418, vec![], r#"{"error":{"message":"the script is over"}}"#.into()))
+        {
             Reply::Turn { text, calls } => stream_turn(&mut writer, number, &text, &calls)?,
             Reply::Status(status, headers, body) => whole(&mut writer, status, &headers, &body)?,
             Reply::Bytes(bytes) => {
@@ -165,7 +169,8 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
 }
 
 fn whole(writer: &mut TcpStream, status: u16, headers: &[(&str, String)], body: &str) -> std::io::Result<()> {
-    let mut head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    let mut head =
+        format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
