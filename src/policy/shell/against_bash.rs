@@ -338,23 +338,50 @@ fn hiding() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is accepted is run as the model wrote it, in a folder of its own with nothing but `p` and a false `rm`.
+    /// What is accepted is run as the model wrote it, in a folder of its own with nothing but false programs.
     #[test]
-    fn no_text_hides_a_command_from_the_judge(texts in prop::collection::vec(hiding(), 8)) {
+    fn no_text_hides_a_command_from_the_judge(texts in prop::collection::vec(prop_oneof![hiding(), mutated()], 8)) {
         let Some(bash) = Bash::new() else { return Ok(()) };
         let mark = bash.folder.path().join("rm-was-called");
-        let rm = bash.folder.path().join("bin/rm");
-        std::fs::write(&rm, format!("#!/bin/sh\n: > '{}'\n", mark.display())).expect("rm");
-        std::fs::set_permissions(&rm, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
-        for text in texts {
-            let rules = StandIn { programs: vec!["p", "a", "b", "x", "ls"], ..bash.rules() };
-            if let Ok(approved) = judge(&text, None, &rules) {
+        let program = |name: &str, text: &str| {
+            let file = bash.folder.path().join("bin").join(name);
+            std::fs::write(&file, text).expect("a program");
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+        };
+        program("rm", &format!("#!/bin/sh\n: > '{}'\n", mark.display()));
+        let allowed = ["ls", "git", "cat", "head", "wc", "grep", "rg", "find", "sort", "sed", "npm", "cargo", "tee", "x", "a", "b"];
+        for name in allowed {
+            program(name, "#!/bin/sh\n");
+        }
+        for text in texts.iter().filter(|text| !text.contains("while") && !text.contains("until")) {
+            let rules = StandIn { programs: ["p"].into_iter().chain(allowed).collect(), ..bash.rules() };
+            if let Ok(approved) = judge(text, None, &rules) {
                 let printed = print(&approved.decided);
-                for script in [&printed, &text] {
+                for script in [&printed, text] {
                     bash.run(script);
                     prop_assert!(!mark.exists(), "{:?} calls rm, printed {:?}", text, printed);
                 }
             }
         }
     }
+}
+
+/// A command of the tables with a few characters taken out or put in.
+fn mutated() -> impl Strategy<Value = String> {
+    let tables = [include_str!("testdata/hostile.txt"), include_str!("testdata/harmless.txt")];
+    let commands: Vec<&str> = tables.iter().flat_map(|table| table.split("\n%\n")).collect();
+    let put = prop::sample::select(vec![
+        "", "", "'", "\"", "\\", "`", "$", "(", ")", "{", "}", "#", "\n", " ", ";", "<", "<<E", "&", "|", "rm x",
+        ";rm x;", "!", "$(", "\nE\n",
+    ]);
+    let edit = (any::<prop::sample::Index>(), 0_usize..2, put);
+    (prop::sample::select(commands), prop::collection::vec(edit, 0..4)).prop_map(|(command, edits)| {
+        let mut text: Vec<char> = command.chars().collect();
+        for (at, gone, put) in edits {
+            let at = at.index(text.len() + 1);
+            let end = (at + gone).min(text.len());
+            text.splice(at..end, put.chars());
+        }
+        text.into_iter().collect()
+    })
 }
