@@ -8,7 +8,25 @@ use super::words::Field;
 pub(super) const ESCALATING: [&str; 8] = ["sudo", "su", "doas", "busybox", "toybox", "pkexec", "run0", "runuser"];
 
 /// Programs that run the program named by their operands: under `shell.default: allow` no deny rule would see it.
-pub(super) const STARTING: [&str; 58] = [
+const STARTING: &[&str] = &[
+    "chronic",
+    "cpulimit",
+    "elvish",
+    "ifne",
+    "ksh93",
+    "nsjail",
+    "nu",
+    "oksh",
+    "proxychains",
+    "proxychains4",
+    "retry",
+    "runcon",
+    "sash",
+    "sem",
+    "sg",
+    "tclsh",
+    "torify",
+    "torsocks",
     "ash",
     "at",
     "batch",
@@ -68,6 +86,12 @@ pub(super) const STARTING: [&str; 58] = [
     "xvfb-run",
     "yash",
 ];
+
+/// Tells whether a program runs whatever program its operands name.
+pub(super) fn starts_any(base: &str) -> bool {
+    STARTING.contains(&base)
+        || ["ld-linux", "ld-musl", "ld.so", "ld64.so"].iter().any(|loader| base.starts_with(loader))
+}
 
 /// Shells whose `-c` text is judged as a command.
 pub(super) const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
@@ -177,5 +201,49 @@ pub(super) fn shell_text(name: &str, words: &[Field]) -> Result<Option<String>, 
             Some(option) if option.starts_with(['-', '+']) => denied(&format!("with the option `{option}`")),
             Some(_) => Ok(None),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_hold_names_once() {
+        for list in [STARTING, ESCALATING.as_slice(), WRAPPERS.as_slice()] {
+            let mut names = list.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), list.len());
+        }
+    }
+
+    #[test]
+    fn a_wrapper_is_looked_through_with_its_own_options_only() {
+        let inner = |command: &str| {
+            let words: Vec<Field> = command.split(' ').map(Field::literal).collect();
+            wrapped(command.split(' ').next().unwrap_or_default(), &words).map_err(|denial| denial.reason)
+        };
+        for (command, at) in [
+            ("nice -n 5 ls", 3),
+            ("nice -n-5 ls", 2),
+            ("nohup ls", 1),
+            ("time -p ls", 2),
+            ("timeout -s TERM -k 2s --foreground 1.5m ls", 7),
+            ("stdbuf -i0 -oL -e 4K ls", 5),
+            ("setsid -w ls", 2),
+            ("env ls", 1),
+            ("qwen check repeat -n 3 -- ls", 6),
+        ] {
+            assert_eq!(inner(command), Ok(Some(at)), "{command}");
+        }
+        for command in
+            ["nice --x ls", "timeout 5x ls", "timeout 5 -v ls", "env A=b ls", "env -i ls", "setsid -c ls", "nohup"]
+        {
+            assert!(inner(command).is_err(), "{command}");
+        }
+        for command in ["ls -l", "env", "qwen run"] {
+            assert_eq!(inner(command), Ok(None), "{command}");
+        }
     }
 }
