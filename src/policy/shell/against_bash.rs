@@ -120,6 +120,7 @@ impl Bash {
         let output = std::process::Command::new("/bin/bash")
             .args(["--noprofile", "--norc", "-c", script])
             .current_dir(self.folder.path().join("ws"))
+            .stdin(std::process::Stdio::null())
             .env_clear()
             .env("PATH", self.folder.path().join("bin"))
             .env("HOME", "/home/some one")
@@ -353,7 +354,7 @@ proptest! {
         for name in allowed {
             program(name, "#!/bin/sh\n");
         }
-        for text in texts.iter().filter(|text| !text.contains("while") && !text.contains("until")) {
+        for text in texts.iter().filter(|text| is_tame(text)) {
             let rules = StandIn { programs: ["p"].into_iter().chain(allowed).collect(), ..bash.rules() };
             if let Ok(approved) = judge(text, None, &rules) {
                 let printed = print(&approved.decided);
@@ -364,6 +365,15 @@ proptest! {
             }
         }
     }
+}
+
+/// Tells whether text does no harm in the real bash, even if the judge were broken: it ends, it writes into its own
+/// folder only, and it signals nobody.
+fn is_tame(text: &str) -> bool {
+    let bare = text.replace("/dev/null", "");
+    let leaves = bare.contains('>') && ["/", "~", "..", "$", "cd"].iter().any(|way| bare.contains(way));
+    !leaves
+        && ["while", "until", "kill", "suspend", "/dev/tcp", "/dev/udp", "(("].iter().all(|word| !bare.contains(word))
 }
 
 /// A command of the tables with a few characters taken out or put in.
