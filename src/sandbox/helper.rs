@@ -44,6 +44,13 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Below namespaces the programs could otherwise end what ends them. In namespaces we are out of their reach.
+fn guard_this_process(guarded: &mut Vec<i32>) {
+    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    // As a process, and as the group that a new session makes it the leader of.
+    guarded.extend([own, -own]);
+}
+
 /// What the keeper waits for.
 enum Happened {
     /// The leader said something.
@@ -79,7 +86,7 @@ fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<Owne
     if what.wall.tier == Tier::T3 {
         super::namespaces::unshare(what.wall.network).map_err(part("namespaces"))?;
     }
-    what.wall.guarded.push(i32::try_from(std::process::id()).unwrap_or(i32::MAX));
+    guard_this_process(&mut what.wall.guarded);
     let (ours, theirs) = UnixStream::pair().map_err(part("a socket"))?;
     let mut command = Command::new(own_executable());
     command.arg(HELPER).arg("lead").env_clear();
@@ -220,7 +227,8 @@ fn wait_for_either(
 
 fn lead() -> io::Result<()> {
     let control = wire::inherited()?;
-    let (what, descriptors) = wire::receive(&control)?;
+    let (mut what, descriptors) = wire::receive(&control)?;
+    guard_this_process(&mut what.wall.guarded);
     match lead_programs(&control, &what, descriptors) {
         Ok(end) => wire::report(&control, &Report::Ended(end)),
         Err(why) => wire::report(&control, &Report::Failed(why)),
