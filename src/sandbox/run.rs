@@ -17,10 +17,10 @@ use tokio::task::JoinHandle;
 use super::environment::{is_valid, look_up};
 use super::namespaces::View;
 use super::output::{Capture, Captured, OutputBounds};
-use super::system;
 use super::tier::Tier;
 use super::wire::{self, End, Instructions, Program, Report, Wall};
 use super::{HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
+use super::{macos, system};
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
 
@@ -302,9 +302,7 @@ fn argv_of(plan: &CommandPlan) -> Vec<String> {
 fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Result<Instructions, SandboxError> {
     let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
     let as_written = matches!(plan.start, Start::AsWritten(_));
-    if as_written && !sandbox.tier.isolates() {
-        return refused("a command that cannot be read runs only isolated, and there is no isolation here");
-    }
+    sandbox.may_run(plan, false)?;
     if !request.read_only.is_empty() && sandbox.tier == Tier::T2 {
         return refused("a part of a writable tree can be kept read-only in T3 alone; lend a copy instead");
     }
@@ -333,17 +331,25 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     environment.insert("PWD".into(), directory.clone().into());
     environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let network = sandbox.network == Network::Any && !as_written;
+    let mut programs = programs(sandbox, plan, &directory, request);
+    let read: Vec<_> = read.into_iter().map(OsString::from).collect();
+    let write: Vec<_> = write.into_iter().map(OsString::from).collect();
+    if cfg!(target_os = "macos") && sandbox.tier.isolates() {
+        let profile = macos::profile(&read, &write, network);
+        programs.iter_mut().for_each(|program| macos::wrap(program, &profile));
+    }
     Ok(Instructions {
-        programs: programs(sandbox, plan, &directory, request),
+        programs,
         directory: directory.into(),
         environment: environment.into_iter().collect(),
         timeout: (!request.background).then_some(request.timeout),
         wall: Wall {
             tier: sandbox.tier,
-            read: read.into_iter().map(OsString::from).collect(),
-            write: write.into_iter().map(OsString::from).collect(),
+            read,
+            write,
             devices: system::DEVICES.iter().map(OsString::from).collect(),
-            network: sandbox.network == Network::Any && !as_written,
+            network,
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         },

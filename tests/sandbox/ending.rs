@@ -71,7 +71,7 @@ fn dropping_the_future_ends_the_command_at_once() {
             assert!(begin.elapsed() < Duration::from_secs(5), "{tier:?}: it lives on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        println!("{tier:?}: ended {} ms after the drop", begin.elapsed().as_millis());
+        aloud(&format!("{tier:?}: ended {} ms after the drop", begin.elapsed().as_millis()));
         std::fs::remove_file(place.at("lent/pid")).unwrap();
     }
 }
