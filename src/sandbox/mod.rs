@@ -155,6 +155,10 @@ pub struct RunRequest {
     pub write: Vec<PathBuf>,
     /// Paths inside the tree that must stay read-only: needs T3.
     pub read_only: Vec<PathBuf>,
+    /// Paths inside the tree that look empty and cannot be written, as files that nobody may read: needs T3.
+    ///
+    /// A copy does not have them in the first place.
+    pub hidden: Vec<PathBuf>,
     /// Git's variables (policy.md G11), and others that this one run needs.
     pub variables: Vec<(String, String)>,
     /// When it is ended.
@@ -176,6 +180,7 @@ impl RunRequest {
             read: Vec::new(),
             write: Vec::new(),
             read_only: Vec::new(),
+            hidden: Vec::new(),
             variables: Vec::new(),
             timeout,
             background: false,

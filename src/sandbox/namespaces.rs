@@ -22,6 +22,8 @@ pub(super) struct View {
     pub(super) mounts: Vec<Mount>,
     /// Parts of what was mounted that are made read-only.
     pub(super) read_only: Vec<OsString>,
+    /// Parts of what was mounted that are covered with something empty.
+    pub(super) hidden: Vec<OsString>,
 }
 
 /// Something that is mounted.
@@ -78,6 +80,7 @@ impl View {
             ids,
             mounts: mounts.into_iter().map(|(at, what)| Mount { at: at.into(), what }).collect(),
             read_only: request.read_only.iter().map(|path| tree_at.join(path).into()).collect(),
+            hidden: request.hidden.iter().map(|path| tree_at.join(path).into()).collect(),
         }
     }
 }
@@ -162,6 +165,7 @@ mod linux {
             let path = Path::new(path);
             keep_read_only(root, path).map_err(|error| said("keep read-only", path, error))?;
         }
+        hide(root, &view.hidden).map_err(|error| format!("hidden files: {error}"))?;
         make_devices(root).map_err(|error| format!("devices: {error}"))?;
         make_proc(root).map_err(|error| format!("/proc: {error}"))?;
         if !root.join("var/tmp").exists() {
@@ -289,6 +293,24 @@ mod linux {
         restrict(&target, true)
     }
 
+    /// Covers each path with an empty file or folder.
+    fn hide(root: &Path, paths: &[std::ffi::OsString]) -> io::Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let (file, folder) = (root.join(".hidden-file"), root.join(".hidden-folder"));
+        fs::File::create(&file)?;
+        fs::create_dir(&folder)?;
+        for path in paths {
+            let target = below(root, Path::new(path));
+            // A link is covered where it leads to; by itself it is only a name.
+            let Ok(found) = fs::metadata(&target) else { continue };
+            mount_bind_recursive(if found.is_dir() { &folder } else { &file }, &target)?;
+            restrict(&target, true)?;
+        }
+        Ok(())
+    }
+
     fn make_devices(root: &Path) -> io::Result<()> {
         let dev = root.join("dev");
         fs::create_dir_all(&dev)?;
@@ -385,6 +407,7 @@ mod linux {
             ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
             mounts: Vec::new(),
             read_only: Vec::new(),
+            hidden: Vec::new(),
         };
         let try_overlay = || {
             let folder = |name: &str| {

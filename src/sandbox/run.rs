@@ -19,7 +19,7 @@ use super::namespaces::View;
 use super::output::{Capture, Captured, OutputBounds};
 use super::tier::Tier;
 use super::wire::{self, End, Instructions, Program, Report, Wall};
-use super::{HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
+use super::{Demand, HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
 use super::{macos, system};
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
@@ -303,8 +303,10 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
     let as_written = matches!(plan.start, Start::AsWritten(_));
     sandbox.may_run(plan, false)?;
-    if !request.read_only.is_empty() && sandbox.tier == Tier::T2 {
-        return refused("a part of a writable tree can be kept read-only in T3 alone; lend a copy instead");
+    // By the operator's word nothing is held back; by the machine's weakness it must not be.
+    let held_back = !request.read_only.is_empty() || !request.hidden.is_empty();
+    if held_back && sandbox.tier != Tier::T3 && sandbox.demand != Demand::Off {
+        return refused("a part of a lent tree can be held back in T3 alone; lend a copy without it instead");
     }
     if matches!(request.tree, LentTree::Overlay { .. }) && !sandbox.has_overlay() {
         return refused("an overlay can be lent in T3 alone; lend a copy instead");

@@ -442,6 +442,25 @@ fn an_overlay_takes_what_is_written_and_the_project_stays_as_it_is() {
 }
 
 #[test]
+fn files_that_nobody_may_read_look_empty_in_a_lent_tree() {
+    let place = Place::new();
+    std::fs::write(place.at("lent/.env"), "KEY=1\n").unwrap();
+    std::fs::create_dir(place.at("lent/secrets")).unwrap();
+    std::fs::write(place.at("lent/secrets/key"), "KEY=2\n").unwrap();
+    let mut request = place.request();
+    request.hidden = vec![".env".into(), "secrets".into(), "not-there".into()];
+    if let Some(sandbox) = place.sandbox(Tier::T2) {
+        assert!(matches!(wait(sandbox.run(&script("true"), request.clone())), Err(SandboxError::Refused(_))));
+    }
+    let Some(sandbox) = place.sandbox(Tier::T3) else { return };
+    let text_of = "cat .env secrets/*; ls -A secrets; echo x > .env; rm -f .env; mv secrets s; ln .env e; cat e; true";
+    let output = run(&sandbox, &script(text_of), request);
+    assert!(!(text(&output.stdout) + &text(&output.stderr)).contains("KEY"), "{}", text(&output.stdout));
+    assert_eq!(std::fs::read_to_string(place.at("lent/.env")).unwrap(), "KEY=1\n");
+    assert!(place.at("lent/secrets/key").exists());
+}
+
+#[test]
 fn a_copy_can_be_seen_at_the_project_s_place() {
     let place = Place::new();
     let Some(sandbox) = place.sandbox(Tier::T3) else { return };
