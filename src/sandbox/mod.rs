@@ -34,7 +34,7 @@ use std::time::Duration;
 
 pub use helper::{HELPER, helper_main, make_undumpable};
 pub use output::{Captured, OutputBounds};
-pub use run::{Piped, RunOutput};
+pub use run::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};
 
 use crate::path::Tree;

@@ -187,6 +187,13 @@ mod linux {
 
     /// Mounts one thing. What lies below something that was mounted to be read is there already.
     fn attach(root: &Path, at: &Path, what: &Source, covered: &mut Vec<PathBuf>) -> io::Result<()> {
+        if leads_away(root, at) {
+            return match what {
+                // What is wanted there is then not to be seen: the command misses it, and nothing is lost.
+                Source::Read(_) | Source::Layered(_) | Source::Scratch => Ok(()),
+                Source::Write(_) | Source::Overlay { .. } => Err(io::Error::other("a link stands in the way")),
+            };
+        }
         match what {
             Source::Read(from) => {
                 let from = Path::new(from);
@@ -243,6 +250,18 @@ mod linux {
         }
     }
 
+    /// Tells whether a link stands in the way to a place, once it is below `root`.
+    ///
+    /// It would be followed from the old root: a command of before could have us make a file wherever it likes.
+    fn leads_away(root: &Path, at: &Path) -> bool {
+        let mut place = root.to_path_buf();
+        let relative = at.strip_prefix("/").unwrap_or(at);
+        relative.components().any(|part| {
+            place.push(part);
+            fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink())
+        })
+    }
+
     fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool) -> io::Result<()> {
         if is_folder {
             fs::create_dir_all(target)?;
@@ -285,6 +304,9 @@ mod linux {
     }
 
     fn keep_read_only(root: &Path, path: &Path) -> io::Result<()> {
+        if leads_away(root, path) {
+            return Err(io::Error::other("a link stands in the way"));
+        }
         let target = below(root, path);
         if !target.exists() {
             return Ok(());
@@ -302,9 +324,12 @@ mod linux {
         fs::File::create(&file)?;
         fs::create_dir(&folder)?;
         for path in paths {
+            // A link is only a name; what it leads to is judged by its own.
+            if leads_away(root, Path::new(path)) {
+                continue;
+            }
             let target = below(root, Path::new(path));
-            // A link is covered where it leads to; by itself it is only a name.
-            let Ok(found) = fs::metadata(&target) else { continue };
+            let Ok(found) = fs::symlink_metadata(&target) else { continue };
             mount_bind_recursive(if found.is_dir() { &folder } else { &file }, &target)?;
             restrict(&target, true)?;
         }

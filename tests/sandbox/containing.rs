@@ -461,6 +461,26 @@ fn files_that_nobody_may_read_look_empty_in_a_lent_tree() {
 }
 
 #[test]
+fn a_link_in_the_lent_tree_cannot_have_us_make_files_elsewhere() {
+    let place = Place::new();
+    let Some(sandbox) = place.sandbox(Tier::T3) else { return };
+    symlink(place.at("outside"), place.at("lent/sub")).unwrap();
+    symlink(place.at("outside/file"), place.at("lent/file")).unwrap();
+    let mut request = place.request();
+    request.read = vec![place.at("lent/sub/made"), place.at("lent/file")];
+    request.hidden = vec!["sub/secret".into(), "sub/hidden".into()];
+    std::fs::create_dir(place.at("project/made")).unwrap();
+    request.seen_at = Some(place.at("project"));
+    request.read.push(place.at("project/made"));
+    symlink(place.at("outside"), place.at("lent/made")).unwrap();
+    run(&sandbox, &script("true"), request.clone());
+    assert_eq!(std::fs::read_dir(place.at("outside")).unwrap().count(), 1);
+    request.write = vec![place.at("project/made")];
+    assert!(matches!(wait(sandbox.run(&script("true"), request)), Err(SandboxError::NotStarted(_))));
+    assert_eq!(std::fs::read_dir(place.at("outside")).unwrap().count(), 1);
+}
+
+#[test]
 fn a_copy_can_be_seen_at_the_project_s_place() {
     let place = Place::new();
     let Some(sandbox) = place.sandbox(Tier::T3) else { return };
