@@ -204,7 +204,10 @@ async fn next(reports: &mut Lines<BufReader<UnixStream>>) -> Option<Report> {
 }
 
 async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
-    match next(reports).await {
+    let Ok(first) = tokio::time::timeout(PATIENCE, next(reports)).await else {
+        return Err(SandboxError::NotStarted("the helper hangs while it builds the wall".to_owned()));
+    };
+    match first {
         Some(Report::Started { group, pids }) => Ok((group, pids)),
         Some(Report::Failed(why)) => Err(SandboxError::NotStarted(why)),
         Some(Report::Ended(_) | Report::Probed(_)) | None => {

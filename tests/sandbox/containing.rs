@@ -493,6 +493,21 @@ fn a_copy_can_be_seen_at_the_project_s_place() {
 }
 
 #[test]
+fn without_landlock_system_calls_are_filtered_and_it_is_said_that_files_are_not_guarded() {
+    let place = Place::new();
+    let Some(sandbox) = place.sandbox(Tier::T1) else { return };
+    assert!(sandbox.describe().starts_with("T1: not isolated"), "{}", sandbox.describe());
+    assert!(said(&sandbox, &place, "perl -e 'socket(S, 2, 1, 0) or print $!'").contains("not permitted"));
+    assert!(said(&sandbox, &place, "unshare -U true").contains("not permitted"));
+    let writes = script("true");
+    assert!(sandbox.may_run(&writes, false).is_ok());
+    assert!(matches!(sandbox.may_run(&writes, true), Err(SandboxError::Refused(_))));
+    let mut reads = script("true");
+    reads.writes_nothing = true;
+    assert!(sandbox.may_run(&reads, true).is_ok());
+}
+
+#[test]
 fn what_is_required_and_cannot_be_had_is_an_error_and_off_says_so() {
     let place = Place::new();
     let off = place.sandbox_with(Demand::Off).unwrap();
