@@ -25,10 +25,11 @@ pub struct Diagnosis {
     pub advice: String,
 }
 
-/// Tries everything in a child. `private` is a folder of ours that has `root` and `tmp` in it.
-pub fn diagnose(helper: &Path, private: &Path) -> Diagnosis {
+/// Tries everything in a child. `private` is an empty folder of ours.
+pub fn diagnose(helper: &Path, private: &Path) -> io::Result<Diagnosis> {
+    super::make_private_folders(private)?;
     let probe = probe(helper, private);
-    Diagnosis { tier: probe.tier(), advice: advice(&probe), probe }
+    Ok(Diagnosis { tier: probe.tier(), advice: advice(&probe), probe })
 }
 
 impl Diagnosis {
