@@ -79,8 +79,11 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
         check_name(&git, name)?;
     }
     for who in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
-        git.run(&["var", who], b"").map_err(|error| {
-            DeliverError::conflict(error.to_string(), "set `git config user.name` and `user.email`")
+        git.run(&["var", who], b"").map_err(|_| {
+            DeliverError::conflict(
+                "git knows no name and address for the commit",
+                "set them with `git config user.name NAME` and `git config user.email ADDRESS`",
+            )
         })?;
     }
     let objects = objects_of(repository)?;

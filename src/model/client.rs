@@ -288,7 +288,7 @@ impl Client {
                 hint(&failure.class, self.quirks, &model)
             }
         });
-        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.host(), failure.message);
+        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.authority(), failure.message);
         if let Some(reason) = reason {
             message.push_str("; ");
             message.push_str(&reason);
@@ -687,7 +687,7 @@ impl Client {
         };
         Err(ModelError {
             class: ErrorClass::ModelNotFound,
-            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.host()),
+            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.authority()),
             hint: None,
             status: None,
             request_id: None,

@@ -118,6 +118,15 @@ impl Endpoint {
         url
     }
 
+    /// Returns host and port, for messages; the port only where it is not the scheme's own.
+    pub fn authority(&self) -> String {
+        let url = self.url_of("");
+        match url.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
+    }
+
     /// Returns the host without its port.
     pub fn host(&self) -> &str {
         self.base.host_str().unwrap_or_default()
