@@ -42,6 +42,11 @@
 //! - a new output format: a renderer in [`emit`]
 //! - a new way to end: [`exit::Exit`], with its row in the README
 
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests make files of their own and start programs to compare with")
+)]
+
 pub mod agent;
 pub mod change;
 pub mod cli;

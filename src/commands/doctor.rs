@@ -9,6 +9,7 @@ use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::sandbox::doctor::diagnose;
+use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{self, Environment};
 
@@ -59,8 +60,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         }
         None => facts.git.push(Fact::new("repository", "none")),
     }
-    if let Ok((helper, private)) = own_places() {
-        let diagnosis = diagnose(&helper, private.path());
+    if let Ok(diagnosis) = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())) {
         facts.sandbox.push(Fact::new("tier", diagnosis.tier.name()));
         if !diagnosis.advice.is_empty() {
             facts.sandbox.push(Fact::new("to improve", diagnosis.advice));
@@ -72,9 +72,9 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
 
 pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, Failure> {
     let SandboxVerb::Doctor { json } = verb;
-    let (helper, private) = own_places()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
-    let diagnosis = diagnose(&helper, private.path());
+    let diagnosis = own_places()
+        .and_then(|(helper, private)| diagnose(&helper, private.path()))
+        .map_err(|error| Failure::new(Exit::Failed, format!("the machine cannot be tried: {error}"), "set TMPDIR"))?;
     if *json {
         let value = serde_json::json!({
             "tier": diagnosis.tier.name(),
@@ -87,5 +87,5 @@ pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, F
 }
 
 fn own_places() -> std::io::Result<(std::path::PathBuf, tempfile::TempDir)> {
-    Ok((std::env::current_exe()?, tempfile::tempdir()?))
+    Ok((own_executable(), tempfile::tempdir()?))
 }

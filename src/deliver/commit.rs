@@ -1,6 +1,8 @@
 //! Changes as a commit, by git's plumbing with a private index and private objects: no hook runs, and whatever the
 //! user has staged or checked out is not part of it.
 
+#![expect(clippy::disallowed_methods, reason = "objects are moved into the repository here")]
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

@@ -45,7 +45,7 @@ pub struct Failure {
     /// The way to end.
     pub exit: Exit,
     /// What happened.
-    pub error: RunError,
+    pub error: Box<RunError>,
 }
 
 impl Failure {
@@ -54,20 +54,20 @@ impl Failure {
         let retryable = exit == Exit::Unavailable;
         Failure {
             exit,
-            error: RunError {
+            error: Box::new(RunError {
                 code: exit.name().into(),
                 message: message.into(),
                 hint: Some(hint.into()).filter(|hint: &String| !hint.is_empty()),
                 retryable,
                 budget: None,
-            },
+            }),
         }
     }
 }
 
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Failure {
-        Failure { exit: stopped.exit, error: stopped.error }
+        Failure { exit: stopped.exit, error: Box::new(stopped.error) }
     }
 }
 
@@ -120,7 +120,7 @@ async fn work(
 ) -> RunFinished {
     let prepared = match setup::prepare(arguments, environment, id).await {
         Ok(prepared) => prepared,
-        Err(failure) => return RunFinished::failed(failure.exit, failure.error),
+        Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
     let setup = prepared.setup;
     let stage = stage.get_or_init(|| prepared.stage);
@@ -129,7 +129,7 @@ async fn work(
     }
     match converse(&setup, stage, emitter).await {
         Ok(answer) => outcome::deliver(&setup, stage, emitter, answer),
-        Err(failure) => RunFinished::failed(failure.exit, failure.error),
+        Err(failure) => RunFinished::failed(failure.exit, *failure.error),
     }
 }
 

@@ -12,7 +12,6 @@ use crate::deliver::{self, DeliverError, Delivered, Delivery, Gate, Order, Site}
 use crate::event::{ChangesReport, RunError, RunFinished};
 use crate::exit::Exit;
 use crate::path::RelPath;
-use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::verify::CheckResult;
 use crate::workspace::Workspace;
@@ -181,7 +180,7 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
 
 fn failed(mut finished: RunFinished, failure: Failure, rolled_back: bool) -> RunFinished {
     finished.exit = failure.exit;
-    finished.error = Some(failure.error);
+    finished.error = Some(*failure.error);
     finished.changes.rolled_back = rolled_back;
     finished
 }

@@ -14,14 +14,14 @@ use crate::cli::run::{ApprovalMode, ChangesMode};
 use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
-use crate::model::{Model, ToolSpec};
+use crate::model::ToolSpec;
 use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
 use crate::policy::{Policy, redact};
 use crate::prompt::system;
-use crate::sandbox::{Demand, SandboxError};
+use crate::sandbox::{self, Demand, SandboxError};
 use crate::settings::{self, Environment, Settings};
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
@@ -203,14 +203,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let included = included_folders(arguments, &settings, &environment)?;
     let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
     let demand = if policy.sandbox_required() { Demand::Require } else { Demand::Auto };
-    let helper = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     // The runner's own facts point at its own folder of outputs, which is made with it.
     let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
     let runner =
-        Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, helper)
+        Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, sandbox::own_executable())
             .map_err(|error| {
                 Failure::new(
                     Exit::Conflict,

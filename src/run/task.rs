@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use crate::agent::invoke::Judge;
 use crate::cli::prompt::{Piece, Prompt};
-use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::Part;
 use crate::policy::Access;
@@ -137,15 +136,11 @@ impl Task<'_> {
                 Ok(None)
             }
             Ok(parts) => Ok(Some(parts)),
-            Err(error) if error.starts_with("denied") => Err(Failure {
-                exit: Exit::Denied,
-                error: RunError {
-                    code: "denied".into(),
-                    message: format!("@{path} in the prompt: {error}"),
-                    hint: Some("the policy's `paths.read` decides what a prompt may include".into()),
-                    ..RunError::default()
-                },
-            }),
+            Err(error) if error.starts_with("denied") => Err(Failure::new(
+                Exit::Denied,
+                format!("@{path} in the prompt: {error}"),
+                "the policy's `paths.read` decides what a prompt may include",
+            )),
             Err(_) => Ok(None),
         }
     }
@@ -173,10 +168,7 @@ fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
 }
 
 fn input(message: String, hint: &str) -> Failure {
-    Failure {
-        exit: Exit::Input,
-        error: RunError { code: "input".into(), message, hint: Some(hint.to_owned()), ..RunError::default() },
-    }
+    Failure::new(Exit::Input, message, hint)
 }
 
 #[cfg(test)]

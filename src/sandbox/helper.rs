@@ -4,6 +4,8 @@
 //! be that child. So the keeper is started first; it keeps the time and ends everything when the socket to us closes.
 //! It starts the leader, which builds the wall around itself, starts the programs and waits for them.
 
+#![expect(clippy::disallowed_methods, reason = "the helper starts itself again, and what it was told to start")]
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -433,7 +435,7 @@ fn give_up_capabilities() -> io::Result<()> {
 }
 
 /// Returns our own executable: on Linux by the link that no update of the file can break.
-pub(super) fn own_executable() -> std::path::PathBuf {
+pub fn own_executable() -> std::path::PathBuf {
     if cfg!(target_os = "linux") {
         return "/proc/self/exe".into();
     }

@@ -4,6 +4,8 @@
 //! file system together from an empty one, makes it its root, and goes into one more namespace of users, in which it
 //! has its old number and no power over the mounts.
 
+#![expect(clippy::disallowed_methods, reason = "mount points are made here")]
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
 //! One command from its start to its end, as seen from our side of the socket.
 
+#![expect(clippy::disallowed_methods, reason = "commands are started here")]
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,5 +1,7 @@
 //! The first copy of the workspace: what commands may see, by reference where the file system can.
 
+#![expect(clippy::disallowed_methods, reason = "the lent tree is copied here")]
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{File, FileTimes, Permissions};

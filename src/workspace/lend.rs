@@ -3,6 +3,8 @@
 //! The project's own folder is never lent. What a command changes is judged like any write; build output in ignored
 //! folders stays here and lives as long as the run.
 
+#![expect(clippy::disallowed_methods, reason = "the lent tree is made and brought up to date here")]
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
