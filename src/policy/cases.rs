@@ -1,7 +1,5 @@
 //! The cases of `fixtures/policies/`: calls with the decision that the rules give, in a tree made for them.
 
-#![cfg(test)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -38,9 +36,30 @@ fn fixture() -> Fixture {
     put(&home, ".bashrc", "");
     put(&out, "data.txt", "d\n");
     for path in [
-        "README.md", "Cargo.toml", "Makefile", "src/main.rs", "src/lib.rs", "src/old.rs", "src/a.rs", "src/x.rs", "src/utils/helpers.rs",
-        "tests/it.rs", "docs/guide.md", "docs/list.txt", "docs/data.csv", "docs/with space.md", "config/settings.yml", "scripts/build.sh",
-        "scripts/gen.py", ".env.example", ".gitignore", "QWEN.md", ".github/workflows/ci.yml", "build/pkg.tar", "-r", "docs/résumé.md",
+        "README.md",
+        "Cargo.toml",
+        "Makefile",
+        "src/main.rs",
+        "src/lib.rs",
+        "src/old.rs",
+        "src/a.rs",
+        "src/x.rs",
+        "src/utils/helpers.rs",
+        "tests/it.rs",
+        "docs/guide.md",
+        "docs/list.txt",
+        "docs/data.csv",
+        "docs/with space.md",
+        "config/settings.yml",
+        "scripts/build.sh",
+        "scripts/gen.py",
+        ".env.example",
+        ".gitignore",
+        "QWEN.md",
+        ".github/workflows/ci.yml",
+        "build/pkg.tar",
+        "-r",
+        "docs/résumé.md",
     ] {
         put(&root, path, "x\n");
     }
@@ -62,8 +81,15 @@ fn fixture() -> Fixture {
     put(&root, "secrets/prod.key", "k\n");
     put(&root, "sub/.git", "gitdir: ../.git/modules/sub\n");
     for (target, link) in [
-        (out.to_str().unwrap(), "link_out"), ("/etc/passwd", "link_passwd"), ("src", "link_src"), (".git", "link_git"), (".env", "link_env"),
-        ("..", "docs/up"), (out.join("newfile").to_str().unwrap(), "dangling"), ("loop", "src/loop"), ("../README.md", "docs/readme_link"),
+        (out.to_str().unwrap(), "link_out"),
+        ("/etc/passwd", "link_passwd"),
+        ("src", "link_src"),
+        (".git", "link_git"),
+        (".env", "link_env"),
+        ("..", "docs/up"),
+        (out.join("newfile").to_str().unwrap(), "dangling"),
+        ("loop", "src/loop"),
+        ("../README.md", "docs/readme_link"),
     ] {
         symlink(target, root.join(link)).unwrap();
     }
@@ -77,7 +103,11 @@ fn policies(folder: &Path) -> BTreeMap<String, Policy> {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let text = LayerText { name: format!("{name}.yaml"), text: fs::read_to_string(&path).unwrap(), standing: Standing::Operator };
+            let text = LayerText {
+                name: format!("{name}.yaml"),
+                text: fs::read_to_string(&path).unwrap(),
+                standing: Standing::Operator,
+            };
             found.insert(name, Policy::new(&text, &[], &|_| None).unwrap());
         }
     }
@@ -117,7 +147,10 @@ fn wrong(file: &str) -> (usize, Vec<String>) {
             Verdict::Deny => "deny",
         };
         if case["expect"] != decision {
-            wrong.push(format!("{} {} {}: {decision}, {:?} {}", case["id"], case["policy"], case["input"], answer.rule, answer.reason));
+            wrong.push(format!(
+                "{} {} {}: {decision}, {:?} {}",
+                case["id"], case["policy"], case["input"], answer.rule, answer.reason
+            ));
         }
     }
     (count, wrong)

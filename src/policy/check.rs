@@ -135,7 +135,8 @@ fn texts(input: &Map<String, Value>, names: &[&str]) -> Result<Vec<String>, Deni
 }
 
 const FILE: [&str; 8] = ["file_path", "path", "absolute_path", "file", "filename", "filePath", "target_file", "uri"];
-const FOLDER: [&str; 8] = ["path", "dir", "directory", "folder", "file_path", "dir_path", "absolute_path", "directory_path"];
+const FOLDER: [&str; 8] =
+    ["path", "dir", "directory", "folder", "file_path", "dir_path", "absolute_path", "directory_path"];
 
 /// Returns a tool's real name and what a call with this input would touch.
 pub fn tool_accesses(tool: &str, input: &Value) -> Result<(String, Vec<Access>), Denial> {
@@ -165,7 +166,9 @@ pub fn tool_accesses(tool: &str, input: &Value) -> Result<(String, Vec<Access>),
             }
             vec![Access::Search { root: folder()?, patterns }]
         }
-        "search_file_content" => vec![Access::Search { root: folder()?, patterns: texts(input, &["include", "glob"])? }],
+        "search_file_content" => {
+            vec![Access::Search { root: folder()?, patterns: texts(input, &["include", "glob"])? }]
+        }
         "read_many_files" => {
             let patterns = texts(input, &["paths", "path", "include", "file_paths"])?;
             if patterns.is_empty() {
@@ -211,7 +214,8 @@ pub fn urls_in(text: &str) -> Vec<String> {
     let words = text.split(|c: char| c.is_whitespace() || "<>\"'`".contains(c));
     let urls = words.filter_map(|word| {
         let mark = word.find("://")?;
-        let start = word[..mark].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).map_or(0, |at| at + 1);
+        let start =
+            word[..mark].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).map_or(0, |at| at + 1);
         Some(word[start..].trim_end_matches(['.', ',', ';', '!', '?', ')', ']', '}']).to_owned())
     });
     urls.collect()
@@ -304,7 +308,10 @@ pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
                 Verdict::Allow => ("allowed", "denied"),
                 Verdict::Deny => ("denied", "allowed"),
             };
-            format!("{}: the test `{}` should be {wanted} and is {got}: {}", test.source, test.call, test.decision.reason)
+            format!(
+                "{}: the test `{}` should be {wanted} and is {got}: {}",
+                test.source, test.call, test.decision.reason
+            )
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { Err(LayerError::Tests(lines)) }
@@ -321,7 +328,12 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             }
             let unknown = |name: &&String| programs::find(name).is_none() && !name.contains('/');
             let lists = rule.value.options.is_some() || rule.value.args.is_some() || rule.value.operands.is_some();
-            for name in rule.value.cmd[0].0.iter().filter(unknown).filter(|_| !lists && rule.value.operands != Some(OperandKind::Data)) {
+            for name in rule.value.cmd[0]
+                .0
+                .iter()
+                .filter(unknown)
+                .filter(|_| !lists && rule.value.operands != Some(OperandKind::Data))
+            {
                 found.push(format!(
                     "{}: {name} has no table: without `options` and `operands` the rule allows it bare only",
                     rule.rule.source
@@ -367,7 +379,9 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
                 for step in steps {
                     let indent = "  ".repeat(step.depth + 1);
                     match &step.outcome {
-                        Ok(Some(rule)) => lines.push(format!("{indent}{}  allowed by {} ({})", step.command, rule.rule, rule.source)),
+                        Ok(Some(rule)) => {
+                            lines.push(format!("{indent}{}  allowed by {} ({})", step.command, rule.rule, rule.source))
+                        }
                         Ok(None) => lines.push(format!("{indent}{}  harmless, or looked through", step.command)),
                         Err(denial) => lines.push(format!("{indent}{}  denied: {}", step.command, denial.reason)),
                     }

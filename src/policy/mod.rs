@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod builtin;
+#[cfg(test)]
 mod cases;
 pub mod check;
 pub mod decide;

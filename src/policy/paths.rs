@@ -329,7 +329,12 @@ impl<'a> PathRules<'a> {
             };
             walk(self.tree(), &base, &start, &mut left, &mut visit)?;
             for link in linked {
-                let (resolved, place) = self.inside(&RelPath::root(), &link.under(&base))?;
+                let link_path = link.under(&base);
+                // A circle or a dangling link has no contents; where it would lead is still judged.
+                let (resolved, place) = match self.inside(&RelPath::root(), &link_path) {
+                    Err(denial) if denial.rule.as_ref().is_some_and(|rule| rule.rule == "F1") => continue,
+                    other => other?,
+                };
                 match (&resolved.node, place) {
                     (Some(Node::Dir), Place::Workspace(path)) => {
                         if let Some(denial) = self.read_denied(&path, &link.to_string()) {

@@ -546,7 +546,8 @@ fn log(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     lines(call)?;
     let operands = std::mem::take(&mut call.operands);
-    words(call, &operands, true)?;
+    // Without a patch only names and messages are shown: a folder is not read.
+    words(call, &operands, false)?;
     call.operands = operands;
     Ok(())
 }

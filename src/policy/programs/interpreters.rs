@@ -72,6 +72,10 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     {
         return Ok(());
     }
+    // Words that xargs adds go to a program that may do anything with them.
+    if words.iter().any(|word| !word.literal && !word.is_process()) {
+        return Err(call.deny("the words that are added to it are not known"));
+    }
     if is_editor(&call.name) {
         return editor(call, &words);
     }

@@ -38,8 +38,6 @@ pub(crate) enum Operands {
     Data,
     /// Files that are read; `-` is the standard input.
     Read,
-    /// Files or folders that are read with all below.
-    Tree,
     /// Paths of which only names and metadata are looked at.
     List,
     /// The first one is a pattern or program text unless one of the options named gave it; the others are read.
@@ -214,7 +212,6 @@ impl<'a> Call<'a> {
         match table.operands {
             Operands::Special | Operands::Raw | Operands::Data => {}
             Operands::Read => operands.iter().for_each(|word| self.read(word)),
-            Operands::Tree => operands.iter().for_each(|word| self.read_tree(word, false)),
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
             Operands::Write => operands.iter().for_each(|word| self.write(word)),
             Operands::TextThenRead(options) => {
@@ -250,11 +247,13 @@ impl<'a> Call<'a> {
         }
         let Some(first) = self.operands.iter().position(unknown) else { return Ok(()) };
         let ended = self.dashes.is_some_and(|dashes| first >= dashes);
-        let harmful = specs(table.options).iter().any(|spec| spec.denied != Denied::Never || spec.kind == 'W');
+        let harmful = specs(table.options)
+            .iter()
+            .any(|spec| spec.denied == Denied::Always || (spec.value != Value::None && matches!(spec.kind, 'W' | 'O')));
         let reads = match table.operands {
             Operands::Data | Operands::Read | Operands::List => true,
             Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
-            Operands::Tree | Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
+            Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
         };
         if !reads || self.out.writes || (harmful && !ended) {
             let denial = self.deny("the words that are added to it are not known");
