@@ -80,6 +80,7 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
     let mut depth = 0usize;
     // Inside a `print`, a bare `>` writes a file.
     let mut printing: Option<usize> = None;
+    let mut last = ' ';
     while at < text.len() {
         let c = text[at];
         let next = text.get(at + 1).copied();
@@ -92,11 +93,13 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
             }
             '"' => {
                 at = string(&text, at + 1)?;
+                last = '"';
                 value_before = true;
                 continue;
             }
             '/' if !value_before => {
                 at = pattern(&text, at + 1)?;
+                last = '/';
                 value_before = true;
                 continue;
             }
@@ -117,6 +120,8 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                 depth = depth.saturating_sub(1);
                 value_before = true;
             }
+            // A statement goes on behind a newline after these.
+            '\n' if matches!(last, ',' | '&' | '|' | '\\') => value_before = false,
             '\n' | ';' | '{' | '}' => {
                 printing = None;
                 value_before = false;
@@ -126,6 +131,7 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                 at += 1;
             }
             c if c.is_ascii_digit() || c == '.' => {
+                last = '0';
                 while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '.') {
                     at += 1;
                 }
@@ -134,6 +140,7 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
             }
             c if c.is_ascii_alphabetic() || c == '_' => {
                 let start = at;
+                last = 'a';
                 while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '_') {
                     at += 1;
                 }
@@ -162,6 +169,9 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
             '$' => value_before = false,
             _ => value_before = false,
         }
+        if !c.is_whitespace() {
+            last = c;
+        }
         at += 1;
     }
     Ok(())
@@ -186,6 +196,15 @@ fn pattern(text: &[char], start: usize) -> Result<usize, String> {
     while at < text.len() {
         match text[at] {
             '\\' => at += 1,
+            // A class such as `[:alpha:]` does not end the brackets.
+            '[' if bracket && text.get(at + 1).is_some_and(|c| ":.=".contains(*c)) => {
+                let kind = text[at + 1];
+                let rest = &text[at + 2..];
+                match rest.windows(2).position(|pair| pair == [kind, ']']) {
+                    Some(end) => at += end + 3,
+                    None => return Err("a class without its end".to_owned()),
+                }
+            }
             '[' if !bracket => {
                 bracket = true;
                 if text.get(at + 1) == Some(&'^') {
@@ -254,6 +273,9 @@ mod tests {
             "BEGIN { print /a/ > \"x\" }",
             "BEGIN{sys\\\ntem(1)}x|y",
             "{print a++ / b > \"f\" /1}",
+            "{print $1,\n$2 > \"x\"}",
+            "{print $1, # c\n$2 > \"x\"}",
+            "/[[:alpha:]/\"]/ {system(\"id\")} #\"",
         ] {
             assert!(check(program, false).is_err(), "{program}");
         }

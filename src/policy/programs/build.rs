@@ -218,6 +218,10 @@ fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny("a word of it is not known"));
         }
         // `file::Class::test`, `file[param]`.
+        // `@file` holds further arguments.
+        if word.text.starts_with('@') && !call.is_open() {
+            return Err(call.deny(format!("`{}` takes options from a file", word.text)));
+        }
         let path = word.text.split("::").next().unwrap_or_default().to_owned();
         if !path.is_empty() {
             call.out.effects.push(crate::policy::effect::Effect::Read(path));

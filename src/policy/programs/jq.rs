@@ -89,7 +89,7 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
         let c = text[*at];
         match c {
             '#' => {
-                while *at < text.len() && text[*at] != '\n' {
+                while *at < text.len() && text[*at] != '\n' && text[*at] != '\r' {
                     *at += 1;
                 }
             }

@@ -26,10 +26,13 @@ pub(crate) struct Table {
     /// It writes nothing unless an option or operand says so.
     pub(crate) writes_nothing: bool,
     /// Reads the operands where no general kind fits, and what the options mean together.
-    pub(crate) special: Option<fn(&mut Call<'_>) -> Result<(), Denial>>,
+    pub(crate) special: Option<Special>,
     /// Tables of its subcommands; where there are any, `options` are the ones before them.
     pub(crate) subcommands: &'static [Table],
 }
+
+/// Reads what a table's columns cannot say.
+pub(crate) type Special = fn(&mut Call<'_>) -> Result<(), Denial>;
 
 /// What operands are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,9 +287,7 @@ impl<'a> Call<'a> {
                 self.operands.extend(words[at..].iter().cloned());
                 break;
             }
-            if table.style == Style::SingleDash {
-                at = self.long(&specs, table.style, word, words, at)?;
-            } else if text.starts_with("--") {
+            if table.style == Style::SingleDash || text.starts_with("--") {
                 at = self.long(&specs, table.style, word, words, at)?;
             } else {
                 at = self.short(&specs, word, words, at)?;
@@ -348,7 +349,8 @@ impl<'a> Call<'a> {
             Value::Required | Value::NextIfAny => match attached {
                 Some(value) => Some(value),
                 None => {
-                    let next = words.get(at).cloned();
+                    let optional = spec.value == Value::NextIfAny;
+                    let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
                     at += usize::from(next.is_some());
                     next
                 }
@@ -386,7 +388,8 @@ impl<'a> Call<'a> {
                 Value::Required | Value::NextIfAny => match attached {
                     Some(value) => Some(value),
                     None => {
-                        let next = words.get(at).cloned();
+                        let optional = spec.value == Value::NextIfAny;
+                        let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
                         at += usize::from(next.is_some());
                         next
                     }
@@ -472,11 +475,17 @@ impl<'a> Call<'a> {
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
     }
 
-    /// What stands at a path, links followed, seen from the first folder.
+    /// What stands at a path, links followed: a folder if it is one from any of the folders that this may run in.
     pub(crate) fn node(&self, path: &str) -> Result<Option<Node>, Denial> {
-        let root = RelPath::root();
-        let folder = self.cx.folders.first().unwrap_or(&root);
-        Ok(self.cx.paths.resolve(folder, Path::new(path))?.node)
+        let mut found = None;
+        for folder in self.cx.folders {
+            let node = self.cx.paths.resolve(folder, Path::new(path))?.node;
+            if node == Some(Node::Dir) {
+                return Ok(node);
+            }
+            found = found.or(node);
+        }
+        Ok(found)
     }
 }
 
