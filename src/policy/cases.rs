@@ -301,3 +301,27 @@ fn the_builtin_policies_pass_their_own_tests() {
         assert_eq!(super::check::require_tests(&policy, &facts), Ok(()), "{name}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_a_reader_panic(text in ".{0,60}", code in "[a-z/\\\\\\[\\]{}();\"'$@|>.:# \n]{0,40}") {
+        for text in [&text, &code] {
+            let _ = super::programs::sed::read(text);
+            let _ = super::programs::awk::check(text, false);
+            let _ = super::programs::jq::check(text);
+            let _ = super::glob::fold(text);
+            let _ = super::paths::braces(text);
+            let _ = super::check::urls_in(text);
+            let _ = super::glob::Glob::new(text);
+            let policy = Policy::builtin("open").unwrap();
+            let _ = policy.judge_url(&format!("https://{text}"), None);
+            let _ = super::file::PolicyFile::parse("p", text);
+        }
+    }
+
+    #[test]
+    fn folding_twice_is_folding_once(text in "\\PC{0,20}") {
+        let once = super::glob::fold(&text);
+        proptest::prop_assert_eq!(super::glob::fold(&once), once);
+    }
+}

@@ -119,7 +119,8 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             continue;
         }
         // zsh and bash take `+o` too.
-        if !text.starts_with('-') && !(text.starts_with('+') && known.names.contains("bash")) {
+        let is_option = text.starts_with('-') || (text.starts_with('+') && known.names.contains("bash"));
+        if !is_option {
             return script_of(call, word);
         }
         for (index, letter) in text.char_indices().skip(1) {
