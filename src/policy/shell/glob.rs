@@ -44,6 +44,9 @@ impl Globber<'_> {
             return Ok(Vec::new());
         }
         let last = parts.len() - 1;
+        if parts.iter().enumerate().any(|(at, (text, _))| text.is_empty() && at > 0 && at < last) {
+            return Err(Denial::unanalysable("`//` in a glob").hint("write one slash"));
+        }
         let mut found = vec![String::new()];
         let mut by_pattern = false;
         let mut seen = 0_usize;

@@ -158,10 +158,6 @@ impl Reader {
         }
     }
 
-    pub(super) fn is_at_end(&self) -> bool {
-        self.peek().is_none()
-    }
-
     /// Skips blanks and a comment.
     pub(super) fn skip_blanks(&mut self) {
         while matches!(self.peek(), Some(' ' | '\t')) {

@@ -72,9 +72,13 @@ impl Reader {
             if ends || self.reserved().is_some_and(|word| ENDS.contains(&word)) {
                 return Ok(script);
             }
-            script.statements.push(self.and_or()?);
+            let statement = self.and_or()?;
+            let closed = is_closed(&statement);
+            script.statements.push(statement);
             self.skip_blanks();
             match self.peek() {
+                // A word that closes a compound command is seen directly after another one: `fi fi`, `) }`.
+                Some(_) if closed && self.reserved().is_some_and(|word| ENDS.contains(&word)) => {}
                 None | Some('\n' | ')') => {}
                 Some(';') if self.looking_at(";;") || self.looking_at(";&") => {}
                 Some(';') => {
@@ -481,6 +485,13 @@ impl Reader {
         };
         Ok(Redirection::Copy { descriptor, input, from })
     }
+}
+
+/// Tells whether a statement ends with the closing word of a compound command.
+fn is_closed(statement: &AndOr) -> bool {
+    let pipeline = statement.rest.last().map_or(&statement.first, |(_, pipeline)| pipeline);
+    let command = pipeline.rest.last().map_or(&pipeline.first, |(_, command)| command);
+    !matches!(command.kind, Kind::Simple(_)) && command.redirections.is_empty()
 }
 
 fn no_functions() -> Denial {
