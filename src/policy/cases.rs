@@ -310,7 +310,7 @@ proptest::proptest! {
             let _ = super::programs::awk::check(text, false);
             let _ = super::programs::jq::check(text);
             let _ = super::glob::fold(text);
-            let _ = super::paths::braces(text);
+            let _ = super::protected::braces(text);
             let _ = super::check::urls_in(text);
             let _ = super::glob::Glob::new(text);
             let policy = Policy::builtin("open").unwrap();

@@ -18,6 +18,7 @@ pub mod layers;
 mod mcp;
 mod paths;
 pub mod programs;
+mod protected;
 mod rules;
 pub mod shell;
 pub mod web;
