@@ -352,7 +352,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             let text = rule.value.text();
             let folder = text.trim_end_matches("/**").trim_end_matches("/*");
             let path = crate::path::RelPath::new(folder).filter(|path| !path.is_root() && !folder.contains('*'));
-            if path.is_some_and(|path| super::paths::is_protected(&path)) {
+            if path.is_some_and(|path| super::protected::is_protected(&path)) {
                 found.push(format!("{}: `{text}` is protected; only `protected.remove` lifts that", rule.rule.source));
             }
         }

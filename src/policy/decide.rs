@@ -104,6 +104,12 @@ impl Policy {
 
     /// Decides a call: its tool, and everything it would touch. A grant comes with every allowed call.
     pub fn authorize(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
+        // A panic is a bug of ours, and a check that fails is a denial.
+        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.judged(tool, accesses, facts)));
+        judged.unwrap_or_else(|_| (Denial::new("the policy failed while it judged this call").into(), None))
+    }
+
+    fn judged(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
         let mut judge = Judge::new(self, facts);
         match judge.tool(tool, accesses).and_then(|()| accesses.iter().try_for_each(|access| judge.access(access))) {
             Ok(()) => judge.allowed(),

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod builtin;
+#[cfg(test)]
 mod cases;
 pub mod check;
 pub mod decide;
@@ -20,6 +21,7 @@ mod operator;
 mod paths;
 pub mod programs;
 pub mod redact;
+mod protected;
 mod rules;
 pub mod shell;
 pub mod web;

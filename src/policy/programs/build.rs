@@ -5,7 +5,7 @@ use super::table::{Call, Operands, Style, TABLE, Table};
 use crate::policy::decision::Denial;
 
 const CARGO_GLOBAL: &str = "-V,--version --list --explain=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen -h,--help \
-    !!--config=D !-Z=D !-C=E";
+    !--config=D !-Z=D !-C=E";
 
 macro_rules! cargo_options {
     () => {
@@ -17,7 +17,7 @@ macro_rules! cargo_options {
         --filter-platform=D -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
         --emit=D --frozen --retries=D --failure-output=D --success-output=D --status-level=D --final-status-level=D --test-threads=D \
         --run-ignored=D --partition=D --filter-expr=D -E=D --no-capture --nocapture --no-tests=D -P=D --dry-run --aggressive -w --bless --max-fail=D \
-        --baseline=D !!--config=D !-Z=D !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
+        --baseline=D !--config=D !-Z=D !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
     };
 }
 
@@ -116,17 +116,13 @@ fn make(call: &mut Call<'_>) -> Result<(), Denial> {
     let targets: Vec<String> =
         call.operands.iter().filter(|word| !(jobs_apart && is_number(word))).map(|word| word.text.clone()).collect();
     if call.is_open() {
-        for word in call.operands.clone() {
-            if let Some((_, value)) = word.text.split_once('=') {
-                // A variable can hold a path; shell text in it is the Makefile's to run.
-                call.read(&Word::literal(if value.is_empty() { "-" } else { value }));
-                let code = word.text.starts_with("SHELL")
-                    || word.text.contains("$(")
-                    || word.text.starts_with("MAKEFLAGS")
-                    || word.text.contains('`');
-                if code {
-                    return Err(call.deny(format!("the assignment `{}` runs programs", word.text)));
-                }
+        for word in &call.operands {
+            let names = ["SHELL", "MAKEFLAGS", "GNUMAKEFLAGS", "MAKEFILES"];
+            let runs = word.text.split_once('=').is_some_and(|(name, value)| {
+                names.contains(&name.trim_end_matches([':', '+', '?'])) || value.contains("$(") || value.contains('`')
+            });
+            if runs {
+                return Err(call.deny(format!("the assignment `{}` runs programs", word.text)));
             }
         }
         return Ok(());
@@ -222,6 +218,10 @@ fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny("a word of it is not known"));
         }
         // `file::Class::test`, `file[param]`.
+        // `@file` holds further arguments.
+        if word.text.starts_with('@') && !call.is_open() {
+            return Err(call.deny(format!("`{}` takes options from a file", word.text)));
+        }
         let path = word.text.split("::").next().unwrap_or_default().to_owned();
         if !path.is_empty() {
             call.out.effects.push(crate::policy::effect::Effect::Read(path));

@@ -65,9 +65,23 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let mut names = Vec::new();
     let mut deletes = false;
+    // Where the expression is no plain conjunction, `-name` may not bound what `{}` stands for.
+    let mut anything = false;
+    let mut depth = 0usize;
     let mut commands: Vec<Vec<Word>> = Vec::new();
     while at < words.len() {
         let text = words[at].text.as_str();
+        let is_name = |word: Option<&Word>| word.is_some_and(|word| matches!(word.text.as_str(), "-name" | "-iname"));
+        match text {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            "!" | "-not" | "," => anything = true,
+            // What stands before it runs nothing: only the names behind it bound `{}`.
+            "-o" | "-or" if depth == 0 && commands.is_empty() => names.clear(),
+            "-o" | "-or" if depth > 0 && at >= 2 && is_name(words.get(at - 2)) && is_name(words.get(at + 1)) => {}
+            "-o" | "-or" => anything = true,
+            _ => {}
+        }
         at += 1;
         let mut value = || {
             let value = words.get(at).cloned();
@@ -130,6 +144,9 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     if !commands.is_empty() {
+        if anything {
+            names.clear();
+        }
         started(call, &starts, &names, &commands)?;
     }
     Ok(())
@@ -145,9 +162,9 @@ fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &
     let mut chosen: Vec<String> = Vec::new();
     let mut kinds = Vec::new();
     let mut left = 100_000;
-    for start in starts {
-        let root = RelPath::root();
-        let folder = call.cx.folders.first().unwrap_or(&root);
+    let places: Vec<(&String, &RelPath)> =
+        starts.iter().flat_map(|start| call.cx.folders.iter().map(move |folder| (start, folder))).collect();
+    for (start, folder) in places {
         let resolved = call.cx.paths.resolve(folder, Path::new(start))?;
         let Some(Place::Workspace(below)) = call.cx.paths.place(&resolved.absolute) else {
             return Err(call.deny(format!("`{start}` is outside the workspace")).by("F2"));

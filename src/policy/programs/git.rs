@@ -163,6 +163,7 @@ pub(crate) const GIT: Table = Table {
                 --git-path=D --local-env-vars --path-format=D --prefix=D --sq --end-of-options --show-ref-format --output-object-format=D",
             operands: Operands::Data,
             style: Style::Whole,
+            special: Some(named_blobs),
             ..TABLE
         },
         Table {
@@ -546,7 +547,8 @@ fn log(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     lines(call)?;
     let operands = std::mem::take(&mut call.operands);
-    words(call, &operands, true)?;
+    // Without a patch only names and messages are shown: a folder is not read.
+    words(call, &operands, false)?;
     call.operands = operands;
     Ok(())
 }
@@ -580,6 +582,14 @@ fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     words(call, &operands, true)?;
     call.operands = operands;
+    Ok(())
+}
+
+// Only an id is printed, but a blob that is named is still named.
+fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
+    for word in call.operands.clone().iter().filter(|word| word.text.contains(':')) {
+        one(call, &word.text, &Operand::Revision, false)?;
+    }
     Ok(())
 }
 

@@ -72,6 +72,10 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     {
         return Ok(());
     }
+    // Words that xargs adds go to a program that may do anything with them.
+    if words.iter().any(|word| !word.literal && !word.is_process()) {
+        return Err(call.deny("the words that are added to it are not known"));
+    }
     if is_editor(&call.name) {
         return editor(call, &words);
     }
@@ -115,7 +119,8 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             continue;
         }
         // zsh and bash take `+o` too.
-        if !text.starts_with('-') && !(text.starts_with('+') && known.names.contains("bash")) {
+        let is_option = text.starts_with('-') || (text.starts_with('+') && known.names.contains("bash"));
+        if !is_option {
             return script_of(call, word);
         }
         for (index, letter) in text.char_indices().skip(1) {

@@ -63,7 +63,9 @@ fn jq(call: &mut Call<'_>) -> Result<(), Denial> {
         if !filter.literal {
             return Err(call.deny("its filter is not known"));
         }
-        check(&filter.text).map_err(|what| call.deny(what))?;
+        if !call.is_open() {
+            check(&filter.text).map_err(|what| call.deny(what))?;
+        }
     }
     for (word, _) in operands.filter(|(_, data)| !data) {
         call.read(&word);
@@ -87,7 +89,7 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
         let c = text[*at];
         match c {
             '#' => {
-                while *at < text.len() && text[*at] != '\n' {
+                while *at < text.len() && text[*at] != '\n' && text[*at] != '\r' {
                     *at += 1;
                 }
             }

@@ -26,10 +26,13 @@ pub(crate) struct Table {
     /// It writes nothing unless an option or operand says so.
     pub(crate) writes_nothing: bool,
     /// Reads the operands where no general kind fits, and what the options mean together.
-    pub(crate) special: Option<fn(&mut Call<'_>) -> Result<(), Denial>>,
+    pub(crate) special: Option<Special>,
     /// Tables of its subcommands; where there are any, `options` are the ones before them.
     pub(crate) subcommands: &'static [Table],
 }
+
+/// Reads what a table's columns cannot say.
+pub(crate) type Special = fn(&mut Call<'_>) -> Result<(), Denial>;
 
 /// What operands are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +41,6 @@ pub(crate) enum Operands {
     Data,
     /// Files that are read; `-` is the standard input.
     Read,
-    /// Files or folders that are read with all below.
-    Tree,
     /// Paths of which only names and metadata are looked at.
     List,
     /// The first one is a pattern or program text unless one of the options named gave it; the others are read.
@@ -214,7 +215,6 @@ impl<'a> Call<'a> {
         match table.operands {
             Operands::Special | Operands::Raw | Operands::Data => {}
             Operands::Read => operands.iter().for_each(|word| self.read(word)),
-            Operands::Tree => operands.iter().for_each(|word| self.read_tree(word, false)),
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
             Operands::Write => operands.iter().for_each(|word| self.write(word)),
             Operands::TextThenRead(options) => {
@@ -250,11 +250,13 @@ impl<'a> Call<'a> {
         }
         let Some(first) = self.operands.iter().position(unknown) else { return Ok(()) };
         let ended = self.dashes.is_some_and(|dashes| first >= dashes);
-        let harmful = specs(table.options).iter().any(|spec| spec.denied != Denied::Never || spec.kind == 'W');
+        let harmful = specs(table.options)
+            .iter()
+            .any(|spec| spec.denied == Denied::Always || (spec.value != Value::None && matches!(spec.kind, 'W' | 'O')));
         let reads = match table.operands {
             Operands::Data | Operands::Read | Operands::List => true,
             Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
-            Operands::Tree | Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
+            Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
         };
         if !reads || self.out.writes || (harmful && !ended) {
             let denial = self.deny("the words that are added to it are not known");
@@ -285,9 +287,7 @@ impl<'a> Call<'a> {
                 self.operands.extend(words[at..].iter().cloned());
                 break;
             }
-            if table.style == Style::SingleDash {
-                at = self.long(&specs, table.style, word, words, at)?;
-            } else if text.starts_with("--") {
+            if table.style == Style::SingleDash || text.starts_with("--") {
                 at = self.long(&specs, table.style, word, words, at)?;
             } else {
                 at = self.short(&specs, word, words, at)?;
@@ -349,7 +349,8 @@ impl<'a> Call<'a> {
             Value::Required | Value::NextIfAny => match attached {
                 Some(value) => Some(value),
                 None => {
-                    let next = words.get(at).cloned();
+                    let optional = spec.value == Value::NextIfAny;
+                    let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
                     at += usize::from(next.is_some());
                     next
                 }
@@ -387,7 +388,8 @@ impl<'a> Call<'a> {
                 Value::Required | Value::NextIfAny => match attached {
                     Some(value) => Some(value),
                     None => {
-                        let next = words.get(at).cloned();
+                        let optional = spec.value == Value::NextIfAny;
+                        let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
                         at += usize::from(next.is_some());
                         next
                     }
@@ -473,11 +475,17 @@ impl<'a> Call<'a> {
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
     }
 
-    /// What stands at a path, links followed, seen from the first folder.
+    /// What stands at a path, links followed: a folder if it is one from any of the folders that this may run in.
     pub(crate) fn node(&self, path: &str) -> Result<Option<Node>, Denial> {
-        let root = RelPath::root();
-        let folder = self.cx.folders.first().unwrap_or(&root);
-        Ok(self.cx.paths.resolve(folder, Path::new(path))?.node)
+        let mut found = None;
+        for folder in self.cx.folders {
+            let node = self.cx.paths.resolve(folder, Path::new(path))?.node;
+            if node == Some(Node::Dir) {
+                return Ok(node);
+            }
+            found = found.or(node);
+        }
+        Ok(found)
     }
 }
 

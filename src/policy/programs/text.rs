@@ -345,6 +345,12 @@ fn uniq(call: &mut Call<'_>) -> Result<(), Denial> {
 
 fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
     // `-R` with `-L` runs tree again in each folder and writes 00Tree.html there.
+    // The names come out of the files then.
+    if call.has("--fromfile") || call.has("--fromtabfile") {
+        for word in call.operands.clone() {
+            call.read(&word);
+        }
+    }
     if call.has("-R") && (call.has("-o") || call.has("-H")) {
         return Err(call.deny("`-R` writes files"));
     }
@@ -455,7 +461,7 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         call.cx.paths.search(std::path::Path::new("."), std::slice::from_ref(glob))?;
     }
     let careful = !hidden && !ignored && taken.is_empty() && !call.has("-L");
-    if careful && call.cx.stdin == super::Stdin::Empty || careful {
+    if careful {
         // Our printing leaves the denied files out; operands that name them are still denied.
         let mut printed = call.words.to_vec();
         let never = super::git::NEVER.iter().map(|glob| (*glob).to_owned()).chain(call.cx.never_read.iter().cloned());
