@@ -25,10 +25,10 @@
 //!
 //! | floor | modules | what they are |
 //! |---|---|---|
-//! | 6 | `main`, [`cli`], [`run`] | wire everything, decide nothing |
+//! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | wire everything, decide nothing |
 //! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
 //! | 3 | [`tools`] | one file a tool |
-//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`] | the edges: the only I/O |
+//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`](mod@settings::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
 //! | 0 | [`path`], [`event`], [`exit`], [`yaml`] | words |
 //!

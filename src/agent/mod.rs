@@ -51,7 +51,7 @@ pub struct Stopped {
     /// The way to end.
     pub exit: Exit,
     /// What happened.
-    pub error: RunError,
+    pub error: Box<RunError>,
 }
 
 /// What the loop needs to know beside its parts.
@@ -250,13 +250,13 @@ impl<'a> Agent<'a> {
 pub(crate) fn stopped(exit: Exit, code: &str, message: impl Into<String>, hint: Option<&str>) -> Stopped {
     Stopped {
         exit,
-        error: RunError {
+        error: Box::new(RunError {
             code: code.into(),
             message: message.into(),
             retryable: exit == Exit::Unavailable,
             hint: hint.map(str::to_owned),
             budget: None,
-        },
+        }),
     }
 }
 

@@ -67,7 +67,7 @@ impl Failure {
 
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Failure {
-        Failure { exit: stopped.exit, error: Box::new(stopped.error) }
+        Failure { exit: stopped.exit, error: stopped.error }
     }
 }
 
