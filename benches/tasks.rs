@@ -3,7 +3,11 @@
 //! `cargo bench --bench tasks` runs them against the server of `QWEN_BASE_URL` (model of `QWEN_MODEL`, if set) at
 //! temperature 0 and prints one line a task. Names as arguments choose tasks; `--record DIR` keeps the conversations.
 
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a program that makes projects and prints a table")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a program that makes projects and prints a table"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};

@@ -4,6 +4,10 @@
 
 mod change_modes;
 mod endings;
+mod faults;
+mod formats;
+mod input;
 mod layers;
 mod sandbox;
 mod support;
+mod verify;
