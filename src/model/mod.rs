@@ -21,7 +21,6 @@ pub mod quirks;
 pub mod repair;
 pub mod request;
 pub mod retry;
-pub mod secret;
 mod slots;
 pub mod sse;
 #[cfg(test)]
