@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("event", 0),
     ("exit", 0),
     ("secret", 0),
+    ("tool_name", 0),
     ("yaml", 0),
 ];
 

@@ -32,6 +32,7 @@ mod test_server;
 pub mod thinking;
 pub mod transport;
 mod tries;
+mod violation;
 mod xml_call;
 
 use std::future::Future;
