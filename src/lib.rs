@@ -30,7 +30,7 @@
 //! | 3 | [`tools`] | one file a tool |
 //! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`](mod@settings::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
-//! | 0 | [`path`], [`event`], [`exit`], [`yaml`] | words |
+//! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`yaml`] | words |
 //!
 //! `tests/layers.rs` holds the imports to this.
 //!
@@ -61,7 +61,9 @@ pub mod policy;
 pub mod prompt;
 pub mod run;
 pub mod sandbox;
+pub mod secret;
 pub mod settings;
+pub mod tool_name;
 pub mod tools;
 pub mod verify;
 pub mod workspace;

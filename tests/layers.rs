@@ -25,6 +25,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("path", 0),
     ("event", 0),
     ("exit", 0),
+    ("secret", 0),
+    ("tool_name", 0),
     ("yaml", 0),
 ];
 

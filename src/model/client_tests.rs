@@ -5,11 +5,11 @@ use serde_json::json;
 use super::*;
 use crate::model::cassette::Player;
 use crate::model::config::{Proxies, Sampling, Timers};
-use crate::model::secret::Secret;
 use crate::model::test_server::{
     DONE, Script, Step, TestServer, finish, respond, respond_with, says, stream, stream_head, text,
 };
 use crate::model::{Arguments, Price, Stop, StreamFault, TimeoutKind, ToolMessage};
+use crate::secret::Secret;
 
 /// Of no known shape, so that only knowing it can hide it.
 const KEY: &str = "very-hidden-0123456789";

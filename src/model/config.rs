@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Price;
 use super::endpoint::DEFAULT_BASE_URL;
 use super::quirks::Provider;
-use super::secret::Secret;
+use crate::secret::Secret;
 
 /// The settings of a [`super::client::Client`].
 ///
@@ -167,7 +167,7 @@ pub struct Proxies {
 
 impl std::fmt::Debug for Proxies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let masked = |url: &Option<String>| url.as_deref().map(super::secret::mask_credentials);
+        let masked = |url: &Option<String>| url.as_deref().map(crate::secret::mask_credentials);
         f.debug_struct("Proxies")
             .field("https", &masked(&self.https))
             .field("http", &masked(&self.http))

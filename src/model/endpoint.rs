@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use super::quirks::{Provider, Quirks, quirks_of};
-use super::secret::Secret;
+use crate::secret::Secret;
 
 /// Where the requests go when nothing names an endpoint.
 pub const DEFAULT_BASE_URL: &str = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
@@ -64,7 +64,7 @@ impl Endpoint {
     pub fn parse(text: &str) -> Result<Endpoint, EndpointError> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\u{feff}'));
         let invalid = |problem: &str| EndpointError::Url {
-            url: super::secret::mask_credentials(text),
+            url: crate::secret::mask_credentials(text),
             problem: problem.to_owned(),
         };
         if text.is_empty() {

@@ -8,8 +8,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 use super::BoxFuture;
 use super::config::{ClientConfig, Proxies};
 use super::endpoint::Endpoint;
-use super::secret::Secret;
 use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
+use crate::secret::Secret;
 
 /// Sends requests over HTTP. Nothing is set up, no certificate read, before the first one.
 pub struct Http {
@@ -81,7 +81,7 @@ impl Http {
             return Ok(Vec::new());
         };
         let proxy = reqwest::Proxy::all(url.trim()).map_err(|error| TransportError::Setup {
-            message: format!("proxy `{}` is not valid: {}", super::secret::mask_credentials(url), causes(&error)),
+            message: format!("proxy `{}` is not valid: {}", crate::secret::mask_credentials(url), causes(&error)),
             hint: Some("correct HTTPS_PROXY or unset it".to_owned()),
         })?;
         Ok(vec![proxy.no_proxy(except)])
@@ -197,5 +197,5 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    super::secret::mask_credentials(&words.join(": "))
+    crate::secret::mask_credentials(&words.join(": "))
 }

@@ -21,7 +21,6 @@ pub mod quirks;
 pub mod repair;
 pub mod request;
 pub mod retry;
-pub mod secret;
 mod slots;
 pub mod sse;
 #[cfg(test)]
@@ -33,6 +32,7 @@ mod test_server;
 pub mod thinking;
 pub mod transport;
 mod tries;
+mod violation;
 mod xml_call;
 
 use std::future::Future;

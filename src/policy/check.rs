@@ -6,12 +6,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::access::{Access, Pin};
-use super::decide::{Facts, Policy, TOOLS};
+use super::decide::{Facts, Policy};
 use super::decision::{Decision, Denial, Verdict};
 use super::file::{OperandKind, TestCall};
 use super::layers::LayerError;
 use super::programs;
 use super::rules::Answers;
+use crate::tool_name::real_name;
 
 /// The answer to one call of `policy check`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -76,30 +77,6 @@ pub fn check_call(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> 
         Ok((tool, accesses)) => policy.authorize(&tool, &accesses, facts).0,
         Err(denial) => denial.into(),
     }
-}
-
-/// Returns the real name of a tool: aliases, case and `-`/`_` aside. `None`: there is no such tool.
-pub fn real_name(tool: &str) -> Option<&'static str> {
-    let folded: String = tool.chars().filter(|c| *c != '-' && *c != '_').collect::<String>().to_lowercase();
-    let known = TOOLS.iter().chain(&["structured_output"]).find(|known| known.replace('_', "") == folded);
-    if let Some(known) = known {
-        return Some(known);
-    }
-    Some(match folded.as_str() {
-        "ls" | "listdir" | "listfiles" | "readfolder" => "list_directory",
-        "cat" | "view" | "read" | "open" => "read_file",
-        "write" | "createfile" | "writetofile" => "write_file",
-        "replace" | "strreplaceeditor" | "strreplace" | "editfile" => "edit",
-        "findfiles" | "find" => "glob",
-        "grep" | "grepsearch" | "searchtext" | "search" => "search_file_content",
-        "readfiles" => "read_many_files",
-        "bash" | "shell" | "execute" | "runshell" | "runcommand" | "sh" => "run_shell_command",
-        "fetch" => "web_fetch",
-        "memory" | "savemem" => "save_memory",
-        "todo" | "todowriter" => "todo_write",
-        "agent" => "task",
-        _ => return None,
-    })
 }
 
 // One value under its real name or an alias; an alias counts only where the real name is missing.

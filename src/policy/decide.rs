@@ -14,6 +14,7 @@ use super::{mcp, web};
 use crate::change::Kind;
 use crate::event::{Limits, PolicyFacts};
 use crate::path::{Node, RelPath, Tree};
+use crate::tool_name;
 
 /// What decisions rest on besides the rules.
 #[derive(Clone)]
@@ -55,24 +56,6 @@ pub struct ChangeFacts {
     /// A link is made, changed or removed.
     pub is_link: bool,
 }
-
-/// The names of the built-in tools.
-pub const TOOLS: [&str; 14] = [
-    "list_directory",
-    "read_file",
-    "write_file",
-    "edit",
-    "glob",
-    "search_file_content",
-    "read_many_files",
-    "run_shell_command",
-    "web_fetch",
-    "web_search",
-    "save_memory",
-    "todo_write",
-    "task",
-    "skill",
-];
 
 impl Policy {
     /// Puts layers together: the first grants, the others narrow. `parents` finds the files that `extends` names.
@@ -432,7 +415,7 @@ impl<'a> Judge<'a> {
         if foreign || tool == "structured_output" {
             return Ok(());
         }
-        if !TOOLS.contains(&tool) {
+        if !tool_name::BUILT_IN.contains(&tool) {
             return Err(Denial::new(format!("there is no tool {tool:?}")).by("tools"));
         }
         self.rule = name_allowed(&self.policy.layers, |layer| &layer.tools, tool, "tools")?;

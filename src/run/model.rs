@@ -9,7 +9,6 @@ use crate::model::canonical::Masks;
 use crate::model::cassette::Player;
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
-use crate::model::secret::Secret;
 use crate::model::{ErrorClass, Model, ModelError};
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{Environment, ModelChoice, Settings};
@@ -89,13 +88,7 @@ pub async fn choose(
     };
     let endpoint = keys::resolve(&wishes, environment, settings)
         .map_err(|error| Failure::new(error.exit, error.message, error.hint))?;
-    let key =
-        match &endpoint.key {
-            Some(key) => Some(Secret::parse(key.value.reveal()).map_err(|error| {
-                Failure::new(Exit::Auth, format!("{error} ({})", key.origin), "paste the key again")
-            })?),
-            None => None,
-        };
+    let key = endpoint.key.as_ref().map(|key| key.value.clone());
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
     config.model = match &endpoint.model {

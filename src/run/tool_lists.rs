@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
-use crate::tools::registry::real_name;
+use crate::tool_name::real_name;
 
 use super::Failure;
 
@@ -90,7 +90,7 @@ fn parse(list: &[String]) -> Result<Vec<Entry>, Failure> {
                 (name, inner.split_whitespace().map(str::to_owned).collect())
             }
         };
-        let tool = real_name(name.trim()).to_owned();
+        let tool = real_name(name.trim()).unwrap_or(name.trim()).to_owned();
         if tool.is_empty() {
             return Err(wrong(text, "there is no name"));
         }

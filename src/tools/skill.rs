@@ -142,7 +142,7 @@ mod tests {
         let skill = Skill::find(&project.workspace).unwrap();
         assert_eq!(skill.spec().description, "Load the project's instructions for a task. release: How we release");
         let mut registry = Registry::default();
-        registry.add_built_in(Arc::new(skill));
+        registry.add_own(Arc::new(skill));
         let call = |name: &str| {
             let arguments = Map::from_iter([("skill".to_owned(), Value::from(name))]);
             project.call_of(&registry, "skill", arguments, &NoRunner)

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::common::{diff, memory, names};
+use super::common::{memory, names};
 use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::Entry;
+use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
@@ -100,7 +101,7 @@ impl Call for WriteCall {
             };
             let display = match (existing, &old) {
                 (Some(_), None) => Display::Markdown(format!("Overwrote the binary file {shown}")),
-                _ => Display::Diff(diff::unified(&names::relative(&path), &file.text, &text)),
+                _ => Display::Diff(diff::of_text(&names::relative(&path), &file.text, &text)),
             };
             Ok(ToolOutput { llm_content: vec![Part::Text(llm)], display, command: None })
         })
