@@ -22,6 +22,7 @@ pub mod programs;
 pub mod redact;
 mod rules;
 pub mod shell;
+pub mod trust;
 pub mod web;
 
 pub use access::{Access, Pin};

@@ -13,6 +13,7 @@ pub mod setup;
 pub mod signals;
 pub mod task;
 pub mod tool_lists;
+pub mod trust;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -27,8 +27,10 @@ pub struct PolicySources<'a> {
     pub cwd: &'a Path,
     /// The repository's top folder, else the workspace.
     pub top: &'a Path,
-    /// Whether the repository's own files are trusted.
+    /// Whether the repository's own files are trusted as they lie there.
     pub trusted: bool,
+    /// The repository's policy from the trusted commit, with a name for messages.
+    pub trusted_text: Option<(String, String)>,
     /// The machine's policy; `/etc/qwen/policy.yaml` but in tests.
     pub machine: &'a Path,
 }
@@ -57,10 +59,13 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         narrowing.push(tool_lists::excluded_layer(sources.excluded)?);
     }
 
-    let (mut first, from_file) = match (sources.named, &repository_text) {
-        (Some(named), _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
-        (None, Some(text)) if sources.trusted => (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true),
-        (None, _) => {
+    let (mut first, from_file) = match (sources.named, &sources.trusted_text, &repository_text) {
+        (Some(named), _, _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
+        (None, Some((name, text)), _) => (layer(name, text.clone(), Standing::Operator), true),
+        (None, None, Some(text)) if sources.trusted => {
+            (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true)
+        }
+        (None, None, _) => {
             let name = match (sources.mode, sources.delivers) {
                 // A delivery flag is the operator's word, so the plain mode may deliver.
                 (Some("default") | None, true) => "edit",
@@ -77,11 +82,21 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
             warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned())
         }
     }
-    if let Some(text) = repository_text
+    if let (Some(_), Some((name, text))) = (sources.named, &sources.trusted_text) {
+        narrowing.push(layer(name, text.clone(), Standing::Repository));
+    }
+    let same_as_trusted = |text: &String| sources.trusted_text.as_ref().is_some_and(|(_, trusted)| trusted == text);
+    if let Some(text) = repository_text.filter(|text| !same_as_trusted(text))
         && !(sources.named.is_none() && sources.trusted)
     {
-        if !sources.trusted {
-            warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
+        match (&sources.trusted_text, sources.trusted) {
+            (_, true) => {}
+            (Some((name, _)), false) => {
+                warnings.push(format!("policy: .qwen/policy.yaml of the tree narrows only; what counts is {name}"));
+            }
+            (None, false) => {
+                warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
+            }
         }
         narrowing.push(layer(".qwen/policy.yaml", text, Standing::Repository));
     }

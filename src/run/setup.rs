@@ -35,6 +35,7 @@ use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
 use super::runner::Runner;
 use super::task::Task;
+use super::trust::{self, TrustFlags, Trusted};
 
 /// Limits where nothing else says so (cli.md 2).
 const TURNS: u64 = 100;
@@ -99,6 +100,8 @@ pub struct Setup {
     pub undo_folder: Option<PathBuf>,
     /// What the owner should know.
     pub warnings: Vec<String>,
+    /// Whose files of the checkout count.
+    pub trusted: Trusted,
     prompt: Prompt,
     files: Vec<String>,
     strict: bool,
@@ -140,18 +143,30 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
 
-    let trusted = arguments.later.trust_checkout || environment.is_on("QWEN_TRUST_CHECKOUT");
+    let flags = TrustFlags {
+        trusted_ref: arguments.policy.trusted_ref.clone(),
+        trust_checkout: arguments.policy.trust_checkout,
+    };
+    let state = state_folder(environment).ok();
+    let trusted =
+        trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
     let request = settings::load::Request {
         project_root: top.clone(),
         workspace: workspace.root().to_path_buf(),
-        trusted,
-        trusted_ref: None,
+        trusted: trusted.checkout,
+        trusted_ref: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/settings.json")?,
+            None => None,
+        },
         bare: arguments.context.bare,
     };
     let loaded = settings::load(&request, environment).map_err(|error| {
         Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
+    if !arguments.context.bare {
+        warnings.extend(trusted.left_out(&top));
+    }
 
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
@@ -174,7 +189,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         excluded: &lists.excluded,
         cwd: &environment.cwd,
         top: &top,
-        trusted,
+        trusted: trusted.checkout,
+        trusted_text: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
+            None => None,
+        },
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
     warnings.extend(chosen.warnings);
@@ -282,6 +301,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         sign: arguments.changes.sign,
         undo_folder,
         warnings,
+        trusted,
         prompt,
         files: arguments.input.files.clone(),
         strict: arguments.context.strict,

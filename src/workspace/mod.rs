@@ -12,6 +12,7 @@ pub mod outputs;
 pub mod repository;
 pub mod scratch_git;
 pub mod snapshot;
+pub mod trusted;
 pub mod walk;
 
 use std::ffi::OsString;
