@@ -21,6 +21,7 @@ use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::run::{Failure, outcome};
 use crate::settings::Environment;
 use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
 use crate::workspace::repository::Repository;
 
 /// Runs a command and returns the way it ends.
@@ -76,7 +77,7 @@ impl Place {
     fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
         let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
         let trusted = self.trusted(environment)?;
-        policy_layers::choose(&PolicySources {
+        let chosen = policy_layers::choose(&PolicySources {
             named: named.as_deref(),
             mode: None,
             delivers,
@@ -91,7 +92,9 @@ impl Place {
                 None => None,
             },
             machine: Path::new("/etc/qwen/policy.yaml"),
-        })
+        })?;
+        chosen.require_tests(&self.facts(environment))?;
+        Ok(chosen)
     }
 
     /// Returns whose files of the checkout count, as in a run without flags.
@@ -103,7 +106,8 @@ impl Place {
 
     fn facts(&self, environment: &Environment) -> Facts {
         let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new())
+        let git_drivers = self.repository.as_ref().map(drivers).unwrap_or_default();
+        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git_drivers)
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
-use crate::policy::{Policy, builtin};
+use crate::policy::decide::Facts;
+use crate::policy::{Policy, builtin, check};
 
 use super::{Failure, tool_lists};
 
@@ -44,6 +45,20 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// Whether the granting layer is a file (then a mode only narrows).
     pub from_file: bool,
+    /// Each file with inline tests as a policy of its own, so that a flag that narrows cannot make a test fail.
+    tested: Vec<Policy>,
+}
+
+impl Chosen {
+    /// Runs the inline tests of every file, as each load does: one that fails is 52.
+    pub fn require_tests(&self, facts: &Facts) -> Result<(), Failure> {
+        for policy in &self.tested {
+            check::require_tests(policy, facts).map_err(|error| {
+                config(error.to_string(), "correct the rules or the test; `qwen policy explain` shows why")
+            })?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads the layers and puts them together. Every fault is 52: nothing was sent.
@@ -110,6 +125,12 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     if let Some(text) = machine_policy(sources.machine)? {
         narrowing.push(layer(&sources.machine.display().to_string(), text, Standing::Operator));
     }
+    let files: Vec<String> = [sources.named.filter(|named| !named.starts_with("builtin:")).map(str::to_owned)]
+        .into_iter()
+        .flatten()
+        .chain(sources.trusted_text.iter().map(|(name, _)| name.clone()))
+        .chain([".qwen/policy.yaml".to_owned(), sources.machine.display().to_string()])
+        .collect();
     let base = match sources.named {
         Some(named) if !named.starts_with("builtin:") => {
             sources.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default()
@@ -120,7 +141,16 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;
-    Ok(Chosen { policy, warnings, from_file })
+    let open = LayerText::builtin("open").expect("it is one of the built-in policies");
+    let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
+        // The machine's policy only ever takes away: alone it would allow nothing.
+        true => Policy::new(&open, std::slice::from_ref(text), &parents),
+        false => Policy::new(text, &[], &parents),
+    };
+    let is_file = |text: &&LayerText| files.contains(&text.name);
+    let tested: Result<Vec<Policy>, _> = std::iter::once(&first).chain(&narrowing).filter(is_file).map(alone).collect();
+    let tested = tested.map_err(|error| config(error.to_string(), "correct the file"))?;
+    Ok(Chosen { policy, warnings, from_file, tested })
 }
 
 /// Reads a policy by the name that a flag or variable gives.

@@ -10,13 +10,13 @@ use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
-use crate::cli::run::{ApprovalMode, ChangesMode};
+use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Model, ToolSpec};
 use crate::policy::decide::Facts;
-use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
+use crate::policy::file::{Delivery as PolicyDelivery, LentTree, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
 use crate::policy::{Policy, redact};
@@ -25,7 +25,9 @@ use crate::sandbox::{Demand, SandboxError};
 use crate::settings::{self, Environment, Settings};
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
 use crate::workspace::repository::Repository;
+use crate::workspace::untouched::Untouched;
 
 use super::Failure;
 use super::checks::Check;
@@ -110,6 +112,8 @@ pub struct Setup {
     home: String,
     included: Vec<PathBuf>,
     isolation_off: bool,
+    cwd: PathBuf,
+    git_drivers: Vec<String>,
     replay: Option<String>,
 }
 
@@ -196,9 +200,44 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         },
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
-    warnings.extend(chosen.warnings);
-    let policy = chosen.policy;
+    warnings.extend(chosen.warnings.iter().cloned());
+    let policy = chosen.policy.clone();
     let delivery = delivery_mode(asked, mode, &policy, &mut warnings)?;
+
+    if policy.lent_tree() == LentTree::InPlace {
+        if let Mode::Branch(_) = delivery {
+            return Err(Failure::new(
+                Exit::Config,
+                "`sandbox.workspace: in-place` leaves changes in the work tree, and --branch leaves it as it is",
+                "use --apply or --commit, or `workspace: staged`",
+            ));
+        }
+        warnings.push("`sandbox.workspace: in-place` is not built yet: commands get a staged copy".to_owned());
+    }
+    let included = included_folders(arguments, &settings, &environment)?;
+    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+    let demand = demand(arguments, &policy)?;
+    let helper = std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    // The runner's own facts point at its own folder of outputs, which is made with it.
+    let git_drivers = repository.as_ref().map(drivers).unwrap_or_default();
+    let facts =
+        outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+    chosen.require_tests(&facts)?;
+    let runner =
+        Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, helper)
+            .map_err(|error| {
+                Failure::new(
+                    Exit::Conflict,
+                    format!("no temporary folder can be made: {error}"),
+                    "set TMPDIR to a folder that can be written",
+                )
+            })?;
+    if demand == Demand::Require {
+        runner.sandbox().map_err(sandbox_failure)?;
+    }
 
     let prompt = read_prompt(arguments, &environment, &mut warnings).await?;
     let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
@@ -219,29 +258,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
 
-    let included = included_folders(arguments, &settings, &environment)?;
-    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-    let demand = if policy.sandbox_required() { Demand::Require } else { Demand::Auto };
-    let helper = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
-    let variables: BTreeMap<OsString, OsString> =
-        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    // The runner's own facts point at its own folder of outputs, which is made with it.
-    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
-    let runner =
-        Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, helper)
-            .map_err(|error| {
-                Failure::new(
-                    Exit::Conflict,
-                    format!("no temporary folder can be made: {error}"),
-                    "set TMPDIR to a folder that can be written",
-                )
-            })?;
     let registry = registry(&policy);
-    if demand == Demand::Require {
-        runner.sandbox().map_err(sandbox_failure)?;
-    }
-
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
@@ -309,20 +326,34 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         system,
         home,
         included,
-        isolation_off: false,
+        isolation_off: demand == Demand::Off,
+        cwd: environment.cwd.clone(),
+        git_drivers,
         replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
         client,
         policy,
     };
-    let stage =
-        Stage { workspace, runner, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
+    let own_files = [
+        &arguments.output.result_file,
+        &arguments.output.events_file,
+        &arguments.output.patch_file,
+        &arguments.output.summary_file,
+        &arguments.test.record,
+    ];
+    let untouched = (demand == Demand::Off && delivery == Mode::DryRun).then(|| {
+        let own_files = own_files.iter().filter_map(|path| path.as_ref()).map(|path| setup.cwd.join(path)).collect();
+        Untouched::remember(workspace.root(), own_files)
+    });
+    let patch_file = arguments.output.patch_file.clone();
+    let stage = Stage { workspace, runner, repository, mode: delivery, patch_file, untouched };
     Ok(Prepared { setup, stage })
 }
 
 impl Setup {
     /// Returns the facts that decisions rest on.
     pub fn facts(&self, stage: &Stage) -> Facts {
-        outcome::facts(&stage.workspace, self.home.clone(), stage.runner.outputs(), self.included.clone())
+        let (home, included) = (self.home.clone(), self.included.clone());
+        outcome::facts(&stage.workspace, home, stage.runner.outputs(), included, self.git_drivers.clone())
     }
 
     /// Returns the gate for the calls of the run.
@@ -407,6 +438,20 @@ fn builtin_of(mode: ApprovalMode) -> &'static str {
         ApprovalMode::Default => "default",
         ApprovalMode::AutoEdit => "edit",
         ApprovalMode::Yolo => "open",
+    }
+}
+
+/// How strong a wall is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched off.
+fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
+    match (arguments.policy.sandbox, policy.sandbox_required()) {
+        (Some(SandboxMode::Off), true) => Err(Failure::new(
+            Exit::Config,
+            format!("--sandbox off was given and the policy {} requires isolation", policy.facts().name),
+            "leave the flag out; `qwen sandbox doctor` says what this machine gives",
+        )),
+        (Some(SandboxMode::Off), false) => Ok(Demand::Off),
+        (Some(SandboxMode::Require), _) | (_, true) => Ok(Demand::Require),
+        (Some(SandboxMode::Auto) | None, false) => Ok(Demand::Auto),
     }
 }
 
