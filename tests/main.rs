@@ -2,6 +2,8 @@
 
 mod change_modes;
 mod endings;
+mod hostile;
 mod layers;
 mod sandbox;
 mod support;
+mod trust;

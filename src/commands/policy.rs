@@ -165,9 +165,8 @@ fn trust(
         let text = if known { "is no longer trusted" } else { "was not trusted" };
         return print(out, &format!("{} {text}\n", escape(&top.display().to_string())));
     }
-    let approval = trusted::fingerprint(&top, place.workspace.root()).map_err(|error| {
-        Failure::new(Exit::Config, error.to_string(), "replace it by a plain file, or remove it")
-    })?;
+    let approval = trusted::fingerprint(&top, place.workspace.root())
+        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "replace it by a plain file, or remove it"))?;
     if approval.files.is_empty() {
         return print(out, "nothing to approve: there is no .qwen folder, .mcp.json or .env\n");
     }

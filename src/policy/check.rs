@@ -57,7 +57,8 @@ pub fn run_calls<'a>(
 }
 
 fn check_line(policy: &Policy, facts: &Facts, number: usize, line: &str) -> Answer {
-    const SHAPE: &str = "write {\"id\": \"1\", \"tool\": \"run_shell_command\", \"input\": {\"command\": \"git status\"}}";
+    const SHAPE: &str =
+        "write {\"id\": \"1\", \"tool\": \"run_shell_command\", \"input\": {\"command\": \"git status\"}}";
     let refused = |id: Value, what: String| Answer::new(id, Denial::new(what).hint(SHAPE).into());
     let call: Value = match serde_json::from_str(line) {
         Ok(call) => call,

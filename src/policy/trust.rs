@@ -95,8 +95,13 @@ fn of_event(name: &str, event: Option<&Value>) -> Trust {
             }
         }
         "merge_group" => commit("/merge_group/base_sha", "the base commit of the merge group"),
-        "issue_comment" | "commit_comment" | "discussion_comment" | "pull_request_review"
-        | "pull_request_review_comment" | "issues" | "workflow_run" => default_branch("the default branch"),
+        "issue_comment"
+        | "commit_comment"
+        | "discussion_comment"
+        | "pull_request_review"
+        | "pull_request_review_comment"
+        | "issues"
+        | "workflow_run" => default_branch("the default branch"),
         "push" | "schedule" | "workflow_dispatch" => {
             Trust::Ref(TrustedRef { revision: "HEAD".to_owned(), why: format!("the commit of the event {name}") })
         }

@@ -93,7 +93,9 @@ impl Stage {
             finished.error = Some(RunError {
                 code: "tree_changed".into(),
                 message: format!("a command of this dry run changed {}", path.display()),
-                hint: Some("it ran without isolation (--sandbox off); look at `git status`, and leave the flag out".into()),
+                hint: Some(
+                    "it ran without isolation (--sandbox off); look at `git status`, and leave the flag out".into(),
+                ),
                 ..RunError::default()
             });
         }

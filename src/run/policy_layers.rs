@@ -4,8 +4,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::exit::Exit;
-use crate::policy::layers::{LayerText, Standing};
 use crate::policy::decide::Facts;
+use crate::policy::layers::{LayerText, Standing};
 use crate::policy::{Policy, builtin, check};
 
 use super::{Failure, tool_lists};

@@ -152,8 +152,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         trust_checkout: arguments.policy.trust_checkout,
     };
     let state = state_folder(environment).ok();
-    let trusted =
-        trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
+    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
     let request = settings::load::Request {
         project_root: top.clone(),
         workspace: workspace.root().to_path_buf(),
@@ -223,8 +222,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     // The runner's own facts point at its own folder of outputs, which is made with it.
     let git_drivers = repository.as_ref().map(drivers).unwrap_or_default();
-    let facts =
-        outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
     chosen.require_tests(&facts)?;
     let runner =
         Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, helper)
@@ -578,23 +576,23 @@ fn limits(arguments: &RunArgs, settings: &Settings, policy: &Policy) -> Limits {
 
 fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
     use crate::cli::run::OnDeny as Flag;
-    let of_policy = match policy.on_deny() {
+    let of_policy = policy.on_deny().map(|on_deny| match on_deny {
         PolicyOnDeny::Continue => OnDeny::Continue,
         PolicyOnDeny::Fail => OnDeny::Fail,
         PolicyOnDeny::Stop => OnDeny::Stop,
-    };
-    let of_flag = match arguments.policy.on_deny {
-        None => return of_policy,
-        Some(Flag::Continue) => OnDeny::Continue,
-        Some(Flag::Fail) => OnDeny::Fail,
-        Some(Flag::Stop) => OnDeny::Stop,
-    };
+    });
+    let of_flag = arguments.policy.on_deny.map(|on_deny| match on_deny {
+        Flag::Continue => OnDeny::Continue,
+        Flag::Fail => OnDeny::Fail,
+        Flag::Stop => OnDeny::Stop,
+    });
     let strictness = |on_deny: OnDeny| match on_deny {
         OnDeny::Continue => 0,
         OnDeny::Fail => 1,
         OnDeny::Stop => 2,
     };
-    if strictness(of_flag) >= strictness(of_policy) { of_flag } else { of_policy }
+    // A policy that says nothing binds no flag.
+    of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny)).unwrap_or(OnDeny::Fail)
 }
 
 /// Lists of tools from flags and settings, with their specifiers.

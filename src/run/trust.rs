@@ -50,14 +50,10 @@ impl Trusted {
         }
         match std::fs::read_to_string(top.join(path)) {
             Ok(text) => Ok(Some((path.to_owned(), text))),
-            Err(error)
-                if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-            {
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
                 Ok(None)
             }
-            Err(error) => {
-                Err(Failure::new(Exit::Config, format!("{path}: {error}"), "make it readable, or remove it"))
-            }
+            Err(error) => Err(Failure::new(Exit::Config, format!("{path}: {error}"), "make it readable, or remove it")),
         }
     }
 
@@ -76,9 +72,7 @@ impl Trusted {
         if self.checkout || self.tree.is_some() || !top.join(".mcp.json").is_file() {
             return Vec::new();
         }
-        vec![
-            ".mcp.json left out: this checkout is not trusted (`qwen policy trust`, or --trust-checkout)".to_owned(),
-        ]
+        vec![".mcp.json left out: this checkout is not trusted (`qwen policy trust`, or --trust-checkout)".to_owned()]
     }
 }
 

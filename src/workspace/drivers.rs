@@ -43,7 +43,8 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
             continue;
         }
         for (kind, programs, attribute) in PROGRAMS {
-            let Some((name, program)) = key.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')?.rsplit_once('.'))
+            let Some((name, program)) =
+                key.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')?.rsplit_once('.'))
             else {
                 continue;
             };

@@ -263,7 +263,8 @@ mod tests {
         let (_folder, top) = folder();
         write(&top, "a", "a");
         commit(&top);
-        for revision in ["refs/remotes/origin/main", "0123456789012345678901234567890123456789", "--all", "HEAD:a", ""] {
+        for revision in ["refs/remotes/origin/main", "0123456789012345678901234567890123456789", "--all", "HEAD:a", ""]
+        {
             let found = TrustedTree::find(&top, revision, "");
             assert!(matches!(found, Err(TrustedError::Missing { .. })), "{revision}: {found:?}");
         }
