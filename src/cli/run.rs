@@ -188,6 +188,22 @@ pub struct PolicyArgs {
     /// Remove these tools (repeatable, or a list with commas)
     #[arg(long, value_name = "TOOLS")]
     pub exclude_tools: Vec<String>,
+    /// Isolate commands; without a value: require it [default: auto, or require if the policy says so]
+    #[arg(
+        short,
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "require"
+    )]
+    pub sandbox: Option<SandboxMode>,
+    /// Read policy, settings and context files from this commit, not from the tree [default: in CI, by the event]
+    #[arg(long, value_name = "REF", value_parser = not_blank)]
+    pub trusted_ref: Option<String>,
+    /// Trust the policy, settings, hooks and servers of this checkout as they lie there [env: QWEN_TRUST_CHECKOUT=1]
+    #[arg(long, conflicts_with = "trusted_ref")]
+    pub trust_checkout: bool,
 }
 
 impl PolicyArgs {
@@ -417,23 +433,6 @@ pub struct LaterArgs {
     /// Start this model on this machine
     #[arg(long, value_name = "MODEL.gguf", hide = true)]
     pub local: Option<PathBuf>,
-    /// Isolate commands; without a value: require it
-    #[arg(
-        short,
-        long,
-        value_name = "MODE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "require",
-        hide = true
-    )]
-    pub sandbox: Option<SandboxMode>,
-    /// Read policy and context from this commit
-    #[arg(long, value_name = "REF", hide = true)]
-    pub trusted_ref: Option<String>,
-    /// Trust the settings, hooks and servers of this checkout
-    #[arg(long, hide = true)]
-    pub trust_checkout: bool,
     /// Ask for an answer that fits this schema
     #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE", hide = true)]
     pub json_schema: Option<String>,
@@ -526,9 +525,6 @@ impl RunArgs {
             params_file,
             images,
             local,
-            sandbox,
-            trusted_ref,
-            trust_checkout,
             json_schema,
             sarif_file,
             rdjson_file,
@@ -547,9 +543,6 @@ impl RunArgs {
             (params_file.is_some(), "--params-file"),
             (!images.is_empty(), "--image"),
             (local.is_some(), "--local"),
-            (sandbox.is_some(), "--sandbox"),
-            (trusted_ref.is_some(), "--trusted-ref"),
-            (*trust_checkout, "--trust-checkout"),
             (json_schema.is_some(), "--json-schema"),
             (sarif_file.is_some(), "--sarif-file"),
             (rdjson_file.is_some(), "--rdjson-file"),

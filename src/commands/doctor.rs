@@ -20,13 +20,25 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         workspace: place.workspace.root().display().to_string(),
         ..Facts::default()
     };
-    let request = settings::load::Request {
+    let mut exit = Exit::Ok;
+    let mut request = settings::load::Request {
         project_root: place.top(),
         workspace: place.workspace.root().to_path_buf(),
-        trusted: environment.is_on("QWEN_TRUST_CHECKOUT"),
         ..settings::load::Request::default()
     };
-    let mut exit = Exit::Ok;
+    match place.trusted(environment) {
+        Ok(trusted) => {
+            facts.policy.push(Fact::new("trusted", trusted.describe()));
+            request.trusted = trusted.checkout;
+            if trusted.tree.is_some() {
+                request.trusted_ref = trusted.read_text(&place.top(), ".qwen/settings.json")?;
+            }
+        }
+        Err(failure) => {
+            facts.problems.push(failure.error.message);
+            exit = exit.or_worse(failure.exit);
+        }
+    }
     match settings::load(&request, environment) {
         Ok(loaded) => {
             facts.settings_files = loaded.files.clone();
@@ -36,7 +48,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         }
         Err(error) => {
             facts.problems.push(error.to_string());
-            exit = Exit::Config;
+            exit = exit.or_worse(Exit::Config);
         }
     }
     match place.policy(None, false, environment) {

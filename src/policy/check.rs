@@ -53,19 +53,25 @@ pub fn run_calls<'a>(
     facts: &'a Facts,
     lines: impl Iterator<Item = &'a str> + 'a,
 ) -> impl Iterator<Item = Answer> + 'a {
-    lines.filter(|line| !line.trim().is_empty()).map(move |line| check_line(policy, facts, line))
+    let numbered = lines.enumerate().filter(|(_, line)| !line.trim().is_empty());
+    numbered.map(move |(index, line)| check_line(policy, facts, index + 1, line))
 }
 
-fn check_line(policy: &Policy, facts: &Facts, line: &str) -> Answer {
+fn check_line(policy: &Policy, facts: &Facts, number: usize, line: &str) -> Answer {
+    const SHAPE: &str =
+        "write {\"id\": \"1\", \"tool\": \"run_shell_command\", \"input\": {\"command\": \"git status\"}}";
+    let refused = |id: Value, what: String| Answer::new(id, Denial::new(what).hint(SHAPE).into());
     let call: Value = match serde_json::from_str(line) {
         Ok(call) => call,
+        // The parser's own line is always the first.
         Err(error) => {
-            return Answer::new(Value::Null, Denial::new(format!("the line is not JSON: {error}")).into());
+            let what = error.to_string().replace(" at line 1 column ", ", at column ");
+            return refused(Value::Null, format!("line {number} is not JSON: {what}"));
         }
     };
     let id = call.get("id").cloned().unwrap_or(Value::Null);
     let Some(tool) = call.get("tool").and_then(Value::as_str) else {
-        return Answer::new(id, Denial::new("the call names no tool").into());
+        return refused(id, format!("line {number} names no tool"));
     };
     let input = call.get("input").cloned().unwrap_or_else(|| json!({}));
     Answer::new(id, check_call(policy, facts, tool, &input))
@@ -236,10 +242,18 @@ impl TestResult {
     }
 }
 
-/// Runs the inline tests of the granting layer.
+/// Runs the inline tests of every layer that comes from a file; where none does, those of the granting builtin.
+///
+/// A builtin's tests speak of the builtin as it is: a file that extends it may allow more or less and does not inherit
+/// them.
 pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
-    let first = policy.layers.first();
-    let tests = first.map(|layer| layer.tests.as_slice()).unwrap_or_default();
+    let is_builtin = |source: &str| source.starts_with("builtin:");
+    let from_files: Vec<_> = policy.layers.iter().filter(|layer| !is_builtin(&layer.source)).collect();
+    let layers = if from_files.is_empty() { policy.layers.iter().take(1).collect() } else { from_files };
+    let tests = layers.into_iter().flat_map(|layer| {
+        let own = |source: &str| source == layer.source || !is_builtin(source);
+        layer.tests.iter().filter(move |test| own(&test.rule.source))
+    });
     let one = |test: &super::layers::Located<super::file::TestCase>| {
         let (expected, call) = match (&test.value.allow, &test.value.deny) {
             (Some(call), _) => (Verdict::Allow, call),
@@ -261,7 +275,7 @@ pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
         };
         Some(TestResult { source: test.rule.source.clone(), call: shown, expected, decision })
     };
-    tests.iter().filter_map(one).collect()
+    tests.filter_map(one).collect()
 }
 
 fn main_argument(tool: &str, value: &Value) -> Value {

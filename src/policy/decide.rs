@@ -120,9 +120,9 @@ impl Policy {
         layers::changes(&self.layers)
     }
 
-    /// Returns the strictest answer to denials.
-    pub fn on_deny(&self) -> OnDeny {
-        self.layers.iter().filter_map(|layer| layer.on_deny).max().unwrap_or(OnDeny::Fail)
+    /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
+    pub fn on_deny(&self) -> Option<OnDeny> {
+        self.layers.iter().filter_map(|layer| layer.on_deny).max()
     }
 
     /// Returns what becomes of commands that cannot be analysed.

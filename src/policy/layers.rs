@@ -470,7 +470,7 @@ mod tests {
         );
         let limits = both.limits();
         assert_eq!((limits.turns, limits.tool_calls, limits.denials), (Some(5), Some(9), Some(2)));
-        assert_eq!(both.on_deny(), OnDeny::Stop);
+        assert_eq!(both.on_deny(), Some(OnDeny::Stop));
         assert_eq!(both.changes().allow, [Delivery::DryRun, Delivery::Apply]);
     }
 

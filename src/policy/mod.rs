@@ -24,6 +24,7 @@ mod protected;
 pub mod redact;
 mod rules;
 pub mod shell;
+pub mod trust;
 pub mod web;
 
 pub use access::{Access, Pin};

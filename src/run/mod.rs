@@ -13,6 +13,7 @@ pub mod setup;
 pub mod signals;
 pub mod task;
 pub mod tool_lists;
+pub mod trust;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -105,6 +106,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     if let Some(stage) = stage.get() {
         stage.complete(&mut finished);
         stage.end_commands().await;
+        stage.compare(&mut finished);
     }
     finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     emitter.finish(finished)

@@ -16,6 +16,7 @@ use crate::policy::decide::Facts;
 use crate::verify::CheckResult;
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
+use crate::workspace::untouched::Untouched;
 
 use super::emitter::Emitter;
 use super::runner::{Runner, judge_change};
@@ -34,6 +35,8 @@ pub struct Stage {
     pub mode: Mode,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
+    /// How the tree was, where nothing else keeps commands from writing to it in a dry run.
+    pub untouched: Option<Untouched>,
 }
 
 /// How changes are delivered, before there is a message for a commit.
@@ -79,6 +82,23 @@ impl Stage {
         let rolled_back = finished.changes.rolled_back;
         finished.changes = self.report(&delivered, &changes);
         finished.changes.rolled_back = rolled_back;
+    }
+
+    /// Ends a dry run that changed the tree as a failure: without isolation only this look afterwards can tell.
+    pub fn compare(&self, finished: &mut RunFinished) {
+        let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) else { return };
+        let exit = finished.exit.or_worse(Exit::Failed);
+        if exit == Exit::Failed {
+            finished.error = Some(RunError {
+                code: "tree_changed".into(),
+                message: format!("a command of this dry run changed {}", path.display()),
+                hint: Some(
+                    "it ran without isolation (--sandbox off); look at `git status`, and leave the flag out".into(),
+                ),
+                ..RunError::default()
+            });
+        }
+        finished.exit = exit;
     }
 
     /// Ends commands in the background: nothing outlives the run.
@@ -258,14 +278,20 @@ pub fn interrupted(exit: Exit) -> RunFinished {
 }
 
 /// Returns the policy's facts for a stage.
-pub fn facts(stage_workspace: &Arc<Workspace>, setup_home: String, outputs: PathBuf, included: Vec<PathBuf>) -> Facts {
+pub fn facts(
+    stage_workspace: &Arc<Workspace>,
+    setup_home: String,
+    outputs: PathBuf,
+    included: Vec<PathBuf>,
+    git_drivers: Vec<String>,
+) -> Facts {
     Facts {
         root: stage_workspace.root().to_path_buf(),
         included,
         outputs: Some(outputs),
         home: setup_home,
         tree: Arc::clone(stage_workspace) as Arc<dyn crate::path::Tree>,
-        git_drivers: Vec::new(),
+        git_drivers,
     }
 }
 

@@ -10,13 +10,13 @@ use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
-use crate::cli::run::{ApprovalMode, ChangesMode};
+use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::ToolSpec;
 use crate::policy::decide::Facts;
-use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
+use crate::policy::file::{Delivery as PolicyDelivery, LentTree, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
 use crate::policy::{Policy, redact};
@@ -25,7 +25,9 @@ use crate::sandbox::{self, Demand, SandboxError};
 use crate::settings::{self, Environment, Settings};
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
 use crate::workspace::repository::Repository;
+use crate::workspace::untouched::Untouched;
 
 use super::Failure;
 use super::checks::Check;
@@ -35,6 +37,7 @@ use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
 use super::runner::Runner;
 use super::task::Task;
+use super::trust::{self, TrustFlags, Trusted};
 
 /// Limits where nothing else says so (cli.md 2).
 const TURNS: u64 = 100;
@@ -99,6 +102,8 @@ pub struct Setup {
     pub undo_folder: Option<PathBuf>,
     /// What the owner should know.
     pub warnings: Vec<String>,
+    /// Whose files of the checkout count.
+    pub trusted: Trusted,
     prompt: Prompt,
     files: Vec<String>,
     strict: bool,
@@ -107,6 +112,8 @@ pub struct Setup {
     home: String,
     included: Vec<PathBuf>,
     isolation_off: bool,
+    cwd: PathBuf,
+    git_drivers: Vec<String>,
     replay: Option<String>,
 }
 
@@ -140,18 +147,29 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
 
-    let trusted = arguments.later.trust_checkout || environment.is_on("QWEN_TRUST_CHECKOUT");
+    let flags = TrustFlags {
+        trusted_ref: arguments.policy.trusted_ref.clone(),
+        trust_checkout: arguments.policy.trust_checkout,
+    };
+    let state = state_folder(environment).ok();
+    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
     let request = settings::load::Request {
         project_root: top.clone(),
         workspace: workspace.root().to_path_buf(),
-        trusted,
-        trusted_ref: None,
+        trusted: trusted.checkout,
+        trusted_ref: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/settings.json")?,
+            None => None,
+        },
         bare: arguments.context.bare,
     };
     let loaded = settings::load(&request, environment).map_err(|error| {
         Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
+    if !arguments.context.bare {
+        warnings.extend(trusted.left_out(&top));
+    }
 
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
@@ -174,12 +192,55 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         excluded: &lists.excluded,
         cwd: &environment.cwd,
         top: &top,
-        trusted,
+        trusted: trusted.checkout,
+        trusted_text: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
+            None => None,
+        },
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
-    warnings.extend(chosen.warnings);
-    let policy = chosen.policy;
+    warnings.extend(chosen.warnings.iter().cloned());
+    let policy = chosen.policy.clone();
     let delivery = delivery_mode(asked, mode, &policy, &mut warnings)?;
+
+    if policy.lent_tree() == LentTree::InPlace {
+        if let Mode::Branch(_) = delivery {
+            return Err(Failure::new(
+                Exit::Config,
+                "`sandbox.workspace: in-place` leaves changes in the work tree, and --branch leaves it as it is",
+                "use --apply or --commit, or `workspace: staged`",
+            ));
+        }
+        warnings.push("`sandbox.workspace: in-place` is not built yet: commands get a staged copy".to_owned());
+    }
+    let included = included_folders(arguments, &settings, &environment)?;
+    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+    let demand = demand(arguments, &policy)?;
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    // The runner's own facts point at its own folder of outputs, which is made with it.
+    let git_drivers = repository.as_ref().map(drivers).unwrap_or_default();
+    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+    chosen.require_tests(&facts)?;
+    let runner = Runner::new(
+        Arc::clone(&workspace),
+        repository.clone(),
+        policy.clone(),
+        facts,
+        demand,
+        variables,
+        sandbox::own_executable(),
+    )
+    .map_err(|error| {
+        Failure::new(
+            Exit::Conflict,
+            format!("no temporary folder can be made: {error}"),
+            "set TMPDIR to a folder that can be written",
+        )
+    })?;
+    if demand == Demand::Require {
+        runner.sandbox().map_err(sandbox_failure)?;
+    }
 
     let prompt = read_prompt(arguments, &environment, &mut warnings).await?;
     let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
@@ -200,34 +261,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
 
-    let included = included_folders(arguments, &settings, &environment)?;
-    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-    let demand = if policy.sandbox_required() { Demand::Require } else { Demand::Auto };
-    let variables: BTreeMap<OsString, OsString> =
-        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    // The runner's own facts point at its own folder of outputs, which is made with it.
-    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
-    let runner = Runner::new(
-        Arc::clone(&workspace),
-        repository.clone(),
-        policy.clone(),
-        facts,
-        demand,
-        variables,
-        sandbox::own_executable(),
-    )
-    .map_err(|error| {
-        Failure::new(
-            Exit::Conflict,
-            format!("no temporary folder can be made: {error}"),
-            "set TMPDIR to a folder that can be written",
-        )
-    })?;
     let registry = registry(&policy);
-    if demand == Demand::Require {
-        runner.sandbox().map_err(sandbox_failure)?;
-    }
-
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
@@ -287,6 +321,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         sign: arguments.changes.sign,
         undo_folder,
         warnings,
+        trusted,
         prompt,
         files: arguments.input.files.clone(),
         strict: arguments.context.strict,
@@ -294,20 +329,34 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         system,
         home,
         included,
-        isolation_off: false,
+        isolation_off: demand == Demand::Off,
+        cwd: environment.cwd.clone(),
+        git_drivers,
         replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
         client,
         policy,
     };
-    let stage =
-        Stage { workspace, runner, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
+    let own_files = [
+        &arguments.output.result_file,
+        &arguments.output.events_file,
+        &arguments.output.patch_file,
+        &arguments.output.summary_file,
+        &arguments.test.record,
+    ];
+    let untouched = (demand == Demand::Off && delivery == Mode::DryRun).then(|| {
+        let own_files = own_files.iter().filter_map(|path| path.as_ref()).map(|path| setup.cwd.join(path)).collect();
+        Untouched::remember(workspace.root(), own_files)
+    });
+    let patch_file = arguments.output.patch_file.clone();
+    let stage = Stage { workspace, runner, repository, mode: delivery, patch_file, untouched };
     Ok(Prepared { setup, stage })
 }
 
 impl Setup {
     /// Returns the facts that decisions rest on.
     pub fn facts(&self, stage: &Stage) -> Facts {
-        outcome::facts(&stage.workspace, self.home.clone(), stage.runner.outputs(), self.included.clone())
+        let (home, included) = (self.home.clone(), self.included.clone());
+        outcome::facts(&stage.workspace, home, stage.runner.outputs(), included, self.git_drivers.clone())
     }
 
     /// Returns the gate for the calls of the run.
@@ -392,6 +441,20 @@ fn builtin_of(mode: ApprovalMode) -> &'static str {
         ApprovalMode::Default => "default",
         ApprovalMode::AutoEdit => "edit",
         ApprovalMode::Yolo => "open",
+    }
+}
+
+/// How strong a wall is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched off.
+fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
+    match (arguments.policy.sandbox, policy.sandbox_required()) {
+        (Some(SandboxMode::Off), true) => Err(Failure::new(
+            Exit::Config,
+            format!("--sandbox off was given and the policy {} requires isolation", policy.facts().name),
+            "leave the flag out; `qwen sandbox doctor` says what this machine gives",
+        )),
+        (Some(SandboxMode::Off), false) => Ok(Demand::Off),
+        (Some(SandboxMode::Require), _) | (_, true) => Ok(Demand::Require),
+        (Some(SandboxMode::Auto) | None, false) => Ok(Demand::Auto),
     }
 }
 
@@ -518,23 +581,23 @@ fn limits(arguments: &RunArgs, settings: &Settings, policy: &Policy) -> Limits {
 
 fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
     use crate::cli::run::OnDeny as Flag;
-    let of_policy = match policy.on_deny() {
+    let of_policy = policy.on_deny().map(|on_deny| match on_deny {
         PolicyOnDeny::Continue => OnDeny::Continue,
         PolicyOnDeny::Fail => OnDeny::Fail,
         PolicyOnDeny::Stop => OnDeny::Stop,
-    };
-    let of_flag = match arguments.policy.on_deny {
-        None => return of_policy,
-        Some(Flag::Continue) => OnDeny::Continue,
-        Some(Flag::Fail) => OnDeny::Fail,
-        Some(Flag::Stop) => OnDeny::Stop,
-    };
+    });
+    let of_flag = arguments.policy.on_deny.map(|on_deny| match on_deny {
+        Flag::Continue => OnDeny::Continue,
+        Flag::Fail => OnDeny::Fail,
+        Flag::Stop => OnDeny::Stop,
+    });
     let strictness = |on_deny: OnDeny| match on_deny {
         OnDeny::Continue => 0,
         OnDeny::Fail => 1,
         OnDeny::Stop => 2,
     };
-    if strictness(of_flag) >= strictness(of_policy) { of_flag } else { of_policy }
+    // A policy that says nothing binds no flag.
+    of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny)).unwrap_or(OnDeny::Fail)
 }
 
 /// Lists of tools from flags and settings, with their specifiers.

@@ -4,6 +4,7 @@
 
 mod copy;
 pub mod disk;
+pub mod drivers;
 pub mod git;
 pub mod ignore;
 pub mod ignored;
@@ -12,6 +13,8 @@ pub mod outputs;
 pub mod repository;
 pub mod scratch_git;
 pub mod snapshot;
+pub mod trusted;
+pub mod untouched;
 pub mod walk;
 
 use std::ffi::OsString;
