@@ -106,7 +106,7 @@ impl Compaction {
             return false;
         }
         let before = estimate_tokens(transcript.messages());
-        let mut messages = transcript.messages()[..2 + transcript.compactable().len()].to_vec();
+        let mut messages = transcript.up_to_compactable().to_vec();
         messages.push(Message::User(vec![Part::Text(ASK.into())]));
         let request = Request {
             messages,

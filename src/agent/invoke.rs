@@ -12,8 +12,8 @@ use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, Part, ToolCall, ToolSpec};
-use crate::policy::{Access, Decision, Grant};
+use crate::model::{Arguments, BoxFuture, Part, ToolCall, ToolSpec};
+use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
 /// What judges a call: the policy with the facts of this run, and whatever narrows it further.
@@ -28,6 +28,21 @@ pub trait Judge: Send + Sync {
     fn digest(&self) -> String;
 }
 
+/// The user's own word before and after a call.
+pub trait Hooks: Send + Sync {
+    /// Is asked before an allowed call runs; `Some` blocks it with a reason for the model.
+    fn before<'a>(&'a self, tool: &'a str, input: &'a Value) -> BoxFuture<'a, Option<String>>;
+
+    /// Is told after a call; `Some` is shown to the model with the answer.
+    fn after<'a>(
+        &'a self,
+        tool: &'a str,
+        input: &'a Value,
+        output: String,
+        is_error: bool,
+    ) -> BoxFuture<'a, Option<String>>;
+}
+
 /// Runs the calls of a turn.
 pub struct Invoker<'a> {
     registry: &'a Registry,
@@ -36,6 +51,7 @@ pub struct Invoker<'a> {
     offered: Arc<[ToolSpec]>,
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    hooks: Option<&'a dyn Hooks>,
 }
 
 /// The answer to one call.
@@ -68,7 +84,13 @@ impl<'a> Invoker<'a> {
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
-        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact }
+        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact, hooks: None }
+    }
+
+    /// Asks these hooks about every call.
+    pub fn with_hooks(mut self, hooks: Option<&'a dyn Hooks>) -> Invoker<'a> {
+        self.hooks = hooks;
+        self
     }
 
     /// Returns the tools that the model sees.
@@ -95,12 +117,13 @@ impl<'a> Invoker<'a> {
             }
             // Each call is judged when its turn comes, so that it sees what the calls before it staged.
             let prepared = self.prepare(turn, call, account, on_deny, emit);
+            let prepared = self.ask_hooks(turn, call, prepared, account, on_deny, emit).await;
             if matches!(&prepared.step, Step::Ready { only_reads: true, .. }) {
                 reads.push((call, prepared));
                 continue;
             }
             answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
-            let Prepared { name, about, notes, step, ends } = prepared;
+            let Prepared { name, about, notes, step, ends, input } = prepared;
             let started = Instant::now();
             let outcome = match step {
                 Step::Refused(error) => Err(error),
@@ -108,7 +131,7 @@ impl<'a> Invoker<'a> {
                     let before = self.context.workspace.changes();
                     let outcome = ready.run(&grant, &self.context).await;
                     emit_changes(&before, &self.context.workspace.changes(), emit);
-                    outcome
+                    tell_hooks(self.hooks, &name, &input, outcome).await
                 }
             };
             let mut answer = self.complete(turn, call, &name, &about, with_notes(outcome, &notes), started, emit);
@@ -121,11 +144,14 @@ impl<'a> Invoker<'a> {
     }
 
     async fn run_reads(&mut self, turn: u32, batch: Vec<(&ToolCall, Prepared)>, emit: Emit<'_>) -> Vec<Answer> {
-        let context = &self.context;
+        let (context, hooks) = (&self.context, self.hooks);
         let runs = batch.into_iter().map(|(call, prepared)| async move {
             let started = Instant::now();
             let outcome = match prepared.step {
-                Step::Ready { call: ready, grant, .. } => ready.run(&grant, context).await,
+                Step::Ready { call: ready, grant, .. } => {
+                    let outcome = ready.run(&grant, context).await;
+                    tell_hooks(hooks, &prepared.name, &prepared.input, outcome).await
+                }
                 Step::Refused(error) => Err(error),
             };
             (call, prepared.name, prepared.about, with_notes(outcome, &prepared.notes), started)
@@ -155,6 +181,7 @@ impl<'a> Invoker<'a> {
             notes: Vec::new(),
             step: Step::Refused(not_executed()),
             ends: None,
+            input: Value::Null,
         };
         let is_command = name == "run_shell_command";
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
@@ -213,6 +240,9 @@ impl<'a> Invoker<'a> {
         match grant {
             Some(grant) if decision.is_allowed() => {
                 prepared.notes = ready.notes;
+                if self.hooks.is_some() {
+                    prepared.input = Value::Object(ready.arguments);
+                }
                 prepared.step = Step::Ready { call: ready.call, grant, only_reads: ready.only_reads };
             }
             Some(_) | None => {
@@ -231,6 +261,36 @@ impl<'a> Invoker<'a> {
                 prepared.step = Step::Refused(denied(&decision));
             }
         }
+        prepared
+    }
+
+    /// Asks the hooks about a call that the policy allows; a block counts as a denial.
+    async fn ask_hooks(
+        &mut self,
+        turn: u32,
+        call: &ToolCall,
+        mut prepared: Prepared,
+        account: &mut Account,
+        on_deny: OnDeny,
+        emit: Emit<'_>,
+    ) -> Prepared {
+        let (Some(hooks), Step::Ready { .. }) = (self.hooks, &prepared.step) else { return prepared };
+        let Some(reason) = hooks.before(&prepared.name, &prepared.input).await else { return prepared };
+        let denial = Denial::new(format!("a hook blocks this call: {reason}")).by("hooks");
+        let decision = Decision::from(denial);
+        prepared.ends = deny(account, on_deny, &prepared.name, &decision);
+        emit(Event::Denied(Box::new(PermissionDenial {
+            tool_name: prepared.name.clone(),
+            tool_use_id: call.id.clone(),
+            tool_input: prepared.input.clone(),
+            rule: Some("hooks.PreToolUse".into()),
+            source: Some("settings".into()),
+            reason: decision.reason.clone(),
+            hint: None,
+            turn,
+        })));
+        let message = format!("Denied: {}", decision.reason);
+        prepared.step = Step::Refused(ToolError { message, kind: ToolErrorKind::Denied });
         prepared
     }
 
@@ -339,6 +399,31 @@ struct Prepared {
     notes: Vec<String>,
     step: Step,
     ends: Option<Stopped>,
+    /// The arguments, for hooks.
+    input: Value,
+}
+
+/// Tells the hooks how a call went, and adds what they have to say to its answer.
+async fn tell_hooks(
+    hooks: Option<&dyn Hooks>,
+    name: &str,
+    input: &Value,
+    outcome: Result<ToolOutput, ToolError>,
+) -> Result<ToolOutput, ToolError> {
+    let Some(hooks) = hooks else { return outcome };
+    let (text, is_error) = match &outcome {
+        Ok(output) => (shown(&output.llm_content), false),
+        Err(error) => (error.message.clone(), true),
+    };
+    let Some(said) = hooks.after(name, input, text, is_error).await else { return outcome };
+    let said = format!("\n[A hook of the user's says: {said}]");
+    match outcome {
+        Ok(mut output) => {
+            output.llm_content.push(Part::Text(said));
+            Ok(output)
+        }
+        Err(error) => Err(ToolError { message: error.message + &said, ..error }),
+    }
 }
 
 fn with_notes(outcome: Result<ToolOutput, ToolError>, notes: &[String]) -> Result<ToolOutput, ToolError> {

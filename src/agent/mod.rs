@@ -6,6 +6,7 @@ pub mod compaction;
 pub mod invoke;
 pub mod limits;
 pub mod loop_guard;
+pub mod session;
 pub mod transcript;
 
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, 
 use crate::exit::Exit;
 use crate::model::coerce::ToolSet;
 use crate::model::{
-    Arguments, AssistantMessage, Delta, ErrorClass, Model, ModelError, Notice, Part, Request, Stop, ToolMessage,
-    ToolSpec, Turn, leaked_calls,
+    Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
+    ToolMessage, ToolSpec, Turn, leaked_calls,
 };
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
@@ -78,7 +79,12 @@ pub struct Agent<'a> {
     compaction: compaction::Compaction,
     nudged: bool,
     reprompted: bool,
+    keep: Option<Keep<'a>>,
+    kept: usize,
 }
+
+/// Where new messages go as they are made, for a session that outlives a kill.
+pub type Keep<'a> = &'a (dyn Fn(&[Message]) + Send + Sync);
 
 impl<'a> Agent<'a> {
     /// Begins a conversation. Nothing is sent yet.
@@ -102,7 +108,26 @@ impl<'a> Agent<'a> {
             compaction: compaction::Compaction::default(),
             nudged: false,
             reprompted: false,
+            keep: None,
+            kept: 0,
         }
+    }
+
+    /// Hands every message on as soon as it stands; the first `kept` of the transcript are kept already.
+    pub fn keeping(mut self, keep: Option<Keep<'a>>, kept: usize) -> Agent<'a> {
+        (self.keep, self.kept) = (keep, kept);
+        self
+    }
+
+    /// Hands on what is new.
+    fn keep(&mut self) {
+        let messages = self.transcript.messages();
+        if let Some(keep) = self.keep
+            && self.kept < messages.len()
+        {
+            keep(&messages[self.kept..]);
+        }
+        self.kept = messages.len();
     }
 
     /// Returns the conversation so far.
@@ -125,7 +150,9 @@ impl<'a> Agent<'a> {
     /// Dropping the future cancels the request or command under way; nothing but staged changes is left behind.
     pub async fn converse(&mut self) -> Ending {
         loop {
-            match self.turn().await {
+            let turn = self.turn().await;
+            self.keep();
+            match turn {
                 Ok(None) => {}
                 Ok(Some(answer)) => return Ending::Answer(answer),
                 Err(stopped) => return Ending::Stopped(stopped),
@@ -136,9 +163,12 @@ impl<'a> Agent<'a> {
     /// One turn: `Some` with the final text when the model is done.
     async fn turn(&mut self) -> Result<Option<String>, Stopped> {
         let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
+        self.keep();
         self.compaction
             .before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit)
             .await;
+        // A summary is not kept: the session has what it stands for.
+        self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number });
         let turn = self.respond(number).await?;
         let facts = self.model.facts();
@@ -183,6 +213,7 @@ impl<'a> Agent<'a> {
                         if !shrunk {
                             return Err(model_error(error, &self.account));
                         }
+                        self.kept = self.transcript.messages().len();
                     }
                     _ => return Err(model_error(error, &self.account)),
                 },

@@ -35,6 +35,9 @@ pub struct RunArgs {
     /// Context.
     #[command(flatten)]
     pub context: ContextArgs,
+    /// Session.
+    #[command(flatten)]
+    pub session: SessionArgs,
     /// Test.
     #[command(flatten)]
     pub test: TestArgs,
@@ -62,6 +65,9 @@ pub struct InputArgs {
     /// Show a file, or some of its lines, with the prompt (repeatable)
     #[arg(long = "file", value_name = "PATH[:FROM-TO]")]
     pub files: Vec<String>,
+    /// Show an image with the prompt, to a model that takes images (repeatable)
+    #[arg(long = "image", value_name = "FILE")]
+    pub images: Vec<PathBuf>,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
@@ -402,6 +408,27 @@ pub struct ContextArgs {
     pub strict: bool,
 }
 
+/// Which conversation it is.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Session")]
+pub struct SessionArgs {
+    /// Go on with the last session of this folder
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "no_session"])]
+    pub continue_last: bool,
+    /// Go on with the session of this id
+    #[arg(short, long, value_name = "ID", conflicts_with = "no_session")]
+    pub resume: Option<String>,
+    /// Leave the session that goes on as it is, and keep a new one
+    #[arg(long)]
+    pub fork_session: bool,
+    /// Give the new session this id
+    #[arg(long, value_name = "ID")]
+    pub session_id: Option<String>,
+    /// Keep no session [this is the default in CI]
+    #[arg(long)]
+    pub no_session: bool,
+}
+
 /// Runs without a model.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Test")]
@@ -427,9 +454,6 @@ pub struct LaterArgs {
     /// Read parameters from a file
     #[arg(long, value_name = "FILE", hide = true)]
     pub params_file: Option<PathBuf>,
-    /// Show an image with the prompt (repeatable)
-    #[arg(long = "image", value_name = "FILE", hide = true)]
-    pub images: Vec<PathBuf>,
     /// Start this model on this machine
     #[arg(long, value_name = "MODEL.gguf", hide = true)]
     pub local: Option<PathBuf>,
@@ -451,21 +475,6 @@ pub struct LaterArgs {
     /// Keep only these MCP servers
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = true)]
     pub allowed_mcp_server_names: Vec<String>,
-    /// Give the session this id
-    #[arg(long, value_name = "ID", hide = true)]
-    pub session_id: Option<String>,
-    /// Go on with the last session
-    #[arg(short = 'c', long = "continue", hide = true)]
-    pub continue_last: bool,
-    /// Go on with a session
-    #[arg(short, long, value_name = "ID", hide = true)]
-    pub resume: Option<String>,
-    /// Leave the resumed session as it is
-    #[arg(long, hide = true)]
-    pub fork_session: bool,
-    /// Keep no session
-    #[arg(long, hide = true)]
-    pub no_session: bool,
 }
 
 /// The least severe finding that fails a run.
@@ -523,7 +532,6 @@ impl RunArgs {
             recipe,
             params,
             params_file,
-            images,
             local,
             json_schema,
             sarif_file,
@@ -531,17 +539,11 @@ impl RunArgs {
             fail_on,
             mcp_config,
             allowed_mcp_server_names,
-            session_id,
-            continue_last,
-            resume,
-            fork_session,
-            no_session,
         } = &self.later;
         [
             (recipe.is_some(), "--recipe"),
             (!params.is_empty(), "--param"),
             (params_file.is_some(), "--params-file"),
-            (!images.is_empty(), "--image"),
             (local.is_some(), "--local"),
             (json_schema.is_some(), "--json-schema"),
             (sarif_file.is_some(), "--sarif-file"),
@@ -549,11 +551,6 @@ impl RunArgs {
             (fail_on.is_some(), "--fail-on"),
             (!mcp_config.is_empty(), "--mcp-config"),
             (!allowed_mcp_server_names.is_empty(), "--allowed-mcp-server-names"),
-            (session_id.is_some(), "--session-id"),
-            (*continue_last, "--continue"),
-            (resume.is_some(), "--resume"),
-            (*fork_session, "--fork-session"),
-            (*no_session, "--no-session"),
         ]
         .into_iter()
         .filter_map(|(given, name)| given.then_some(name))

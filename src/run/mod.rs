@@ -1,16 +1,22 @@
 //! One run, from flags to exit code: the story, each step in a file of its own.
 
 pub mod checks;
+pub mod context;
 pub mod emitter;
+pub mod hooks;
+pub mod images;
 pub mod judge;
+pub mod library;
 pub mod listing;
 pub mod model;
 pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
 pub mod runner;
+pub mod session;
 pub mod setup;
 pub mod signals;
+pub mod slash_command;
 pub mod task;
 pub mod tool_lists;
 pub mod trust;
@@ -20,20 +26,23 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
-use crate::agent::invoke::Invoker;
+use crate::agent::invoke::{self, Invoker};
 use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
 use crate::cli::RunArgs;
 use crate::emit::Renderer;
-use crate::event::{Event, RunError, RunFinished};
+use crate::event::{Event, RunError, RunFinished, RunStarted};
 use crate::exit::Exit;
+use crate::model::{Message, Part};
 use crate::settings::Environment;
 use crate::tools::ToolContext;
 
 use emitter::Emitter;
+use hooks::Hooks;
 use outcome::Stage;
 use outputs::Streams;
+use session::RunSession;
 use setup::Setup;
 use signals::Signals;
 
@@ -79,10 +88,13 @@ impl From<Stopped> for Failure {
 pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Exit {
     let started = Instant::now();
     let id = outputs::new_id();
-    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, &id)));
+    let session = RunSession::choose(arguments, environment, &id);
+    let session_id = session.as_ref().map_or(id.as_str(), |session| session.id.as_str());
+    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, session_id)));
     let stage = OnceLock::new();
     let finished = {
-        let work = std::panic::AssertUnwindSafe(work(arguments, environment, &id, &emitter, &stage)).catch_unwind();
+        let work =
+            std::panic::AssertUnwindSafe(work(arguments, environment, &id, session, &emitter, &stage)).catch_unwind();
         tokio::pin!(work);
         let mut signals = Signals::listen().ok();
         let mut heartbeat = tokio::time::interval(Duration::from_secs(1));
@@ -117,19 +129,24 @@ async fn work(
     arguments: &RunArgs,
     environment: &Environment,
     id: &str,
+    session: Result<RunSession, Failure>,
     emitter: &Emitter,
     stage: &OnceLock<Stage>,
 ) -> RunFinished {
+    let session = match session {
+        Ok(session) => session,
+        Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
+    };
     let prepared = match setup::prepare(arguments, environment, id).await {
         Ok(prepared) => prepared,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
     let setup = prepared.setup;
     let stage = stage.get_or_init(|| prepared.stage);
-    for message in &setup.warnings {
+    for message in setup.warnings.iter().chain(&session.warnings) {
         emitter.emit(Event::Warning { message: message.clone() });
     }
-    match converse(&setup, stage, emitter).await {
+    match converse(&setup, &session, stage, emitter).await {
         Ok(answer) => outcome::deliver(&setup, stage, emitter, answer),
         Err(failure) => RunFinished::failed(failure.exit, *failure.error),
     }
@@ -144,7 +161,7 @@ pub struct Answer {
 }
 
 /// The conversation, with the checks in between.
-async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Answer, Failure> {
+async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &Emitter) -> Result<Answer, Failure> {
     let emit = |event: Event| emitter.emit(event);
     let judge = setup.judge(stage);
     let checks = setup.checks(&judge.facts)?;
@@ -155,28 +172,49 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
         runner: &stage.runner,
         media: setup.client.facts_of_images(),
     };
-    emit(Event::RunStarted(Box::new(setup.started(stage))));
-    let (message, warnings) = setup.task(&judge, &context).message().await?;
-    for message in warnings {
-        emit(Event::Warning { message });
+    emit(Event::RunStarted(Box::new(RunStarted { session_id: session.id.clone(), ..setup.started(stage) })));
+    let hooks = setup.hooks(session);
+    let (mut message, events) = setup.task(&judge, &context).message().await?;
+    events.into_iter().for_each(emit);
+    if let Some(hooks) = &hooks {
+        let said = hooks.session_start(session.resumed).await?;
+        hooks.warnings().into_iter().for_each(emit);
+        if !said.is_empty() {
+            message.insert(0, Part::Text(format!("{}\n\n", (setup.redact)(said).0)));
+        }
     }
-    let transcript = Transcript::begin(setup.system_prompt(), message);
-    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact);
+    let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
+    let mask = |text: String| (setup.redact)(text).0;
+    let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
+    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
+        .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks));
     let options = AgentOptions {
         on_deny: setup.on_deny,
         max_output_tokens: setup.max_output_tokens,
         changes_expected: setup.changes_expected,
     };
     let account = Account::open(setup.limits.clone(), setup.started_at);
-    let mut agent = Agent::new(setup.client.as_model(), invoker, account, transcript, options, &emit);
+    let mut agent = Agent::new(setup.client.as_model(), invoker, account, transcript, options, &emit)
+        .keeping(Some(&keep), session.earlier.len() + 1);
 
     let mut attempt = 1;
     let mut last_failure = None;
     loop {
         let text = match agent.converse().await {
             Ending::Answer(text) => text,
-            Ending::Stopped(stopped) => return Err(stopped.into()),
+            Ending::Stopped(stopped) => {
+                hooks.iter().flat_map(Hooks::warnings).for_each(emit);
+                return Err(stopped.into());
+            }
         };
+        if let Some(hooks) = &hooks {
+            let more = hooks.stop().await;
+            hooks.warnings().into_iter().for_each(emit);
+            if let Some(more) = more {
+                agent.say(format!("A hook of the user's wants more before the end: {}", mask(more)));
+                continue;
+            }
+        }
         let root = stage.runner.seen_root();
         let failed = checks::run(&checks, &stage.runner, attempt, setup.check_timeout, &root, &emit).await;
         let Some(failed) = failed else {

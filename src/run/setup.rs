@@ -14,7 +14,7 @@ use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
-use crate::model::ToolSpec;
+use crate::model::{Part, ToolSpec};
 use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, LentTree, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
@@ -31,11 +31,16 @@ use crate::workspace::untouched::Untouched;
 
 use super::Failure;
 use super::checks::Check;
+use super::context::{self, ContextSources};
+use super::hooks::Hooks;
+use super::images;
 use super::judge::RunJudge;
 use super::model::Chosen;
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
 use super::runner::Runner;
+use super::session::RunSession;
+use super::slash_command::Commands;
 use super::task::Task;
 use super::trust::{self, TrustFlags, Trusted};
 
@@ -115,6 +120,9 @@ pub struct Setup {
     cwd: PathBuf,
     git_drivers: Vec<String>,
     replay: Option<String>,
+    commands: Commands,
+    images: Vec<Part>,
+    hooks: Hooks,
 }
 
 /// A run that may begin.
@@ -273,10 +281,27 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     );
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
+    let (context, commands) = if arguments.context.bare {
+        (Vec::new(), Commands::none())
+    } else {
+        let (context, problems) = context::gather(&ContextSources {
+            home: environment.home.as_deref(),
+            top: &top,
+            workspace: workspace.root(),
+            settings: &settings,
+            policy: &policy,
+        });
+        skipped(problems, arguments.context.strict, &mut warnings)?;
+        (context, Commands::of(&environment, &top, trusted.checkout, &policy))
+    };
+    let mut problems = Vec::new();
+    let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
+    let images = images::read(&arguments.input.images, &environment.cwd, client.facts_of_images(), &mut problems)?;
+    skipped(problems, arguments.context.strict, &mut warnings)?;
     let system = system::system_prompt(
         arguments.context.system_prompt.as_deref(),
         &policy.summary(),
-        &[],
+        &context,
         arguments.context.append_system_prompt.as_deref(),
     );
     let offered: Arc<[ToolSpec]> = registry.specs().into();
@@ -333,6 +358,9 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         cwd: environment.cwd.clone(),
         git_drivers,
         replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
+        commands,
+        images,
+        hooks,
         client,
         policy,
     };
@@ -412,13 +440,37 @@ impl Setup {
 
     /// Returns what makes the first message.
     pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>) -> Task<'a> {
-        Task { prompt: &self.prompt, files: &self.files, registry: &self.registry, judge, context, strict: self.strict }
+        Task {
+            prompt: &self.prompt,
+            files: &self.files,
+            registry: &self.registry,
+            judge,
+            context,
+            strict: self.strict,
+            commands: &self.commands,
+            images: &self.images,
+        }
+    }
+
+    /// Returns the hooks, told of the session; `None` if there are none.
+    pub fn hooks(&self, session: &RunSession) -> Option<Hooks> {
+        self.hooks.begin(&session.id, self.permission_mode)
     }
 
     /// Returns the system prompt.
     pub fn system_prompt(&self) -> String {
         self.system.clone()
     }
+}
+
+/// Passes on what was skipped; `--strict` makes an error of it.
+fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> Result<(), Failure> {
+    if strict && !problems.is_empty() {
+        let hint = "--strict makes an error of what is otherwise a warning";
+        return Err(Failure::new(Exit::Config, problems.join("; "), hint));
+    }
+    warnings.extend(problems);
+    Ok(())
 }
 
 fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {

@@ -18,6 +18,7 @@ mod landlock;
 pub mod macos;
 mod namespaces;
 mod output;
+pub mod own_command;
 mod run;
 #[cfg(target_os = "linux")]
 mod seccomp;

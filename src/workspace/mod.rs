@@ -12,6 +12,7 @@ pub mod lend;
 pub mod outputs;
 pub mod repository;
 pub mod scratch_git;
+pub mod session_file;
 pub mod snapshot;
 pub mod trusted;
 pub mod untouched;
