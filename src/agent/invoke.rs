@@ -12,7 +12,7 @@ use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, Part, ToolCall, ToolSpec};
+use crate::model::{Arguments, Part, prompted, ToolCall, ToolSpec};
 use crate::policy::{Access, Decision, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
@@ -36,6 +36,7 @@ pub struct Invoker<'a> {
     offered: Arc<[ToolSpec]>,
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    text_tools: bool,
 }
 
 /// The answer to one call.
@@ -68,7 +69,12 @@ impl<'a> Invoker<'a> {
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
-        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact }
+        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact, text_tools: false }
+    }
+
+    /// Says whether the model writes its calls as text, so that errors show the shape.
+    pub fn set_text_tools(&mut self, text_tools: bool) {
+        self.text_tools = text_tools;
     }
 
     /// Returns the tools that the model sees.
@@ -174,7 +180,7 @@ impl<'a> Invoker<'a> {
                 return prepared;
             }
             Arguments::Invalid { problem, .. } => {
-                prepared.step = Step::Refused(ToolError::arguments(problem.clone()));
+                prepared.step = Step::Refused(ToolError::arguments(self.in_shape(problem.clone(), &name)));
                 return prepared;
             }
         };
@@ -192,7 +198,8 @@ impl<'a> Invoker<'a> {
         let ready = match self.registry.parse(&name, arguments) {
             Ok(ready) => ready,
             Err(error) => {
-                prepared.step = Step::Refused(error);
+                let message = self.in_shape(error.message, &name);
+                prepared.step = Step::Refused(ToolError { message, ..error });
                 return prepared;
             }
         };
@@ -232,6 +239,15 @@ impl<'a> Invoker<'a> {
             }
         }
         prepared
+    }
+
+    /// Corrects a call in the shape in which the model writes calls now.
+    fn in_shape(&self, message: String, name: &str) -> String {
+        if self.text_tools {
+            prompted::correction(&message, self.offered.iter().find(|tool| tool.name == name))
+        } else {
+            message
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
