@@ -109,7 +109,7 @@ impl Compaction {
         let mut messages = transcript.up_to_compactable().to_vec();
         messages.push(Message::User(vec![Part::Text(ASK.into())]));
         let request = Request {
-            messages,
+            messages: Arc::new(messages),
             // The same tools as ever: the server's cache of the prefix still holds.
             tools: Arc::clone(offered),
             time_left: account.time_left(Instant::now()),

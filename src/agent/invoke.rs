@@ -12,7 +12,7 @@ use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, BoxFuture, Part, ToolCall, ToolSpec};
+use crate::model::{Arguments, BoxFuture, Part, ToolCall, ToolSpec, prompted};
 use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
@@ -52,6 +52,7 @@ pub struct Invoker<'a> {
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     hooks: Option<&'a dyn Hooks>,
+    text_tools: bool,
 }
 
 /// The answer to one call.
@@ -84,13 +85,27 @@ impl<'a> Invoker<'a> {
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
-        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact, hooks: None }
+        Invoker {
+            registry,
+            judge,
+            context,
+            offered,
+            guard: LoopGuard::default(),
+            redact,
+            hooks: None,
+            text_tools: false,
+        }
     }
 
     /// Asks these hooks about every call.
     pub fn with_hooks(mut self, hooks: Option<&'a dyn Hooks>) -> Invoker<'a> {
         self.hooks = hooks;
         self
+    }
+
+    /// Says whether the model writes its calls as text, so that errors show the shape.
+    pub fn set_text_tools(&mut self, text_tools: bool) {
+        self.text_tools = text_tools;
     }
 
     /// Returns the tools that the model sees.
@@ -201,7 +216,7 @@ impl<'a> Invoker<'a> {
                 return prepared;
             }
             Arguments::Invalid { problem, .. } => {
-                prepared.step = Step::Refused(ToolError::arguments(problem.clone()));
+                prepared.step = Step::Refused(ToolError::arguments(self.in_shape(problem.clone(), &name)));
                 return prepared;
             }
         };
@@ -219,7 +234,8 @@ impl<'a> Invoker<'a> {
         let ready = match self.registry.parse(&name, arguments) {
             Ok(ready) => ready,
             Err(error) => {
-                prepared.step = Step::Refused(error);
+                let message = self.in_shape(error.message, &name);
+                prepared.step = Step::Refused(ToolError { message, ..error });
                 return prepared;
             }
         };
@@ -292,6 +308,15 @@ impl<'a> Invoker<'a> {
         let message = format!("Denied: {}", decision.reason);
         prepared.step = Step::Refused(ToolError { message, kind: ToolErrorKind::Denied });
         prepared
+    }
+
+    /// Corrects a call in the shape in which the model writes calls now.
+    fn in_shape(&self, message: String, name: &str) -> String {
+        if self.text_tools {
+            prompted::correction(&message, self.offered.iter().find(|tool| tool.name == name))
+        } else {
+            message
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]

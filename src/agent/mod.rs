@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::model::coerce::ToolSet;
 use crate::model::{
     Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
-    ToolMessage, ToolSpec, Turn, leaked_calls,
+    StreamFault, ToolMessage, ToolSpec, Turn, leaked_calls,
 };
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
@@ -189,7 +189,7 @@ impl<'a> Agent<'a> {
     async fn respond(&mut self, number: u32) -> Result<Turn, Stopped> {
         loop {
             let request = Request {
-                messages: self.transcript.messages().to_vec(),
+                messages: self.transcript.shared(),
                 tools: Arc::clone(&self.offered),
                 max_output_tokens: self.options.max_output_tokens,
                 turn: number - 1,
@@ -204,6 +204,12 @@ impl<'a> Agent<'a> {
                 }
                 Ok(turn) => return Ok(turn),
                 Err(error) => match error.class {
+                    // The same request would bring the same nothing again; another word may help.
+                    ErrorClass::Stream(StreamFault::Empty) if !self.reprompted => {
+                        self.reprompted = true;
+                        self.transcript
+                            .say("Your answer was empty. Make the next call, or say in a sentence what was done.");
+                    }
                     ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => {
                         let (model, offered) = (self.model, &self.offered);
                         let shrunk = self
@@ -262,6 +268,7 @@ impl<'a> Agent<'a> {
     async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<(), Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut end: Option<Stopped> = None;
+        self.invoker.set_text_tools(self.model.text_tools());
         let outcomes =
             self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {

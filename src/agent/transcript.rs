@@ -1,11 +1,13 @@
 //! The conversation: append-only but for compaction, every call answered exactly once.
 
+use std::sync::Arc;
+
 use crate::model::{AssistantMessage, Message, Part, ToolMessage};
 
 /// The messages of a run, system message first.
 #[derive(Debug, Clone)]
 pub struct Transcript {
-    messages: Vec<Message>,
+    messages: Arc<Vec<Message>>,
     /// How many messages at the front are the task itself and survive a compaction verbatim.
     task: usize,
     /// How many messages of an earlier session stand between the system prompt and the task: they are compacted first.
@@ -15,7 +17,7 @@ pub struct Transcript {
 impl Transcript {
     /// Begins a conversation: the system prompt and the user's task.
     pub fn begin(system: String, task: Vec<Part>) -> Transcript {
-        Transcript { messages: vec![Message::System(system), Message::User(task)], task: 2, history: 0 }
+        Transcript { messages: Arc::new(vec![Message::System(system), Message::User(task)]), task: 2, history: 0 }
     }
 
     /// Goes on with an earlier conversation: its messages, in which every call is answered, come before the task.
@@ -24,7 +26,7 @@ impl Transcript {
         let mut messages = vec![Message::System(system)];
         messages.extend(earlier);
         messages.push(Message::User(task));
-        Transcript { task: messages.len(), messages, history }
+        Transcript { task: messages.len(), messages: Arc::new(messages), history }
     }
 
     /// Returns the messages.
@@ -32,9 +34,19 @@ impl Transcript {
         &self.messages
     }
 
+    /// Returns the messages for a request, not copied.
+    pub fn shared(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
+    }
+
+    /// The messages to change; copied only while a request still holds them.
+    fn own(&mut self) -> &mut Vec<Message> {
+        Arc::make_mut(&mut self.messages)
+    }
+
     /// Adds a user message.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.messages.push(Message::User(vec![Part::Text(text.into())]));
+        self.own().push(Message::User(vec![Part::Text(text.into())]));
     }
 
     /// Adds the model's turn and the answers to its calls, in the order of the calls.
@@ -58,8 +70,8 @@ impl Transcript {
                 })
             })
             .collect();
-        self.messages.push(Message::Assistant(message));
-        self.messages.extend(ordered);
+        self.own().push(Message::Assistant(message));
+        self.own().extend(ordered);
     }
 
     /// Returns the messages that a compaction may replace: all after the task, up to the last boundary at which every
@@ -76,7 +88,7 @@ impl Transcript {
     /// Replaces what [`Transcript::compactable`] returned by a summary in a user message.
     pub fn compact(&mut self, summary: String) {
         let (from, boundary) = (self.compactable_from(), self.boundary());
-        self.messages.splice(from..boundary, [Message::User(vec![Part::Text(summary)])]);
+        self.own().splice(from..boundary, [Message::User(vec![Part::Text(summary)])]);
         if self.history > 0 {
             self.task = self.task - self.history + 1;
             self.history = 0;
@@ -88,7 +100,7 @@ impl Transcript {
     pub fn clear_old_results(&mut self, keep: usize) -> usize {
         const CLEARED: &str = "[Old tool result content cleared]";
         let mut saved = 0;
-        let mut results = self.messages[1..].iter_mut().rev().filter_map(|message| match message {
+        let mut results = self.own()[1..].iter_mut().rev().filter_map(|message| match message {
             Message::Tool(answer) if !answer.is_error => Some(answer),
             Message::Tool(_) | Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
         });
@@ -107,7 +119,7 @@ impl Transcript {
 
     /// Cuts the largest tool result to `chars` characters, head and tail; `false` if none is larger.
     pub fn cut_largest_result(&mut self, chars: usize) -> bool {
-        let largest = self.messages[1..]
+        let largest = self.own()[1..]
             .iter_mut()
             .filter_map(|message| match message {
                 Message::Tool(answer) => Some(answer),

@@ -90,11 +90,16 @@ impl Client {
     pub fn with_transport(config: ClientConfig, transport: Arc<dyn Transport>) -> Result<Client, ModelError> {
         let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;
         let quirks = config.provider.map_or_else(|| endpoint.quirks(), quirks_named);
+        let prompted = match config.text_tools {
+            TextToolsMode::Force => true,
+            TextToolsMode::Auto => quirks.local && catalogue::calls_in_text(&config.model),
+            TextToolsMode::Off => false,
+        };
         let state = State {
             endpoint,
             model: 0,
             given_up: HashSet::new(),
-            prompted: config.text_tools == TextToolsMode::Force,
+            prompted,
             learned_window: None,
             learned_output: None,
             warned_of_truncation: false,
@@ -520,10 +525,10 @@ impl Client {
         let calls = &turn.message.calls;
         let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());
         if leaked && !self.text_tools() && self.switch_to_text_tools() {
-            printed.push(Delta::Notice(Notice::Downgrade {
-                feature: feature_name(Feature::Tools).to_owned(),
-                message: "the server leaves the model's calls in the text".to_owned(),
-            }));
+            printed.push(Delta::Notice(Notice::Warning(
+                "the model's calls came as text: they are read from it, and the tools stand in the prompt from now on"
+                    .to_owned(),
+            )));
         }
     }
 

@@ -34,7 +34,7 @@ fn tools() -> Arc<[ToolSpec]> {
 
 fn request() -> Request {
     Request {
-        messages: vec![Message::System("be brief".into()), Message::User(vec![Part::Text("do it".into())])],
+        messages: vec![Message::System("be brief".into()), Message::User(vec![Part::Text("do it".into())])].into(),
         tools: tools(),
         ..Request::default()
     }
@@ -343,8 +343,8 @@ async fn r45_on_the_wire_each_request_begins_with_the_one_before() {
     let mut request = request();
     let turn = ask(&client, &request).await.result.unwrap();
     let id = turn.message.calls[0].id.clone();
-    request.messages.push(Message::Assistant(turn.message));
-    request.messages.push(Message::Tool(ToolMessage {
+    Arc::make_mut(&mut request.messages).push(Message::Assistant(turn.message));
+    Arc::make_mut(&mut request.messages).push(Message::Tool(ToolMessage {
         call_id: id,
         name: "write_file".into(),
         content: vec![Part::Text("ok".into())],
@@ -404,7 +404,7 @@ async fn r51_a_conversation_cut_in_silence_is_told_once() {
     let server = TestServer::play(vec![answer(), answer()]).await;
     let client = Client::new(config(&server)).unwrap();
     let mut request = request();
-    request.messages.push(Message::User(vec![Part::Text("long ".repeat(10_000))]));
+    Arc::make_mut(&mut request.messages).push(Message::User(vec![Part::Text("long ".repeat(10_000))]));
     let warnings = |ran: &Ran| ran.notices.iter().filter(|notice| matches!(notice, Notice::Warning(_))).count();
     assert_eq!(warnings(&ask(&client, &request).await), 1);
     assert_eq!(warnings(&ask(&client, &request).await), 0);
@@ -420,7 +420,7 @@ async fn r52_the_key_is_in_no_error_debug_output_or_cassette() {
     let masks = Masks::new("/nowhere", None, None, config.key.clone().into_iter().collect());
     let client = Client::recording(config.clone(), Box::new(cassette.clone()), masks).unwrap();
     let mut asked = request();
-    asked.messages.push(Message::User(vec![Part::Text(format!("my key is {KEY}"))]));
+    Arc::make_mut(&mut asked.messages).push(Message::User(vec![Part::Text(format!("my key is {KEY}"))]));
     let mut told = String::new();
     let mut sink = |delta: Delta| {
         if let Delta::Notice(notice) = delta {
@@ -662,7 +662,7 @@ async fn r62_a_replay_gives_the_same_turn_and_the_same_deltas() {
     let config = config(&server);
     let in_folder = |cwd: &str| {
         let mut request = request();
-        request.messages.push(Message::User(vec![Part::Text(format!("look at {cwd}/src"))]));
+        Arc::make_mut(&mut request.messages).push(Message::User(vec![Part::Text(format!("look at {cwd}/src"))]));
         request
     };
     let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/one/place")).unwrap();
@@ -704,7 +704,7 @@ async fn r62_another_request_fails_with_the_first_difference() {
     let ErrorClass::ReplayMismatch(difference) = second.unwrap_err().class else { panic!("it was played twice") };
     insta::assert_snapshot!(difference, @"the cassette ends after 1 requests and one more is made");
     let mut other = request();
-    other.messages[1] = Message::User(vec![Part::Text("do that".into())]);
+    Arc::make_mut(&mut other.messages)[1] = Message::User(vec![Part::Text("do that".into())]);
     let ErrorClass::ReplayMismatch(difference) = replay(other).await.0.unwrap_err().class else { panic!("it matched") };
     insta::assert_snapshot!(
         difference,

@@ -164,8 +164,8 @@ pub struct ToolSpec {
 /// One request: everything that the model sees.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// The conversation, system message first.
-    pub messages: Vec<Message>,
+    /// The conversation, system message first; shared, so that a long one costs no more to send than a short one.
+    pub messages: std::sync::Arc<Vec<Message>>,
     /// The tools, sorted by name, the same for the whole run.
     pub tools: std::sync::Arc<[ToolSpec]>,
     /// The most tokens that the answer may have; `None` leaves it to the server.

@@ -6,9 +6,9 @@ use super::{Arguments, ToolCall, ToolSpec};
 
 /// Describes the tools for the system message; empty without tools.
 pub fn describe(tools: &[ToolSpec]) -> String {
-    let Some(example) = tools.iter().find(|tool| tool.name == "read_file").or(tools.first()) else {
+    if tools.is_empty() {
         return String::new();
-    };
+    }
     let mut text =
         "# Tools\n\nTools run on the user's machine when you write a call. A parameter with ? is optional.\n"
             .to_owned();
@@ -20,18 +20,50 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     }
     // The tag of results is not named here: small models would write it themselves.
     text.push_str(&format!(
-        "\n\nExample of a call. Values are raw text: no quotes, no escapes.\n\n{}\nWhen you need to see or change anything, your reply must end with such a call and nothing behind it; its result is given to you next. When the task is done, reply without a call.",
-        example_call(example)
+        "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\nTo see or change anything, end your reply with such a call and write nothing behind it; its result comes next. When the task is done, reply in words, without a call.",
+        examples(tools).join("\n")
     ));
     text
 }
 
-/// Writes a call in the shape that the description asks for.
+/// Adds to the words about a call that failed how that call is written; examples in JSON would teach the wrong shape.
+pub fn correction(problem: &str, tool: Option<&ToolSpec>) -> String {
+    let problem = ["\nExample: ", " Inside a string write"]
+        .iter()
+        .fold(problem, |kept, cut| kept.split_once(cut).map_or(kept, |(before, _)| before));
+    match tool {
+        Some(tool) => format!("{problem}\nWrite it like this:\n\n{}", example_call(tool)),
+        None => problem.to_owned(),
+    }
+}
+
+/// Returns examples of what small models get wrong without one: several parameters, and values of several lines.
+fn examples(tools: &[ToolSpec]) -> Vec<String> {
+    let known = |name: &str| tools.iter().any(|tool| tool.name == name);
+    let text = |value: &str| value.to_owned();
+    let mut examples = Vec::new();
+    if known("write_file") {
+        let values = [("file_path", text("notes.txt")), ("content", text("first line\nsecond line"))];
+        examples.push(shape("write_file", values.into_iter()));
+    }
+    if known("edit") {
+        let values =
+            [("file_path", text("notes.txt")), ("old_string", text("second line")), ("new_string", text("last line"))];
+        examples.push(shape("edit", values.into_iter()));
+    }
+    if examples.is_empty() {
+        let tool = tools.iter().find(|tool| tool.name == "read_file").or(tools.first());
+        examples.extend(tool.map(example_call));
+    }
+    examples
+}
+
+/// Writes a call in the shape that the description asks for; one that could not be read stays as the model wrote it,
+/// so that the answer's words about it make sense and an empty call is no example to follow.
 pub fn call(call: &ToolCall) -> String {
-    let empty = serde_json::Map::new();
     let arguments = match &call.arguments {
         Arguments::Object(map) => map,
-        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => &empty,
+        Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => return format!("{}\n", raw.trim_end()),
     };
     let values = arguments.iter().map(|(name, value)| {
         let text = match value {
@@ -47,6 +79,10 @@ pub fn call(call: &ToolCall) -> String {
 pub fn response(words: &str) -> String {
     format!("<tool_response>\n{words}\n</tool_response>")
 }
+
+/// Follows the answers of a turn: small models go on calling for ever when nothing tells them that they may stop.
+pub const AFTER_RESPONSES: &str =
+    "\n\nIf the task is done, say so in a sentence without a call. Else make the next call.";
 
 fn shape<'a>(name: &str, values: impl Iterator<Item = (&'a str, String)>) -> String {
     let mut text = format!("<tool_call>\n<function={name}>\n");
@@ -149,7 +185,7 @@ mod tests {
         list()
         read_file(file_path: string, limit?: integer, tags?: string[], mode?: a|b): Reads a file.
 
-        Example of a call. Values are raw text: no quotes, no escapes.
+        Calls are written like this. Values are raw text: no quotes, no escapes.
 
         <tool_call>
         <function=read_file>
@@ -159,7 +195,7 @@ mod tests {
         </function>
         </tool_call>
 
-        When you need to see or change anything, your reply must end with such a call and nothing behind it; its result is given to you next. When the task is done, reply without a call.
+        To see or change anything, end your reply with such a call and write nothing behind it; its result comes next. When the task is done, reply in words, without a call.
         ");
     }
 

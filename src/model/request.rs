@@ -469,6 +469,12 @@ impl Writer {
             }
             parts.extend(media);
         }
+        match parts.last_mut() {
+            Some(Part::Text(last)) => last.push_str(prompted::AFTER_RESPONSES),
+            Some(Part::Media { .. }) | None => {
+                parts.push(Part::Text(prompted::AFTER_RESPONSES.trim_start().to_owned()))
+            }
+        }
         self.raw(",");
         self.parts("user", &parts, mark);
     }

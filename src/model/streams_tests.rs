@@ -61,7 +61,7 @@ async fn r42_every_example_stream_ends_as_it_should() {
         let config = ClientConfig { first_wait: Duration::from_micros(10), ..ClientConfig::new(&server.url, "m") };
         let client = Client::new(config).unwrap();
         let request = Request {
-            messages: vec![Message::User(vec![Part::Text("go".into())])],
+            messages: vec![Message::User(vec![Part::Text("go".into())])].into(),
             tools: tools(&cases),
             ..Request::default()
         };

@@ -93,6 +93,9 @@ impl Call for WriteCall {
             cx.workspace.write(grant, &self.path, content).map_err(failed)?;
             memory::saw_hash(cx.memory, &path, hash);
             let llm = match (&old, existing) {
+                (_, Some(before)) if memory::hash(before) == hash => format!(
+                    "Successfully overwrote file: {shown}\nIt had exactly this content before: nothing has changed."
+                ),
                 (_, None) => format!("Successfully created and wrote to new file: {shown}"),
                 (Some(old), Some(_)) if unseen => {
                     format!("Successfully overwrote file: {shown}{}", gone(&old.text, &text))
