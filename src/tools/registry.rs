@@ -13,6 +13,8 @@ use crate::model::ToolSpec;
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Registered>,
+    /// Other names of tools from elsewhere.
+    aliases: BTreeMap<String, String>,
 }
 
 #[derive(Clone)]
@@ -92,6 +94,11 @@ impl Registry {
         free
     }
 
+    /// Lets a tool from elsewhere be called by another name, too; a tool that has this name goes first.
+    pub fn add_alias(&mut self, alias: &str, name: &str) {
+        self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
+    }
+
     /// Adds a tool of ours whose schema is the user's: names and parameters are taken as they are.
     pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
         self.insert(tool, false);
@@ -126,6 +133,9 @@ impl Registry {
     /// separators, the display name, or a known alias. Never the nearest name.
     pub fn real_name(&self, called: &str) -> Option<&str> {
         if let Some((name, _)) = self.tools.get_key_value(called) {
+            return Some(name);
+        }
+        if let Some((name, _)) = self.aliases.get(called).and_then(|name| self.tools.get_key_value(name)) {
             return Some(name);
         }
         let folded = folded(called);
@@ -184,26 +194,33 @@ pub struct Prepared {
     pub call: Box<dyn Call>,
 }
 
+/// Every built-in tool, whether or not a run has it.
+const NAMES: &[&str] = &[
+    "edit",
+    "glob",
+    "list_directory",
+    "read_file",
+    "read_many_files",
+    "run_shell_command",
+    "save_memory",
+    "search_file_content",
+    "skill",
+    "structured_output",
+    "task",
+    "todo_write",
+    "web_fetch",
+    "web_search",
+    "write_file",
+];
+
+/// Tells whether a name would be taken for that of a built-in tool.
+pub fn is_built_in(name: &str) -> bool {
+    NAMES.iter().any(|own| folded(own) == folded(name))
+}
+
 /// Returns the real name of a built-in tool for a name or alias, whether or not the tool is there; what is unknown
 /// is returned as it is. For policies and settings, which speak of tools without a registry.
 pub fn real_name(called: &str) -> &str {
-    const NAMES: &[&str] = &[
-        "edit",
-        "glob",
-        "list_directory",
-        "read_file",
-        "read_many_files",
-        "run_shell_command",
-        "save_memory",
-        "search_file_content",
-        "skill",
-        "structured_output",
-        "task",
-        "todo_write",
-        "web_fetch",
-        "web_search",
-        "write_file",
-    ];
     let folded = folded(called);
     let alias = ALIASES.binary_search_by(|(alias, _)| (*alias).cmp(&folded)).ok().map(|at| ALIASES[at].1);
     alias.or_else(|| NAMES.iter().find(|name| self::folded(name) == folded).copied()).unwrap_or(called)
