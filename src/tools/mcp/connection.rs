@@ -78,7 +78,9 @@ impl Connection {
             Err(error) => {
                 let challenge = error.auth_challenge().map(str::to_owned);
                 let needs_token = challenge.is_some() || error.is_authorization_required();
-                let mut why = behind.faults.why().unwrap_or_else(|| said_of_handshake(&error));
+                let gone = matches!(error, ClientInitializeError::TransportError { .. }) && behind.process.is_some();
+                let gone = gone.then(|| "it ended before the handshake".to_owned());
+                let mut why = behind.faults.why().or(gone).unwrap_or_else(|| said_of_handshake(&error));
                 if let Some(process) = &mut behind.process {
                     why.push_str(&ending(process.as_mut()).await);
                 }

@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 pub(super) const LARGEST: usize = 16 << 20;
 
 /// The most messages between two answers: more is a flood.
-const FLOOD: usize = 50_000;
+const FLOOD: usize = 20_000;
 
 /// The most lines that are no messages: some servers print a greeting, none prints this much.
 const GARBAGE: usize = 10_000;
