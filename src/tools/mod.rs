@@ -4,6 +4,7 @@ pub mod common;
 pub mod edit;
 pub mod glob;
 pub mod list_directory;
+pub mod mcp;
 pub mod read_file;
 pub mod read_many_files;
 pub mod registry;

@@ -14,6 +14,8 @@ use crate::tool_name;
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Registered>,
+    /// Other names of tools from elsewhere.
+    aliases: BTreeMap<String, String>,
 }
 
 #[derive(Clone)]
@@ -66,6 +68,11 @@ impl Registry {
         free
     }
 
+    /// Lets a tool from elsewhere be called by another name, too; a tool that has this name goes first.
+    pub fn add_alias(&mut self, alias: &str, name: &str) {
+        self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
+    }
+
     /// Keeps the tools whose name passes.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.tools.retain(|name, _| keep(name));
@@ -88,6 +95,9 @@ impl Registry {
 
     /// Returns the real name of what a model calls, see [`tool_name::resolve`].
     pub fn real_name(&self, called: &str) -> Option<&str> {
+        if let Some((name, _)) = self.aliases.get(called).and_then(|name| self.tools.get_key_value(name)) {
+            return Some(name);
+        }
         tool_name::resolve(called, self.tools.keys().map(String::as_str))
     }
 

@@ -10,6 +10,7 @@ pub mod ignore;
 pub mod ignored;
 pub mod lend;
 pub mod outputs;
+pub mod private_file;
 pub mod repository;
 pub mod scratch_git;
 pub mod session_file;
