@@ -8,6 +8,7 @@ pub mod model;
 pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
+pub mod redaction;
 pub mod runner;
 pub mod setup;
 pub mod signals;
@@ -15,7 +16,7 @@ pub mod task;
 pub mod tool_lists;
 pub mod trust;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -126,6 +127,9 @@ async fn work(
     };
     let setup = prepared.setup;
     let stage = stage.get_or_init(|| prepared.stage);
+    if setup.policy.redacts() {
+        emitter.hide(Arc::clone(&setup.secrets));
+    }
     for message in &setup.warnings {
         emitter.emit(Event::Warning { message: message.clone() });
     }
@@ -160,8 +164,12 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
     for message in warnings {
         emit(Event::Warning { message });
     }
+    let message = setup.masked(message, &emit);
     let transcript = Transcript::begin(setup.system_prompt(), message);
-    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact);
+    let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact);
+    if setup.policy.redacts() {
+        invoker = invoker.restoring(&setup.secrets);
+    }
     let options = AgentOptions {
         on_deny: setup.on_deny,
         max_output_tokens: setup.max_output_tokens,

@@ -24,6 +24,8 @@ pub struct Chosen {
     pub name: String,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// The key in use, to be masked wherever it shows up.
+    pub key: Option<Secret>,
 }
 
 impl Chosen {
@@ -96,6 +98,7 @@ pub async fn choose(
             })?),
             None => None,
         };
+    let used = key.clone();
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
     config.model = match &endpoint.model {
@@ -127,7 +130,7 @@ pub async fn choose(
         }
         (None, None) => Client::new(config),
     };
-    Ok(Chosen { client: client.map_err(refused)?, name, warnings: endpoint.warnings })
+    Ok(Chosen { client: client.map_err(refused)?, name, warnings: endpoint.warnings, key: used })
 }
 
 fn refused(error: ModelError) -> Failure {
