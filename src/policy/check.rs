@@ -11,7 +11,6 @@ use super::decision::{Decision, Denial, Verdict};
 use super::file::{OperandKind, TestCall};
 use super::layers::LayerError;
 use super::programs;
-use super::rules::Answers;
 
 /// The answer to one call of `policy check`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -372,50 +371,4 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         }
     }
     found
-}
-
-/// Explains a decision as a tree for people: the parsed command, each effect, the rules, and why not.
-pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
-    let mut lines = Vec::new();
-    let decision = check_call(policy, facts, tool, input);
-    let verdict = match decision.verdict {
-        Verdict::Allow => "allowed",
-        Verdict::Deny => "denied",
-    };
-    let name = real_name(tool).unwrap_or(tool);
-    lines.push(format!("{name}: {verdict}"));
-    if let Ok((_, accesses)) = tool_accesses(tool, input) {
-        for access in &accesses {
-            if let Access::Run { command, directory } = access {
-                let answers = Answers::new(policy, facts);
-                let folder = directory.as_ref().and_then(|path| path.to_str());
-                let (steps, _) = super::shell::judge_in_steps(command, folder, &answers);
-                for step in steps {
-                    let indent = "  ".repeat(step.depth + 1);
-                    match &step.outcome {
-                        Ok(Some(rule)) => {
-                            lines.push(format!("{indent}{}  allowed by {} ({})", step.command, rule.rule, rule.source))
-                        }
-                        Ok(None) => lines.push(format!("{indent}{}  harmless, or looked through", step.command)),
-                        Err(denial) => lines.push(format!("{indent}{}  denied: {}", step.command, denial.reason)),
-                    }
-                    lines.extend(step.effects.iter().map(|effect| format!("{indent}  {effect}")));
-                }
-            }
-        }
-    }
-    if !matches!(name, "run_shell_command") {
-        lines.extend(decision.effects.iter().map(|effect| format!("  {effect}")));
-    }
-    let because = match &decision.rule {
-        Some(rule) => format!("because: {} [{}, {}]", decision.reason, rule.rule, rule.source),
-        None => format!("because: {}", decision.reason),
-    };
-    lines.push(because);
-    if let Some(hint) = &decision.hint {
-        lines.push(format!("hint: {hint}"));
-    }
-    let sources: Vec<_> = policy.layers.iter().map(|layer| layer.source.as_str()).collect();
-    lines.push(format!("layers asked: {}", sources.join(", ")));
-    lines.join("\n")
 }

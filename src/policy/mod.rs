@@ -10,6 +10,7 @@ pub mod check;
 pub mod decide;
 pub mod decision;
 pub mod effect;
+pub mod explain;
 pub mod file;
 mod glob;
 pub mod grant;
@@ -22,6 +23,7 @@ pub mod programs;
 pub mod redact;
 mod rules;
 pub mod shell;
+pub mod suggest;
 pub mod trust;
 pub mod web;
 
