@@ -4,6 +4,7 @@ mod change_modes;
 mod endings;
 mod hostile;
 mod layers;
+mod policy_verbs;
 mod redaction;
 mod sandbox;
 mod support;

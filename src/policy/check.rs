@@ -334,8 +334,13 @@ pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
 pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut found = Vec::new();
     for layer in policy.layers.iter() {
-        for rule in layer.shell.allow.iter().flatten() {
-            let interpreters = rule.value.cmd[0].0.iter().filter(|name| programs::interpreters::reads_code(name));
+        // What a builtin says is no news to whoever extends it.
+        let own = |source: &str| source == layer.source || !source.starts_with("builtin:");
+        for rule in layer.shell.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
+            // `deno test` runs the project's tests; `deno` alone runs whatever it is given.
+            let is_bare = rule.value.cmd.len() == 1 && rule.value.args.is_none();
+            let interpreters =
+                rule.value.cmd[0].0.iter().filter(|name| is_bare && programs::interpreters::reads_code(name));
             for name in interpreters {
                 found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
             }
@@ -345,7 +350,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
                 .0
                 .iter()
                 .filter(unknown)
-                .filter(|_| !lists && rule.value.operands != Some(OperandKind::Data))
+                .filter(|_| is_bare && !lists && rule.value.operands != Some(OperandKind::Data))
             {
                 found.push(format!(
                     "{}: {name} has no table: without `options` and `operands` the rule allows it bare only",
