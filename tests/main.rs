@@ -9,6 +9,8 @@ mod formats;
 mod hostile;
 mod input;
 mod layers;
+mod policy_verbs;
+mod redaction;
 mod sandbox;
 mod support;
 mod trust;

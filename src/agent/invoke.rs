@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::limits::{Account, Exceeded};
 use super::loop_guard::LoopGuard;
@@ -13,6 +13,7 @@ use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
 use crate::model::{Arguments, BoxFuture, Part, ToolCall, ToolSpec, prompted};
+use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
@@ -53,6 +54,7 @@ pub struct Invoker<'a> {
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     hooks: Option<&'a dyn Hooks>,
     text_tools: bool,
+    secrets: Option<&'a Secrets>,
 }
 
 /// The answer to one call.
@@ -94,12 +96,20 @@ impl<'a> Invoker<'a> {
             redact,
             hooks: None,
             text_tools: false,
+            secrets: None,
         }
     }
 
     /// Asks these hooks about every call.
     pub fn with_hooks(mut self, hooks: Option<&'a dyn Hooks>) -> Invoker<'a> {
         self.hooks = hooks;
+        self
+    }
+
+    /// Puts secrets back where a write or an edit contains their placeholders.
+    #[must_use]
+    pub fn restoring(mut self, secrets: &'a Secrets) -> Invoker<'a> {
+        self.secrets = Some(secrets);
         self
     }
 
@@ -240,7 +250,8 @@ impl<'a> Invoker<'a> {
             }
         };
         prepared.about = ready.call.describe();
-        let (decision, grant) = self.judge.authorize(&name, &ready.call.accesses());
+        let accesses = ready.call.accesses();
+        let (decision, grant) = self.judge.authorize(&name, &accesses);
         emit(Event::Decided(Box::new(DecisionRecord {
             turn,
             call_id: call.id.clone(),
@@ -255,11 +266,19 @@ impl<'a> Invoker<'a> {
         })));
         match grant {
             Some(grant) if decision.is_allowed() => {
+                let call = match self.with_secrets(&name, &ready.arguments, &accesses, &grant) {
+                    Ok(None) => ready.call,
+                    Ok(Some(call)) => call,
+                    Err(error) => {
+                        prepared.step = Step::Refused(error);
+                        return prepared;
+                    }
+                };
                 prepared.notes = ready.notes;
                 if self.hooks.is_some() {
                     prepared.input = Value::Object(ready.arguments);
                 }
-                prepared.step = Step::Ready { call: ready.call, grant, only_reads: ready.only_reads };
+                prepared.step = Step::Ready { call, grant, only_reads: ready.only_reads };
             }
             Some(_) | None => {
                 let input = Value::Object(ready.arguments);
@@ -317,6 +336,49 @@ impl<'a> Invoker<'a> {
         } else {
             message
         }
+    }
+
+    /// Returns the call with the secrets that its placeholders stand for; `None` where it has none. A secret goes back
+    /// only into the file that held it when the run began.
+    fn with_secrets(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+        accesses: &[Access],
+        grant: &Grant,
+    ) -> Result<Option<Box<dyn Call>>, ToolError> {
+        let Some(secrets) = self.secrets.filter(|_| matches!(name, "write_file" | "edit")) else { return Ok(None) };
+        let written = accesses.iter().find_map(|access| match access {
+            Access::Write { path } => grant.writable(path),
+            _ => None,
+        });
+        let Some(path) = written else { return Ok(None) };
+        let workspace = self.context.workspace;
+        let at_start = || {
+            let first = workspace.changes().get(path).map(|change| change.before.clone());
+            let entry = first.or_else(|| workspace.entry(path).ok());
+            entry.map(|entry| String::from_utf8_lossy(diff::text_of(&entry)).into_owned()).unwrap_or_default()
+        };
+        let mut held = None;
+        let mut restored = arguments.clone();
+        let mut changed = false;
+        for (key, value) in &mut restored {
+            let Value::String(text) = value else { continue };
+            if key == "file_path" || !text.contains("[redacted:") {
+                continue;
+            }
+            let back = secrets
+                .restore(text, held.get_or_insert_with(at_start))
+                .map_err(|refused| ToolError::arguments(format!("The call was not executed: {refused}.")))?;
+            if *back != **text {
+                changed = true;
+                *value = Value::String(back.into_owned());
+            }
+        }
+        if !changed {
+            return Ok(None);
+        }
+        self.registry.parse(name, restored).map(|ready| Some(ready.call))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]

@@ -10,9 +10,10 @@ use crate::cli::WorkspaceArgs;
 use crate::cli::policy::{JudgeArgs, PolicyVerb};
 use crate::emit::safe::escape;
 use crate::emit::to_line;
+use crate::event::Event;
 use crate::exit::Exit;
 use crate::policy::decide::Facts;
-use crate::policy::{Policy, Verdict, builtin, check};
+use crate::policy::{Policy, Verdict, builtin, check, explain, suggest};
 use crate::run::Failure;
 use crate::run::setup::state_folder;
 use crate::settings::Environment;
@@ -23,11 +24,7 @@ pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Wr
         PolicyVerb::Check(arguments) => check(arguments, environment, out),
         PolicyVerb::Explain(arguments) => explain(arguments, environment, out),
         PolicyVerb::Test { file } => test(file, environment, out),
-        PolicyVerb::Init { .. } => Err(Failure::new(
-            Exit::Usage,
-            "`qwen policy init` is not built yet",
-            "start from `qwen policy builtin edit`, and try rules with `qwen policy check`",
-        )),
+        PolicyVerb::Init { from } => init(from, environment, out),
         PolicyVerb::Trust { revoke, workspace } => trust(*revoke, workspace, environment, out),
         PolicyVerb::Builtin { name: None } => {
             let names: Vec<&str> = builtin::BUILTINS.iter().map(|(name, _)| *name).collect();
@@ -114,7 +111,7 @@ fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write
     let (policy, facts) = rules(arguments, environment)?;
     let (tool, input) = one_call(arguments)?;
     let allowed = check::check_call(&policy, &facts, &tool, &input).is_allowed();
-    let text = check::explain(&policy, &facts, &tool, &input);
+    let text = explain::explain(&policy, &facts, &tool, &input);
     let lines: Vec<String> = text.lines().map(|line| escape(line).into_owned()).collect();
     print(out, &(lines.join("\n") + "\n"))?;
     Ok(if allowed { Exit::Ok } else { Exit::Denied })
@@ -184,4 +181,33 @@ fn trust(
     }
     text.push_str("a change to any of them, or a new one, ends the trust; `qwen policy trust --revoke` ends it now\n");
     print(out, &text)
+}
+
+/// Writes the smallest policy that would have allowed every call of a recorded run.
+fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let text = String::from_utf8(read(from, environment)?)
+        .map_err(|_| Failure::new(Exit::Input, format!("{} is not UTF-8", from.display()), "name an events file"))?;
+    let mut calls = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let event: Event = serde_json::from_str(line).map_err(|error| {
+            Failure::new(
+                Exit::Input,
+                format!("{}:{}: {error}", from.display(), index + 1),
+                "name a file that `qwen run --events-file FILE` wrote",
+            )
+        })?;
+        if let Event::Assistant(turn) = event {
+            calls.extend(turn.calls.into_iter().map(|call| (call.name, call.input)));
+        }
+    }
+    if calls.is_empty() {
+        return Err(Failure::new(
+            Exit::Input,
+            format!("{}: there is no tool call in it", from.display()),
+            "record a run that does the work: qwen run --yolo --dry-run --events-file FILE …",
+        ));
+    }
+    let place = Place::open(&WorkspaceArgs::default(), environment)?;
+    let suggested = suggest::policy(&calls, &place.facts(environment));
+    print(out, &suggested)
 }

@@ -11,7 +11,6 @@ use super::decision::{Decision, Denial, Verdict};
 use super::file::{OperandKind, TestCall};
 use super::layers::LayerError;
 use super::programs;
-use super::rules::Answers;
 use crate::tool_name::real_name;
 
 /// The answer to one call of `policy check`.
@@ -312,8 +311,13 @@ pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
 pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut found = Vec::new();
     for layer in policy.layers.iter() {
-        for rule in layer.shell.allow.iter().flatten() {
-            let interpreters = rule.value.cmd[0].0.iter().filter(|name| programs::interpreters::reads_code(name));
+        // What a builtin says is no news to whoever extends it.
+        let own = |source: &str| source == layer.source || !source.starts_with("builtin:");
+        for rule in layer.shell.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
+            // `deno test` runs the project's tests; `deno` alone runs whatever it is given.
+            let is_bare = rule.value.cmd.len() == 1 && rule.value.args.is_none();
+            let interpreters =
+                rule.value.cmd[0].0.iter().filter(|name| is_bare && programs::interpreters::reads_code(name));
             for name in interpreters {
                 found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
             }
@@ -323,7 +327,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
                 .0
                 .iter()
                 .filter(unknown)
-                .filter(|_| !lists && rule.value.operands != Some(OperandKind::Data))
+                .filter(|_| is_bare && !lists && rule.value.operands != Some(OperandKind::Data))
             {
                 found.push(format!(
                     "{}: {name} has no table: without `options` and `operands` the rule allows it bare only",
@@ -349,50 +353,4 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         }
     }
     found
-}
-
-/// Explains a decision as a tree for people: the parsed command, each effect, the rules, and why not.
-pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
-    let mut lines = Vec::new();
-    let decision = check_call(policy, facts, tool, input);
-    let verdict = match decision.verdict {
-        Verdict::Allow => "allowed",
-        Verdict::Deny => "denied",
-    };
-    let name = real_name(tool).unwrap_or(tool);
-    lines.push(format!("{name}: {verdict}"));
-    if let Ok((_, accesses)) = tool_accesses(tool, input) {
-        for access in &accesses {
-            if let Access::Run { command, directory } = access {
-                let answers = Answers::new(policy, facts);
-                let folder = directory.as_ref().and_then(|path| path.to_str());
-                let (steps, _) = super::shell::judge_in_steps(command, folder, &answers);
-                for step in steps {
-                    let indent = "  ".repeat(step.depth + 1);
-                    match &step.outcome {
-                        Ok(Some(rule)) => {
-                            lines.push(format!("{indent}{}  allowed by {} ({})", step.command, rule.rule, rule.source))
-                        }
-                        Ok(None) => lines.push(format!("{indent}{}  harmless, or looked through", step.command)),
-                        Err(denial) => lines.push(format!("{indent}{}  denied: {}", step.command, denial.reason)),
-                    }
-                    lines.extend(step.effects.iter().map(|effect| format!("{indent}  {effect}")));
-                }
-            }
-        }
-    }
-    if !matches!(name, "run_shell_command") {
-        lines.extend(decision.effects.iter().map(|effect| format!("  {effect}")));
-    }
-    let because = match &decision.rule {
-        Some(rule) => format!("because: {} [{}, {}]", decision.reason, rule.rule, rule.source),
-        None => format!("because: {}", decision.reason),
-    };
-    lines.push(because);
-    if let Some(hint) = &decision.hint {
-        lines.push(format!("hint: {hint}"));
-    }
-    let sources: Vec<_> = policy.layers.iter().map(|layer| layer.source.as_str()).collect();
-    lines.push(format!("layers asked: {}", sources.join(", ")));
-    lines.join("\n")
 }

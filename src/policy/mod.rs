@@ -11,6 +11,7 @@ pub mod check;
 pub mod decide;
 pub mod decision;
 pub mod effect;
+pub mod explain;
 pub mod file;
 mod glob;
 pub mod grant;
@@ -24,6 +25,7 @@ mod protected;
 pub mod redact;
 mod rules;
 pub mod shell;
+pub mod suggest;
 pub mod trust;
 pub mod web;
 

@@ -12,6 +12,7 @@ pub mod model;
 pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
+pub mod redaction;
 pub mod runner;
 pub mod session;
 pub mod setup;
@@ -21,7 +22,7 @@ pub mod task;
 pub mod tool_lists;
 pub mod trust;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -143,6 +144,9 @@ async fn work(
     };
     let setup = prepared.setup;
     let stage = stage.get_or_init(|| prepared.stage);
+    if setup.policy.redacts() {
+        emitter.hide(Arc::clone(&setup.secrets));
+    }
     for message in setup.warnings.iter().chain(&session.warnings) {
         emitter.emit(Event::Warning { message: message.clone() });
     }
@@ -183,11 +187,15 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             message.insert(0, Part::Text(format!("{}\n\n", (setup.redact)(said).0)));
         }
     }
+    let message = setup.masked(message, &emit);
     let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
     let mask = |text: String| (setup.redact)(text).0;
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
-    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
+    let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
         .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks));
+    if setup.policy.redacts() {
+        invoker = invoker.restoring(&setup.secrets);
+    }
     let options = AgentOptions {
         on_deny: setup.on_deny,
         max_output_tokens: setup.max_output_tokens,

@@ -10,6 +10,7 @@ use crate::model::cassette::Player;
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
 use crate::model::{ErrorClass, Model, ModelError};
+use crate::secret::Secret;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{Environment, ModelChoice, Settings};
 
@@ -23,6 +24,8 @@ pub struct Chosen {
     pub name: String,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// The key in use, to be masked wherever it shows up.
+    pub key: Option<Secret>,
 }
 
 impl Chosen {
@@ -89,6 +92,7 @@ pub async fn choose(
     let endpoint = keys::resolve(&wishes, environment, settings)
         .map_err(|error| Failure::new(error.exit, error.message, error.hint))?;
     let key = endpoint.key.as_ref().map(|key| key.value.clone());
+    let used = key.clone();
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
     config.model = match &endpoint.model {
@@ -120,7 +124,7 @@ pub async fn choose(
         }
         (None, None) => Client::new(config),
     };
-    Ok(Chosen { client: client.map_err(refused)?, name, warnings: endpoint.warnings })
+    Ok(Chosen { client: client.map_err(refused)?, name, warnings: endpoint.warnings, key: used })
 }
 
 fn refused(error: ModelError) -> Failure {

@@ -106,6 +106,12 @@ impl Stage {
         self.runner.end().await;
     }
 
+    /// Returns the workspace's place in the repository.
+    fn prefix(&self) -> &RelPath {
+        static ROOT: std::sync::LazyLock<RelPath> = std::sync::LazyLock::new(RelPath::root);
+        self.repository.as_ref().map_or(&ROOT, |repository| &repository.prefix)
+    }
+
     fn report(&self, delivered: &Delivered, changes: &ChangeSet) -> ChangesReport {
         let (text, base64) = match String::from_utf8(delivered.patch.clone()) {
             Ok(text) => (Some(text), None),
@@ -125,9 +131,14 @@ impl Stage {
             patch_file: self.patch_file.as_ref().map(|path| path.display().to_string()),
             applied: delivered.applied,
             rolled_back: false,
-            policy_changed: changes.iter().any(|(path, _)| path.to_string_lossy().ends_with(".qwen/policy.yaml")),
+            policy_changed: changes.iter().any(|(path, _)| is_policy(&patch::name_in_repository(self.prefix(), path))),
         }
     }
+}
+
+/// Tells whether a path (relative to the repository) is the policy, or a file beside it that it may extend.
+fn is_policy(name: &[u8]) -> bool {
+    name.strip_prefix(b".qwen/").is_some_and(|rest| rest.ends_with(b".yaml") || rest.ends_with(b".yml"))
 }
 
 /// Delivers what is staged, or says why not.
@@ -185,6 +196,12 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
         Ok(delivered) => {
             for message in &delivered.warnings {
                 emitter.emit(crate::event::Event::Warning { message: message.clone() });
+            }
+            // What the gate let through was there before, or the policy allows it.
+            let shown = setup.secrets.shown_in(&String::from_utf8_lossy(&delivered.patch));
+            if !shown.is_empty() {
+                let message = format!("the patch shows {}; it is masked in logs alone", shown.join(" and "));
+                emitter.emit(crate::event::Event::Warning { message });
             }
             finished.branch = delivered.branch.clone();
             finished.commit = delivered.commit.clone();

@@ -12,7 +12,7 @@ use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
 use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
-use crate::event::{Limits, PolicyFacts, RunStarted};
+use crate::event::{Event, Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Part, ToolSpec};
 use crate::policy::decide::Facts;
@@ -22,6 +22,7 @@ use crate::policy::redact::Secrets;
 use crate::policy::{Policy, redact};
 use crate::prompt::system;
 use crate::sandbox::{self, Demand, SandboxError};
+use crate::secret::Secret;
 use crate::settings::{self, Environment, Settings};
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
@@ -276,7 +277,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
     let secrets = Arc::new(
-        Secrets::new(&environment.variables, &policy.secret_patterns())
+        Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
     let masking = Arc::clone(&secrets);
@@ -457,9 +458,27 @@ impl Setup {
         self.hooks.begin(&session.id, self.permission_mode)
     }
 
-    /// Returns the system prompt.
+    /// Returns the system prompt, without secrets.
     pub fn system_prompt(&self) -> String {
-        self.system.clone()
+        if self.policy.redacts() { self.secrets.hide(&self.system).into_owned() } else { self.system.clone() }
+    }
+
+    /// Masks the secrets of the first message: it may show files.
+    pub fn masked(&self, message: Vec<Part>, emit: &dyn Fn(Event)) -> Vec<Part> {
+        let mut places = 0;
+        let parts = message.into_iter().map(|part| match part {
+            Part::Text(text) => {
+                let (text, count) = (self.redact)(text);
+                places += count;
+                Part::Text(text)
+            }
+            Part::Media { .. } => part,
+        });
+        let parts = parts.collect();
+        if places > 0 {
+            emit(Event::Redaction { count: places });
+        }
+        parts
     }
 }
 
@@ -677,6 +696,18 @@ impl ToolLists {
         excluded.extend(texts(&settings.permissions_ask));
         ToolLists { allowed, core, excluded }
     }
+}
+
+/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, and the key in use.
+pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTreeMap<String, String> {
+    let mut variables = environment.variables.clone();
+    for (name, (value, _)) in &environment.additional {
+        variables.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    if let Some(key) = key.filter(|key| !variables.values().any(|value| value.trim() == key.expose())) {
+        variables.insert("API_KEY".to_owned(), key.expose().to_owned());
+    }
+    variables
 }
 
 /// Returns the tools that the model sees: those that the policy does not deny as a whole.
