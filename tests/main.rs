@@ -5,5 +5,6 @@
 mod change_modes;
 mod endings;
 mod layers;
+mod policy_cases;
 mod sandbox;
 mod support;

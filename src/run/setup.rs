@@ -207,15 +207,22 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     // The runner's own facts point at its own folder of outputs, which is made with it.
     let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
-    let runner =
-        Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, sandbox::own_executable())
-            .map_err(|error| {
-                Failure::new(
-                    Exit::Conflict,
-                    format!("no temporary folder can be made: {error}"),
-                    "set TMPDIR to a folder that can be written",
-                )
-            })?;
+    let runner = Runner::new(
+        Arc::clone(&workspace),
+        repository.clone(),
+        policy.clone(),
+        facts,
+        demand,
+        variables,
+        sandbox::own_executable(),
+    )
+    .map_err(|error| {
+        Failure::new(
+            Exit::Conflict,
+            format!("no temporary folder can be made: {error}"),
+            "set TMPDIR to a folder that can be written",
+        )
+    })?;
     let registry = registry(&policy);
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
