@@ -199,10 +199,7 @@ pub(super) fn shell_text(name: &str, words: &[Field]) -> Result<Option<String>, 
                 (None, _) => denied("-c with a text that is not known"),
             },
             Some("--version" | "--help") => Ok(None),
-            Some(option) if script_options(&words[at..]) => {
-                let _ = option;
-                Ok(None)
-            }
+            Some(_) if script_options(&words[at..]) => Ok(None),
             Some(option) if option.starts_with(['-', '+']) => denied(&format!("with the option `{option}`")),
             Some(_) => Ok(None),
         },
