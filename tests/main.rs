@@ -9,6 +9,7 @@ mod formats;
 mod hostile;
 mod input;
 mod layers;
+mod policy_cases;
 mod policy_verbs;
 mod redaction;
 mod sandbox;

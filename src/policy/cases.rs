@@ -168,6 +168,12 @@ fn our_own_cases_are_decided_as_stated() {
     assert!(count >= 300 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+#[test]
+fn the_audited_cases_are_decided_as_stated() {
+    let (count, wrong) = wrong("audit.jsonl");
+    assert!(count >= 500 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 fn facts(fixture: &Fixture) -> Facts {
     Facts {
         root: fixture.root.clone(),

@@ -215,7 +215,14 @@ fn pattern(text: &[char], start: usize) -> Result<usize, String> {
                 }
             }
             ']' => bracket = false,
-            '/' if bracket => return Err("a slash inside the brackets of a pattern".to_owned()),
+            // An awk that ends the pattern here finds the closing bracket next, which begins nothing, and refuses.
+            '/' if bracket => {
+                let rest = text[at + 1..].iter().take_while(|c| **c != ']');
+                let plain = |c: &char| c.is_ascii_alphanumeric() || " _-.,:;".contains(*c);
+                if !rest.clone().all(plain) || at + 1 + rest.count() == text.len() {
+                    return Err("a slash inside the brackets of a pattern".to_owned());
+                }
+            }
             '/' => return Ok(at + 1),
             '\n' => return Err("a pattern that does not end in its line".to_owned()),
             _ => {}

@@ -52,6 +52,9 @@ const CARGO: Table = Table {
 
 // Options may stand behind a filter (`cargo test name --release`), and everything behind `--` is the program's.
 fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.is_open() {
+        passed_on(call)?;
+    }
     if call.dashes == Some(0) || call.operands.is_empty() {
         return Ok(());
     }
@@ -90,6 +93,39 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// What rustfmt and clippy are given behind `--`: as the compiler's own options these write files and load code.
+fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
+    let behind = |word: &Word| word.text == "--";
+    let Some(at) = call.words.iter().position(behind) else { return Ok(()) };
+    let mut words = call.words[at + 1..].iter();
+    let formats = call.name.ends_with(" fmt");
+    if !formats && !call.name.ends_with(" clippy") {
+        return Ok(());
+    }
+    while let Some(word) = words.next() {
+        let text = word.text.as_str();
+        let (name, attached) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let takes_value = match (formats, name) {
+            (true, "--check" | "-v" | "--verbose" | "-q" | "--quiet" | "-l" | "--files-with-diff" | "--backup") => {
+                false
+            }
+            (true, "--edition" | "--color" | "--config" | "--style-edition") => true,
+            (true, _) if !text.starts_with(['-', '@']) => {
+                call.read(word);
+                false
+            }
+            (false, "--no-deps" | "-v" | "--verbose") => false,
+            (false, "-A" | "-W" | "-D" | "-F" | "--allow" | "--warn" | "--deny" | "--forbid" | "--cap-lints") => true,
+            (false, _) if ["-A", "-W", "-D", "-F"].iter().any(|lint| text.starts_with(lint)) => false,
+            (_, _) => return Err(call.deny(format!("`{text}` behind `--` is not known to be harmless"))),
+        };
+        if takes_value && attached.is_none() {
+            words.next();
+        }
+    }
+    Ok(())
+}
+
 const MAKE: Table = Table {
     names: "make gmake",
     options: "-j,--jobs=?D -k,--keep-going -s,--silent,--quiet !-f,--file,--makefile=R !-C,--directory=E !-I,--include-dir=L !-E,--eval=D \
@@ -106,6 +142,9 @@ const MAKE: Table = Table {
 fn make(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("-E") {
         return Err(call.deny("`--eval` is code"));
+    }
+    if call.values("-f").iter().any(|file| file.text == "-") {
+        return Err(Denial::unanalysable("make: rules on its standard input").by("G3"));
     }
     if let Some(word) = call.operands.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the target `{}` is not known", word.text)));
@@ -213,6 +252,14 @@ const PYTEST: Table = Table {
 };
 
 fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
+    for report in call.values("--cov-report") {
+        // `html:FOLDER`; `term:skip-covered` writes nothing.
+        if let Some((kind, path)) = report.text.split_once(':')
+            && !kind.starts_with("term")
+        {
+            call.out.effects.push(crate::policy::effect::Effect::Write(path.to_owned()));
+        }
+    }
     for word in call.operands.clone() {
         if !word.literal {
             return Err(call.deny("a word of it is not known"));

@@ -448,13 +448,23 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = call.operands.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the word `{}` is not known", word.text)));
     }
-    let has = |name: &str| call.found.iter().any(|found| found.name == name);
+    for time in call.values("--mtime").iter().filter(|time| time.text.starts_with(['/', '.'])) {
+        call.read(time);
+    }
+    let found: Vec<String> = call.found.iter().map(|found| found.name.clone()).collect();
+    let has = |name: &str| found.iter().any(|found| found == name);
     let makes = has("-c") || has("-r") || has("-u") || has("-A") || has("--delete");
     let extracts = has("-x");
     let compares = has("-d");
     let mut folder = String::new();
     for value in call.values("-C") {
         folder = join(&folder, &value.text);
+    }
+    if compares && !call.is_open() {
+        return Err(call.deny("`-d` reads the files that the archive names"));
+    }
+    if extracts && !call.is_open() && has("--transform") {
+        return Err(call.deny("`--transform` changes where the files go"));
     }
     let archives = call.values("-f");
     for archive in &archives {

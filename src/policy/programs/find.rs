@@ -49,6 +49,8 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let has = |names: &str, text: &str| names.split_whitespace().any(|name| name == text);
     let mut starts = Vec::new();
+    let follows = words.iter().any(|word| word.text == "-L" || word.text == "-follow");
+    let mut only_files = false;
     let mut at = 0;
     while at < words.len() && (has("-H -L -P", &words[at].text) || words[at].text.starts_with("-O")) {
         at += 1;
@@ -77,7 +79,10 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             ")" => depth = depth.saturating_sub(1),
             "!" | "-not" | "," => anything = true,
             // What stands before it runs nothing: only the names behind it bound `{}`.
-            "-o" | "-or" if depth == 0 && commands.is_empty() => names.clear(),
+            "-o" | "-or" if depth == 0 && commands.is_empty() => {
+                names.clear();
+                only_files = false;
+            }
             "-o" | "-or" if depth > 0 && at >= 2 && is_name(words.get(at - 2)) && is_name(words.get(at + 1)) => {}
             "-o" | "-or" => anything = true,
             _ => {}
@@ -94,6 +99,10 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a value")))?;
             if matches!(text, "-name" | "-iname") {
                 names.push(value.text.clone());
+            }
+            // Without `-L` a link is no file.
+            if text == "-type" && value.text == "f" && depth == 0 && commands.is_empty() {
+                only_files = !follows;
             }
             if text.starts_with("-newer") && !text.ends_with('t') {
                 call.effect(Effect::List, &value);
@@ -135,6 +144,9 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     for start in &starts {
         call.out.effects.push(Effect::List(start.clone()));
     }
+    if follows {
+        call.links_below(&starts)?;
+    }
     if deletes {
         if !call.is_open() {
             return Err(call.deny("`-delete` removes files"));
@@ -146,14 +158,21 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     if !commands.is_empty() {
         if anything {
             names.clear();
+            only_files = false;
         }
-        started(call, &starts, &names, &commands)?;
+        started(call, &starts, &names, only_files, &commands)?;
     }
     Ok(())
 }
 
 // `{}` counts as any path below the start points that `-name` can match: one path of each kind stands for all.
-fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &[Vec<Word>]) -> Result<(), Denial> {
+fn started(
+    call: &mut Call<'_>,
+    starts: &[String],
+    names: &[String],
+    only_files: bool,
+    commands: &[Vec<Word>],
+) -> Result<(), Denial> {
     call.out.writes = true;
     let globs: Result<Vec<_>, _> =
         names.iter().map(|name| globset::Glob::new(&name.to_lowercase()).map(|glob| glob.compile_matcher())).collect();
@@ -173,6 +192,9 @@ fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &
         let mut visit = |path: &RelPath, node: &Node| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if path.is_root() && !matches(".") && !globs.is_empty() || !matches(&name) {
+                return Ok(true);
+            }
+            if only_files && !matches!(node, Node::File { .. }) {
                 return Ok(true);
             }
             let absolute = path.under(call.cx.root);
@@ -209,6 +231,14 @@ fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &
             .is_some_and(|word| super::interpreters::reads_code(crate::policy::rules::base_name(&word.text)));
         if shell && command.iter().skip(1).any(|word| word.text.contains("{}") && word.text != "{}") {
             return Err(Denial::unanalysable("a program text contains the replaced string").by("G3"));
+        }
+        // A start point such as `push` would be the subcommand.
+        let table = command.first().and_then(|word| super::find(crate::policy::rules::base_name(&word.text)));
+        let subcommand = command.iter().skip(1).find(|word| !word.text.starts_with('-'));
+        if table.is_some_and(|table| !table.subcommands.is_empty())
+            && subcommand.is_some_and(|word| word.text.contains("{}"))
+        {
+            return Err(Denial::unanalysable("find gives a program a subcommand that is not known").by("G3"));
         }
         for path in &chosen {
             let replace = |word: &Word| Word { text: word.text.replace("{}", path), literal: word.literal };

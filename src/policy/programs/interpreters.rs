@@ -13,7 +13,12 @@ struct Interpreter {
 }
 
 const INTERPRETERS: &[Interpreter] = &[
-    Interpreter { names: "python python2 python3 pypy pypy3", code: "c", values: "WXQ", long_code: "" },
+    Interpreter {
+        names: "python python2 python3 pypy pypy3 ipython ipython3 bpython",
+        code: "c",
+        values: "WXQ",
+        long_code: "",
+    },
     Interpreter { names: "perl", code: "eE", values: "IMm", long_code: "" },
     Interpreter { names: "ruby", code: "e", values: "rICEFKTW", long_code: "" },
     Interpreter {
@@ -40,7 +45,23 @@ const INTERPRETERS: &[Interpreter] = &[
     },
 ];
 
-const EDITORS: &str = "vi vim nvim ex ed emacs view rvim gvim vimdiff";
+/// Long options whose value is the next word, which is no script then.
+const TAKES_VALUE: [&str; 12] = [
+    "--check-hash-based-pycs",
+    "--conditions",
+    "--encoding",
+    "--env-file",
+    "--external-encoding",
+    "--icu-data-dir",
+    "--input-type",
+    "--internal-encoding",
+    "--openssl-config",
+    "--title",
+    "--diagnostic-dir",
+    "--rcfile",
+];
+
+const EDITORS: &str = "vi vim nvim ex ed emacs view rvim gvim vimdiff emacsclient";
 
 fn interpreter(name: &str) -> Option<&'static Interpreter> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -115,6 +136,8 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             if let Some((_, value)) = text.split_once('=') {
                 let value = Word::literal(value);
                 call.read(&value);
+            } else if TAKES_VALUE.contains(&text) {
+                at += 1;
             }
             continue;
         }

@@ -130,7 +130,9 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
                     // After a dot, or before a colon in an object, it is the name of a key.
                     "env" if before == '.' => {}
                     "env" if is_key && before != '$' && (before == '{' || before == ',') => {}
-                    "env" | "ENV" if before == '$' => return Err("the environment (`$ENV`)".to_owned()),
+                    "ENV" if before == '$' => return Err("the environment (`$ENV`)".to_owned()),
+                    // A variable of the program's own.
+                    "env" if before == '$' => {}
                     "env" => return Err("the environment (`env`)".to_owned()),
                     "import" | "include" if before != '.' && !matches!(before, '{' | ',') => {
                         return Err(format!("a module (`{word}`)"));

@@ -6,7 +6,7 @@ use super::{Stdin, Word};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::paths::PathRules;
+use crate::policy::paths::{PathRules, Place, walk};
 
 /// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is),
 /// `!` before it: denied where rules list what may run; `!!`: denied everywhere, since it runs programs.
@@ -345,6 +345,9 @@ impl<'a> Call<'a> {
             return Ok(at);
         };
         let value = match spec.value {
+            Value::None if attached.is_some() && !self.is_open() && spec.denied == Denied::Never => {
+                return Err(self.deny(format!("the option `{name}` takes no value")));
+            }
             Value::None | Value::Attached => attached,
             Value::Required | Value::NextIfAny => match attached {
                 Some(value) => Some(value),
@@ -356,6 +359,7 @@ impl<'a> Call<'a> {
                 }
             },
         };
+        self.needs_value(spec, name, value.as_ref())?;
         self.option(spec, name, value)?;
         Ok(at)
     }
@@ -363,6 +367,12 @@ impl<'a> Call<'a> {
     fn short(&mut self, specs: &[Spec<'_>], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
         let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
         let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
+        // `head -5c FILE` is an old way to write `-c 5`: there the letters behind the digits take no value.
+        let old_count = letters.first().is_some_and(|(_, letter)| letter.is_ascii_digit())
+            && letters.iter().any(|(_, letter)| !letter.is_ascii_digit());
+        if digits && old_count && matches!(self.name.as_str(), "head" | "tail") {
+            return Err(self.deny(format!("the old way to count, `{}`", word.text)).hint("write `-n NUM` or `-c NUM`"));
+        }
         for (index, letter) in &letters {
             let name = format!("-{letter}");
             let rest = &word.text[index + letter.len_utf8()..];
@@ -395,10 +405,18 @@ impl<'a> Call<'a> {
                     }
                 },
             };
+            self.needs_value(spec, &name, value.as_ref())?;
             self.option(spec, &name, value)?;
             break;
         }
         Ok(at)
+    }
+
+    fn needs_value(&self, spec: &Spec<'_>, name: &str, value: Option<&Word>) -> Result<(), Denial> {
+        if spec.value == Value::Required && value.is_none() && !self.is_open() {
+            return Err(self.deny(format!("the option `{name}` needs a value")));
+        }
+        Ok(())
     }
 
     fn option(&mut self, spec: &Spec<'_>, name: &str, value: Option<Word>) -> Result<(), Denial> {
@@ -473,6 +491,44 @@ impl<'a> Call<'a> {
     pub(crate) fn write(&mut self, word: &Word) {
         self.out.writes = true;
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
+    }
+
+    /// Judges every link below the operands as a name that is looked at: for listings that go through links.
+    pub(crate) fn through_links(&mut self) -> Result<(), Denial> {
+        let starts: Vec<String> = match self.operands.as_slice() {
+            [] => vec![".".to_owned()],
+            words => words.iter().map(|word| word.text.clone()).collect(),
+        };
+        self.links_below(&starts)
+    }
+
+    /// The same for start points.
+    pub(crate) fn links_below(&mut self, starts: &[String]) -> Result<(), Denial> {
+        let mut left = 100_000;
+        for folder in self.cx.folders {
+            for start in starts {
+                let resolved = self.cx.paths.resolve(folder, Path::new(start))?;
+                let Some(Place::Workspace(below)) = self.cx.paths.place(&resolved.absolute) else {
+                    return Err(self.deny(format!("`{start}` is outside the workspace")).by("F2"));
+                };
+                let mut links = Vec::new();
+                let mut visit = |path: &RelPath, node: &Node| {
+                    if matches!(node, Node::Link(_)) {
+                        links.push(path.under(self.cx.root));
+                    }
+                    Ok(true)
+                };
+                walk(self.cx.paths.facts_tree(), self.cx.root, &below, &mut left, &mut visit)?;
+                for link in links {
+                    // A link that leads nowhere, or round, is only a name.
+                    let leads = self.cx.paths.resolve(&RelPath::root(), &link).is_ok();
+                    if leads {
+                        self.out.effects.push(Effect::List(link.display().to_string()));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What stands at a path, links followed: a folder if it is one from any of the folders that this may run in.

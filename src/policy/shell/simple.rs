@@ -183,7 +183,8 @@ impl Judge<'_> {
             return Err(Denial::unanalysable("the name of a command is not known"));
         };
         let name = name.to_owned();
-        if name.contains('=') {
+        // `time -- ls`: what looks like an option may be one to the shell.
+        if name.contains('=') || name.starts_with('-') {
             return Err(Denial::unanalysable(format!("`{name}` as the name of a command")));
         }
         if name.chars().any(|c| is_hidden(c) || c.is_whitespace()) {

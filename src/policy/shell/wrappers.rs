@@ -140,7 +140,8 @@ pub(super) fn wrapped(name: &str, words: &[Field]) -> Result<Option<usize>, Deni
         if flags.contains(&option) {
             at += 1;
         } else if values.contains(&option) {
-            if !text(at + 1).is_some_and(is_option_value) {
+            let plain = |value: &str| is_option_value(value) && (name != "nice" || value.parse::<i32>().is_ok());
+            if !text(at + 1).is_some_and(plain) {
                 return Err(denied(&format!("`{option}` and no plain value")));
             }
             at += 2;
@@ -198,10 +199,33 @@ pub(super) fn shell_text(name: &str, words: &[Field]) -> Result<Option<String>, 
                 (None, _) => denied("-c with a text that is not known"),
             },
             Some("--version" | "--help") => Ok(None),
+            Some(_) if script_options(&words[at..]) => Ok(None),
             Some(option) if option.starts_with(['-', '+']) => denied(&format!("with the option `{option}`")),
             Some(_) => Ok(None),
         },
     }
+}
+
+// `bash -eu SCRIPT`, `bash -o pipefail SCRIPT`: options that only change how a script's own commands run.
+fn script_options(words: &[Field]) -> bool {
+    const NAMES: [&str; 8] = ["errexit", "nounset", "pipefail", "xtrace", "verbose", "noglob", "noclobber", "posix"];
+    let text = |at: usize| words.get(at).and_then(Field::text);
+    let mut at = 0;
+    while let Some(option) = text(at).filter(|word| word.starts_with(['-', '+'])) {
+        let letters = &option[1..];
+        let set = letters.strip_suffix('o');
+        if letters.is_empty() || !set.unwrap_or(letters).chars().all(|letter| "efnuvxC".contains(letter)) {
+            return false;
+        }
+        at += 1;
+        if set.is_some() {
+            if !text(at).is_some_and(|name| NAMES.contains(&name)) {
+                return false;
+            }
+            at += 1;
+        }
+    }
+    at > 0 && text(at).is_some_and(|script| !script.is_empty())
 }
 
 #[cfg(test)]
