@@ -13,6 +13,8 @@ pub mod search_file_content;
 pub mod skill;
 pub mod structured_output;
 pub mod todo_write;
+pub mod web;
+pub mod web_fetch;
 pub mod write_file;
 
 pub use registry::{Prepared, Registry};
