@@ -2,6 +2,7 @@
 
 mod change_modes;
 mod endings;
+mod extra_tools;
 mod layers;
 mod sandbox;
 mod support;

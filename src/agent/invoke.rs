@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::delegate::{Delegates, Outcome};
 use super::limits::{Account, Exceeded};
 use super::loop_guard::LoopGuard;
 use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
@@ -36,6 +37,7 @@ pub struct Invoker<'a> {
     offered: Arc<[ToolSpec]>,
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    delegates: Option<Delegates<'a>>,
 }
 
 /// The answer to one call.
@@ -56,7 +58,7 @@ enum Step {
     /// Not executed: the model reads why.
     Refused(ToolError),
     /// Allowed.
-    Ready { call: Box<dyn Call>, grant: Grant, only_reads: bool },
+    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Grant, only_reads: bool },
 }
 
 impl<'a> Invoker<'a> {
@@ -68,7 +70,26 @@ impl<'a> Invoker<'a> {
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
-        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact }
+        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact, delegates: None }
+    }
+
+    /// Lets calls of `task` be answered by other agents.
+    #[must_use]
+    pub fn with_delegates(self, delegates: Delegates<'a>) -> Invoker<'a> {
+        Invoker { delegates: Some(delegates), ..self }
+    }
+
+    /// Returns an invoker of fewer tools under the same rules, without delegates.
+    pub(super) fn narrowed<'b>(&self, registry: &'b Registry, offered: Arc<[ToolSpec]>) -> Invoker<'b>
+    where
+        'a: 'b,
+    {
+        Invoker::new(registry, offered, self.judge, self.context, self.redact)
+    }
+
+    /// Returns the tools that there are.
+    pub(super) fn registry(&self) -> &'a Registry {
+        self.registry
     }
 
     /// Returns the tools that the model sees.
@@ -102,9 +123,20 @@ impl<'a> Invoker<'a> {
             answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
             let Prepared { name, about, notes, step, ends } = prepared;
             let started = Instant::now();
-            let outcome = match step {
-                Step::Refused(error) => Err(error),
-                Step::Ready { call: ready, grant, .. } => {
+            let mut ends = ends;
+            let outcome = match (step, self.delegates) {
+                (Step::Refused(error), _) => Err(error),
+                (Step::Ready { arguments, .. }, Some(delegates)) if name == "task" => {
+                    match delegates.run(self, &arguments, &call.id, account, on_deny, emit).await {
+                        Outcome::Done(output) => Ok(output),
+                        Outcome::Refused(error) => Err(error),
+                        Outcome::Ended(stopped) => {
+                            ends = Some(stopped);
+                            Err(not_executed())
+                        }
+                    }
+                }
+                (Step::Ready { call: ready, grant, .. }, _) => {
                     let before = self.context.workspace.changes();
                     let outcome = ready.run(&grant, &self.context).await;
                     emit_changes(&before, &self.context.workspace.changes(), emit);
@@ -213,7 +245,8 @@ impl<'a> Invoker<'a> {
         match grant {
             Some(grant) if decision.is_allowed() => {
                 prepared.notes = ready.notes;
-                prepared.step = Step::Ready { call: ready.call, grant, only_reads: ready.only_reads };
+                let (arguments, only_reads) = (ready.arguments, ready.only_reads);
+                prepared.step = Step::Ready { call: ready.call, arguments, grant, only_reads };
             }
             Some(_) | None => {
                 let input = Value::Object(ready.arguments);
@@ -273,6 +306,7 @@ impl<'a> Invoker<'a> {
             Display::Diff(text) => (text, true),
         };
         emit(Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn,
             call_id: call.id.clone(),
             tool: name.to_owned(),
@@ -299,6 +333,7 @@ impl<'a> Invoker<'a> {
     ) -> Answer {
         let content = self.redacted(vec![Part::Text(error.message)], emit);
         emit(Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn,
             call_id: call.id.clone(),
             tool: name.to_owned(),

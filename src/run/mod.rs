@@ -13,12 +13,14 @@ pub mod setup;
 pub mod signals;
 pub mod task;
 pub mod tool_lists;
+pub mod tools;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
+use crate::agent::delegate::Delegates;
 use crate::agent::invoke::Invoker;
 use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
@@ -159,7 +161,9 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
         emit(Event::Warning { message });
     }
     let transcript = Transcript::begin(setup.system_prompt(), message);
-    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact);
+    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact).with_delegates(
+        Delegates { model: setup.client.as_model(), agents: &setup.agents, max_output_tokens: setup.max_output_tokens },
+    );
     let options = AgentOptions {
         on_deny: setup.on_deny,
         max_output_tokens: setup.max_output_tokens,

@@ -23,6 +23,7 @@ use crate::policy::{Policy, redact};
 use crate::prompt::system;
 use crate::sandbox::{Demand, SandboxError};
 use crate::settings::{self, Environment, Settings};
+use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
@@ -67,6 +68,8 @@ pub struct Setup {
     pub client: Chosen,
     /// The tools.
     pub registry: Registry,
+    /// Who tasks can be given to.
+    pub agents: Vec<AgentFile>,
     /// The tools that the model sees.
     pub offered: Arc<[ToolSpec]>,
     /// What tools remember.
@@ -185,11 +188,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
     warnings.extend(client.warnings.iter().cloned());
     if arguments.context.strict && !warnings.is_empty() {
-        return Err(Failure::new(
-            Exit::Config,
-            warnings.join("; "),
-            "--strict makes an error of what is otherwise a warning",
-        ));
+        return Err(strict(&warnings));
     }
     let limits = limits(arguments, &settings, &policy);
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
@@ -218,7 +217,19 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
                     "set TMPDIR to a folder that can be written",
                 )
             })?;
-    let registry = registry(&policy);
+    let extra = super::tools::Wanted {
+        settings: &settings,
+        environment: &environment,
+        policy: &policy,
+        home: &home,
+        included: &included,
+    };
+    let super::tools::Tools { registry, agents, warnings: of_tools } =
+        super::tools::tools(&extra, &workspace, &runner).await;
+    if arguments.context.strict && !of_tools.is_empty() {
+        return Err(strict(&of_tools));
+    }
+    warnings.extend(of_tools);
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
     }
@@ -266,6 +277,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         on_deny: on_deny(arguments, &policy),
         limits,
         registry,
+        agents,
         offered,
         memory: RunMemory::default(),
         tool_limits,
@@ -559,11 +571,8 @@ impl ToolLists {
     }
 }
 
-/// Returns the tools that the model sees: those that the policy does not deny as a whole.
-fn registry(policy: &Policy) -> Registry {
-    let mut registry = Registry::of_built_ins();
-    registry.retain(|name| !policy.denies_tool(name));
-    registry
+fn strict(warnings: &[String]) -> Failure {
+    Failure::new(Exit::Config, warnings.join("; "), "--strict makes an error of what is otherwise a warning")
 }
 
 fn included_folders(
