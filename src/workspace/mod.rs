@@ -6,7 +6,6 @@ mod copy;
 pub mod disk;
 pub mod git;
 pub mod ignore;
-pub mod ignored;
 pub mod lend;
 pub mod outputs;
 pub mod repository;
