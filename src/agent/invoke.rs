@@ -58,7 +58,7 @@ enum Step {
     /// Not executed: the model reads why.
     Refused(ToolError),
     /// Allowed.
-    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Grant, only_reads: bool },
+    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Box<Grant>, only_reads: bool },
 }
 
 impl<'a> Invoker<'a> {
@@ -246,7 +246,7 @@ impl<'a> Invoker<'a> {
             Some(grant) if decision.is_allowed() => {
                 prepared.notes = ready.notes;
                 let (arguments, only_reads) = (ready.arguments, ready.only_reads);
-                prepared.step = Step::Ready { call: ready.call, arguments, grant, only_reads };
+                prepared.step = Step::Ready { call: ready.call, arguments, grant: Box::new(grant), only_reads };
             }
             Some(_) | None => {
                 let input = Value::Object(ready.arguments);

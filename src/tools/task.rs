@@ -75,7 +75,7 @@ impl AgentFile {
             let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(".md")) else { continue };
             let file = format!("{FOLDER}/{stem}.md");
             let entry = RelPath::new(&file).and_then(|path| workspace.entry(&path).ok());
-            let text = entry.as_ref().and_then(|entry| entry.content()).and_then(|bytes| Decoded::from_bytes(bytes));
+            let text = entry.as_ref().and_then(|entry| entry.content()).and_then(Decoded::from_bytes);
             let agent = match text {
                 Some(text) => AgentFile::parse(stem, &text.text),
                 None => Err("it is no text file".to_owned()),
