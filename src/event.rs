@@ -205,6 +205,9 @@ pub struct Limits {
 /// A complete turn of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AssistantTurn {
+    /// The call of `task` that this is part of.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// From 1.
     pub turn: u32,
     /// The server's id of the answer, else one of ours.
@@ -261,6 +264,9 @@ pub struct TokenUsage {
 /// The answer to one call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolResult {
+    /// The call of `task` that this is part of.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// The turn, from 1.
     pub turn: u32,
     /// The call.

@@ -4,6 +4,7 @@
 
 mod change_modes;
 mod endings;
+mod extra_tools;
 mod faults;
 mod formats;
 mod hostile;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
+use super::delegate::{Delegates, Outcome};
 use super::limits::{Account, Exceeded};
 use super::loop_guard::LoopGuard;
 use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
@@ -55,6 +56,7 @@ pub struct Invoker<'a> {
     hooks: Option<&'a dyn Hooks>,
     text_tools: bool,
     secrets: Option<&'a Secrets>,
+    delegates: Option<Delegates<'a>>,
 }
 
 /// The answer to one call.
@@ -75,7 +77,7 @@ enum Step {
     /// Not executed: the model reads why.
     Refused(ToolError),
     /// Allowed.
-    Ready { call: Box<dyn Call>, grant: Grant, only_reads: bool },
+    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Box<Grant>, only_reads: bool },
 }
 
 impl<'a> Invoker<'a> {
@@ -97,6 +99,7 @@ impl<'a> Invoker<'a> {
             hooks: None,
             text_tools: false,
             secrets: None,
+            delegates: None,
         }
     }
 
@@ -113,9 +116,33 @@ impl<'a> Invoker<'a> {
         self
     }
 
+    /// Lets calls of `task` be answered by other agents.
+    #[must_use]
+    pub fn with_delegates(self, delegates: Delegates<'a>) -> Invoker<'a> {
+        Invoker { delegates: Some(delegates), ..self }
+    }
+
     /// Says whether the model writes its calls as text, so that errors show the shape.
     pub fn set_text_tools(&mut self, text_tools: bool) {
         self.text_tools = text_tools;
+    }
+
+    /// Returns an invoker of fewer tools under the same rules, hooks and secrets, without delegates.
+    pub(super) fn narrowed<'b>(&self, registry: &'b Registry, offered: Arc<[ToolSpec]>) -> Invoker<'b>
+    where
+        'a: 'b,
+    {
+        Invoker {
+            hooks: self.hooks,
+            text_tools: self.text_tools,
+            secrets: self.secrets,
+            ..Invoker::new(registry, offered, self.judge, self.context, self.redact)
+        }
+    }
+
+    /// Returns the tools that there are.
+    pub(super) fn registry(&self) -> &'a Registry {
+        self.registry
     }
 
     /// Returns the tools that the model sees.
@@ -150,9 +177,20 @@ impl<'a> Invoker<'a> {
             answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
             let Prepared { name, about, notes, step, ends, input } = prepared;
             let started = Instant::now();
-            let outcome = match step {
-                Step::Refused(error) => Err(error),
-                Step::Ready { call: ready, grant, .. } => {
+            let mut ends = ends;
+            let outcome = match (step, self.delegates) {
+                (Step::Refused(error), _) => Err(error),
+                (Step::Ready { arguments, .. }, Some(delegates)) if name == "task" => {
+                    match delegates.run(self, &arguments, &call.id, account, on_deny, emit).await {
+                        Outcome::Done(output) => Ok(output),
+                        Outcome::Refused(error) => Err(error),
+                        Outcome::Ended(stopped) => {
+                            ends = Some(stopped);
+                            Err(not_executed())
+                        }
+                    }
+                }
+                (Step::Ready { call: ready, grant, .. }, _) => {
                     let before = self.context.workspace.changes();
                     let outcome = ready.run(&grant, &self.context).await;
                     emit_changes(&before, &self.context.workspace.changes(), emit);
@@ -276,9 +314,10 @@ impl<'a> Invoker<'a> {
                 };
                 prepared.notes = ready.notes;
                 if self.hooks.is_some() {
-                    prepared.input = Value::Object(ready.arguments);
+                    prepared.input = Value::Object(ready.arguments.clone());
                 }
-                prepared.step = Step::Ready { call, grant, only_reads: ready.only_reads };
+                let (arguments, only_reads) = (ready.arguments, ready.only_reads);
+                prepared.step = Step::Ready { call, arguments, grant: Box::new(grant), only_reads };
             }
             Some(_) | None => {
                 let input = Value::Object(ready.arguments);
@@ -420,6 +459,7 @@ impl<'a> Invoker<'a> {
             Display::Diff(text) => (text, true),
         };
         emit(Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn,
             call_id: call.id.clone(),
             tool: name.to_owned(),
@@ -446,6 +486,7 @@ impl<'a> Invoker<'a> {
     ) -> Answer {
         let content = self.redacted(vec![Part::Text(error.message)], emit);
         emit(Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn,
             call_id: call.id.clone(),
             tool: name.to_owned(),

@@ -3,6 +3,7 @@
 //! It knows neither output formats nor delivery: it emits events and leaves staged changes behind.
 
 pub mod compaction;
+pub mod delegate;
 pub mod invoke;
 pub mod limits;
 pub mod loop_guard;
@@ -138,6 +139,11 @@ impl<'a> Agent<'a> {
     /// Returns the account so far.
     pub fn account(&self) -> &Account {
         &self.account
+    }
+
+    /// Ends the conversation and returns its account.
+    pub fn into_account(self) -> Account {
+        self.account
     }
 
     /// Adds a message of the user: the next [`Agent::converse`] goes on from there.
@@ -391,6 +397,7 @@ fn delta_event(turn: u32, delta: Delta) -> Event {
 fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_usd: Option<f64>) -> AssistantTurn {
     let reported = turn.usage.input_tokens.is_some() || turn.usage.output_tokens.is_some();
     AssistantTurn {
+        parent: None,
         turn: number,
         id: turn.response_id.clone().unwrap_or_else(|| format!("turn_{number}")),
         model: turn.model.clone().unwrap_or_else(|| model.to_owned()),

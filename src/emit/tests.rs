@@ -102,6 +102,7 @@ fn run(end: RunFinished) -> Vec<Event> {
         }),
         Event::ModelFallback { from: "m".into(), to: "n".into() },
         Event::Assistant(Box::new(AssistantTurn {
+            parent: None,
             turn: 1,
             id: "a1".into(),
             model: "n".into(),
@@ -129,6 +130,7 @@ fn run(end: RunFinished) -> Vec<Event> {
             ..PermissionDenial::default()
         })),
         Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn: 1,
             call_id: "c1".into(),
             tool: "edit".into(),

@@ -309,8 +309,9 @@ fn coerce_object(schema: &Value, object: &mut Map<String, Value>, place: &str, n
 
 fn coerce(schema: &Value, value: &mut Value, place: &str, notes: &mut Vec<String>) {
     if let (Some(options), Value::String(text)) = (schema.get("enum").and_then(Value::as_array), &*value) {
-        let meant = folded(text);
-        let mut same = options.iter().filter(|option| option.as_str().is_some_and(|option| folded(option) == meant));
+        let spelled = |text: &str| text.trim().to_lowercase().replace(['-', ' '], "_");
+        let same_word = |option: &&Value| option.as_str().is_some_and(|option| spelled(option) == spelled(text));
+        let mut same = options.iter().filter(same_word);
         if !options.contains(value)
             && let (Some(option), None) = (same.next(), same.next())
         {

@@ -263,7 +263,7 @@ fn an_explanation_reads_well() {
     let fixture = fixture();
     let policies = policies(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies"));
     let input = serde_json::json!({ "command": "git status && git push" });
-    let text = super::check::explain(&policies["review"], &facts(&fixture), "run_shell_command", &input);
+    let text = super::explain::explain(&policies["review"], &facts(&fixture), "run_shell_command", &input);
     assert!(text.starts_with("run_shell_command: denied"), "{text}");
     assert!(text.contains("git status") && text.contains("because: ") && text.contains("review.yaml"), "{text}");
 }

@@ -20,6 +20,7 @@ pub mod signals;
 pub mod slash_command;
 pub mod task;
 pub mod tool_lists;
+pub mod tools;
 pub mod trust;
 
 use std::sync::{Arc, OnceLock};
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
+use crate::agent::delegate::Delegates;
 use crate::agent::invoke::{self, Invoker};
 use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
@@ -192,7 +194,12 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     let mask = |text: String| (setup.redact)(text).0;
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
     let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
-        .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks));
+        .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
+        .with_delegates(Delegates {
+            model: setup.client.as_model(),
+            agents: &setup.agents,
+            max_output_tokens: setup.max_output_tokens,
+        });
     if setup.policy.redacts() {
         invoker = invoker.restoring(&setup.secrets);
     }

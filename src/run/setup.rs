@@ -24,6 +24,7 @@ use crate::prompt::system;
 use crate::sandbox::{self, Demand, SandboxError};
 use crate::secret::Secret;
 use crate::settings::{self, Environment, Settings};
+use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
 use crate::workspace::drivers::drivers;
@@ -76,6 +77,8 @@ pub struct Setup {
     pub client: Chosen,
     /// The tools.
     pub registry: Registry,
+    /// Who tasks can be given to.
+    pub agents: Vec<AgentFile>,
     /// The tools that the model sees.
     pub offered: Arc<[ToolSpec]>,
     /// What tools remember.
@@ -255,11 +258,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
     warnings.extend(client.warnings.iter().cloned());
     if arguments.context.strict && !warnings.is_empty() {
-        return Err(Failure::new(
-            Exit::Config,
-            warnings.join("; "),
-            "--strict makes an error of what is otherwise a warning",
-        ));
+        return Err(strict(&warnings));
     }
     let limits = limits(arguments, &settings, &policy);
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
@@ -270,7 +269,19 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
 
-    let registry = registry(&policy);
+    let extra = super::tools::Wanted {
+        settings: &settings,
+        environment: &environment,
+        policy: &policy,
+        home: &home,
+        included: &included,
+    };
+    let super::tools::Tools { registry, agents, warnings: of_tools } =
+        super::tools::tools(&extra, &workspace, &runner).await;
+    if arguments.context.strict && !of_tools.is_empty() {
+        return Err(strict(&of_tools));
+    }
+    warnings.extend(of_tools);
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
@@ -331,6 +342,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         on_deny: on_deny(arguments, &policy),
         limits,
         registry,
+        agents,
         offered,
         memory: RunMemory::default(),
         tool_limits,
@@ -710,11 +722,8 @@ pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTre
     variables
 }
 
-/// Returns the tools that the model sees: those that the policy does not deny as a whole.
-fn registry(policy: &Policy) -> Registry {
-    let mut registry = Registry::of_built_ins();
-    registry.retain(|name| !policy.denies_tool(name));
-    registry
+fn strict(warnings: &[String]) -> Failure {
+    Failure::new(Exit::Config, warnings.join("; "), "--strict makes an error of what is otherwise a warning")
 }
 
 fn included_folders(

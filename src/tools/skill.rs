@@ -53,7 +53,7 @@ fn description(text: &str) -> String {
 }
 
 /// Splits a text into what stands between two `---` lines at its beginning, and the rest.
-fn split_front_matter(text: &str) -> (&str, &str) {
+pub(super) fn split_front_matter(text: &str) -> (&str, &str) {
     let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else { return ("", text) };
     let mut at = 0;
     for line in rest.split_inclusive('\n') {

@@ -3,6 +3,9 @@
 //! Git's own rules, byte for byte: the ignore files of every folder from the repository's root down, the last
 //! matching line of the nearest file wins, below an ignored folder nothing comes back, `.git/info/exclude` last.
 //! `.ignore`, `.rgignore` and the user's global ignores are not read: a run is the same on every machine.
+//!
+//! Why not the matcher of the `ignore` crate: to its globs `{a,b}` is a choice and `[[:alpha:]]` no class, git reads both
+//! the other way; the property test against `git check-ignore` holds this file to git.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,6 +26,13 @@ pub enum Kind {
     File,
 }
 
+impl Kind {
+    /// Returns the kind of what a folder lists.
+    pub fn of(listed: std::fs::FileType) -> Kind {
+        if listed.is_dir() { Kind::Folder } else { Kind::File }
+    }
+}
+
 /// Which rules ignore a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ignored {
@@ -36,13 +46,22 @@ pub struct Ignored {
 #[derive(Debug, Clone)]
 pub struct Source {
     root: PathBuf,
+    /// Where the files of the tree lie: the root itself, or the tree that is lent in its place.
+    files: PathBuf,
     changes: Arc<ChangeSet>,
 }
 
 impl Source {
     /// Takes the staged view as it is now.
     pub fn new(workspace: &Workspace) -> Source {
-        Source { root: workspace.root().to_path_buf(), changes: Arc::new(workspace.changes()) }
+        let root = workspace.root().to_path_buf();
+        Source { files: root.clone(), root, changes: Arc::new(workspace.changes()) }
+    }
+
+    /// Takes the files of another tree in the place of the workspace at `root`, with nothing staged: what lies above it,
+    /// and which of its folders are repositories, is as at `root`.
+    pub fn of_tree(root: &Path, files: &Path) -> Source {
+        Source { root: root.to_path_buf(), files: files.to_path_buf(), changes: Arc::default() }
     }
 
     /// Returns the root of the workspace.
@@ -61,7 +80,7 @@ impl Source {
         match self.changes.staged(&path) {
             Some(Entry::File { content, .. }) => Some(content.to_vec()),
             Some(Entry::Absent | Entry::Link { .. }) => None,
-            None => regular(&path.under(&self.root)),
+            None => regular(&path.under(&self.files)),
         }
     }
 }

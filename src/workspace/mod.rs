@@ -7,7 +7,6 @@ pub mod disk;
 pub mod drivers;
 pub mod git;
 pub mod ignore;
-pub mod ignored;
 pub mod lend;
 pub mod outputs;
 pub mod private_file;

@@ -3,4 +3,5 @@
 pub mod bound;
 pub mod memory;
 pub mod names;
+pub(crate) mod notebook;
 pub(crate) mod search;
