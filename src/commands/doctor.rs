@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::run::Failure;
 use crate::sandbox::doctor::diagnose;
 use crate::settings::keys::{self, Wishes};
-use crate::settings::{self, Environment};
+use crate::settings::{self, Environment, providers};
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
@@ -31,7 +31,10 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.settings_files = loaded.files.clone();
             facts.warnings.extend(loaded.warnings.iter().cloned());
             facts.add_settings(&loaded.settings);
-            facts.add_endpoint(&keys::resolve(&Wishes::default(), &loaded.environment, &loaded.settings));
+            let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
+            let endpoint =
+                settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
+            facts.add_endpoint(&endpoint);
         }
         Err(error) => {
             facts.problems.push(error.to_string());
