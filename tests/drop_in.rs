@@ -205,3 +205,19 @@ fn what_the_operator_allows_is_added_and_what_the_project_allows_is_not() {
         project.qwen(&["--prompt", "look", "--output-format", "json", "--allowed-tools", "run_shell_command(seq)"]);
     assert_eq!(outcome.code, 0, "{:?}", offered_and_answers(&project).1);
 }
+
+#[test]
+fn files_that_permissions_deny_are_not_read_by_any_tool() {
+    let settings = json!({"permissions": {"deny": ["Read(./private/**)", "Edit(a.txt)"]}});
+    let turn = calls([
+        ("read_file", json!({"file_path": "private/x"})),
+        shell("cat private/x"),
+        ("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+        ("read_file", json!({"file_path": "a.txt"})),
+    ]);
+    let project = checkout(&settings, [turn, say("done")]).file("private/x", "secret words\n");
+    assert_eq!(invoke(&project, "look").code, 60);
+    let (_, answers) = offered_and_answers(&project);
+    let denied: Vec<bool> = answers.iter().map(|answer| answer.contains("Denied")).collect();
+    assert_eq!(denied, [true, true, true, false], "{answers:#?}");
+}
