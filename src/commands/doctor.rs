@@ -34,6 +34,9 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
             let endpoint =
                 settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
+            if let Err(error) = &endpoint {
+                exit = exit.or_worse(error.exit);
+            }
             facts.add_endpoint(&endpoint);
         }
         Err(error) => {
