@@ -8,6 +8,8 @@ use crate::cli::sandbox::SandboxVerb;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
+use crate::run::context::{self, ContextSources};
+use crate::run::slash_command::Commands;
 use crate::sandbox::doctor::diagnose;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{self, Environment, providers};
@@ -26,6 +28,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         ..settings::load::Request::default()
     };
     let mut exit = Exit::Ok;
+    let mut context_settings = settings::Settings::default();
     match settings::load(&request, environment) {
         Ok(loaded) => {
             facts.settings_files = loaded.files.clone();
@@ -38,6 +41,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
                 exit = exit.or_worse(error.exit);
             }
             facts.add_endpoint(&endpoint);
+            context_settings = loaded.settings;
         }
         Err(error) => {
             facts.problems.push(error.to_string());
@@ -51,6 +55,20 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.policy.push(Fact::new("sha256", policy.sha256));
             facts.policy.extend(policy.layers.into_iter().map(|layer| Fact::new("layer", layer)));
             facts.warnings.extend(chosen.warnings);
+            let (files, warnings) = context::gather(&ContextSources {
+                home: environment.home.as_deref(),
+                top: &place.top(),
+                workspace: place.workspace.root(),
+                settings: &context_settings,
+                policy: &chosen.policy,
+            });
+            let sizes =
+                files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
+            facts.context.extend(sizes);
+            facts.warnings.extend(warnings);
+            let trusted = environment.is_on("QWEN_TRUST_CHECKOUT");
+            let commands = Commands::of(environment, &place.top(), trusted, &chosen.policy).names();
+            facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
         }
         Err(failure) => {
             facts.problems.push(failure.error.message);
