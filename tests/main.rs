@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests make projects and start the program")]
 
 mod change_modes;
+mod context;
+mod drop_in;
 mod endings;
 mod extra_tools;
 mod faults;
@@ -14,6 +16,7 @@ mod policy_cases;
 mod policy_verbs;
 mod redaction;
 mod sandbox;
+mod sessions;
 mod support;
 mod trust;
 mod verify;

@@ -188,7 +188,16 @@ struct Messages {
 impl Messages {
     fn user(&mut self, parts: Vec<Part>) {
         self.close();
+        self.interrupted();
         self.transcript.push(Message::User(parts));
+    }
+
+    /// Answers a message that was never answered: templates of some models refuse two of the user in a row.
+    fn interrupted(&mut self) {
+        if matches!(self.transcript.last(), Some(Message::User(_))) {
+            let text = "(The run was interrupted before I could answer.)".to_owned();
+            self.transcript.push(Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() }));
+        }
     }
 
     fn assistant(&mut self, message: AssistantMessage) {
@@ -208,6 +217,7 @@ impl Messages {
 
     fn end(mut self) -> Vec<Message> {
         self.close();
+        self.interrupted();
         self.transcript
     }
 }
@@ -321,6 +331,19 @@ mod tests {
             assert_eq!(calls, answers, "cut at {end}");
             assert!(session.whole <= end && file[..session.whole].ends_with('\n'));
         }
+    }
+
+    #[test]
+    fn two_messages_of_the_user_never_follow_each_other() {
+        let header = first_line(&Header::new("id", "/w", "now", None));
+        let user = line_of(&Message::User(text("x")), &|text| text).unwrap();
+        let roles: Vec<bool> = read(&format!("{header}{user}{user}"))
+            .unwrap()
+            .messages
+            .iter()
+            .map(|message| matches!(message, Message::User(_)))
+            .collect();
+        assert_eq!(roles, [true, false, true, false]);
     }
 
     #[test]

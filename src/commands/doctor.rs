@@ -8,10 +8,12 @@ use crate::cli::sandbox::SandboxVerb;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
+use crate::run::context::{self, ContextSources};
+use crate::run::slash_command::Commands;
 use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
-use crate::settings::{self, Environment};
+use crate::settings::{self, Environment, providers};
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
@@ -26,6 +28,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         workspace: place.workspace.root().to_path_buf(),
         ..settings::load::Request::default()
     };
+    let mut context_settings = settings::Settings::default();
     match place.trusted(environment) {
         Ok(trusted) => {
             facts.policy.push(Fact::new("trusted", trusted.describe()));
@@ -44,7 +47,14 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.settings_files = loaded.files.clone();
             facts.warnings.extend(loaded.warnings.iter().cloned());
             facts.add_settings(&loaded.settings);
-            facts.add_endpoint(&keys::resolve(&Wishes::default(), &loaded.environment, &loaded.settings));
+            let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
+            let endpoint =
+                settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
+            if let Err(error) = &endpoint {
+                exit = exit.or_worse(error.exit);
+            }
+            facts.add_endpoint(&endpoint);
+            context_settings = loaded.settings;
         }
         Err(error) => {
             facts.problems.push(error.to_string());
@@ -58,6 +68,20 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.policy.push(Fact::new("sha256", policy.sha256));
             facts.policy.extend(policy.layers.into_iter().map(|layer| Fact::new("layer", layer)));
             facts.warnings.extend(chosen.warnings);
+            let (files, warnings) = context::gather(&ContextSources {
+                home: environment.home.as_deref(),
+                top: &place.top(),
+                workspace: place.workspace.root(),
+                settings: &context_settings,
+                policy: &chosen.policy,
+            });
+            let sizes =
+                files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
+            facts.context.extend(sizes);
+            facts.warnings.extend(warnings);
+            let trusted = environment.is_on("QWEN_TRUST_CHECKOUT");
+            let commands = Commands::of(environment, &place.top(), trusted, &chosen.policy).names();
+            facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
         }
         Err(failure) => {
             facts.problems.push(failure.error.message);

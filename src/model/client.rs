@@ -172,7 +172,10 @@ impl Client {
         let has = |feature| !state.given_up.contains(&feature);
         let family = catalogue::normal_name(&model);
         // Other families' templates drop content that is a list.
-        let marks = self.quirks.cache == Cache::Marks && family.starts_with("qwen") && has(Feature::CacheControl);
+        let marks = self.config.cache_marks
+            && self.quirks.cache == Cache::Marks
+            && family.starts_with("qwen")
+            && has(Feature::CacheControl);
         let shape = Shape {
             prompted: state.prompted,
             parts: marks,

@@ -42,6 +42,8 @@ pub struct ClientConfig {
     pub max_output_tokens: Option<u64>,
     /// Whether the model shall think; `None` leaves it to the server.
     pub thinking: Option<bool>,
+    /// Whether a server that wants `cache_control` marks gets them.
+    pub cache_marks: bool,
     /// Fields for the body that we know nothing of.
     pub extra_body: Map<String, Value>,
     /// Headers for every request.
@@ -83,6 +85,7 @@ impl ClientConfig {
             sampling: Sampling::default(),
             max_output_tokens: None,
             thinking: None,
+            cache_marks: true,
             extra_body: Map::new(),
             headers: Vec::new(),
             text_tools: TextToolsMode::Auto,

@@ -12,7 +12,7 @@ use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
 use crate::model::{ErrorClass, Model, ModelError};
 use crate::secret::Secret;
 use crate::settings::keys::{self, Wishes};
-use crate::settings::{Environment, ModelChoice, Settings};
+use crate::settings::{Environment, ModelChoice, Settings, providers};
 
 use super::Failure;
 
@@ -89,8 +89,18 @@ pub async fn choose(
         recipe_model: None,
         offline: player.is_some(),
     };
-    let endpoint = keys::resolve(&wishes, environment, settings)
-        .map_err(|error| Failure::new(error.exit, error.message, error.hint))?;
+    let refused_key = |error: keys::KeyError| Failure::new(error.exit, error.message, error.hint);
+    let settings =
+        &providers::applied(settings, environment, wishes.model, wishes.base_url.is_some()).map_err(refused_key)?;
+    let mut endpoint = keys::resolve(&wishes, environment, settings).map_err(refused_key)?;
+    if let Some(kind) = &settings.auth_selected_type
+        && !matches!(kind.value.as_str(), "openai" | "USE_OPENAI" | "")
+    {
+        endpoint.warnings.push(format!(
+            "{}: security.auth.selectedType `{}` is not known here; the server and key are those of `openai`",
+            kind.origin, kind.value
+        ));
+    }
     let key = endpoint.key.as_ref().map(|key| key.value.clone());
     let used = key.clone();
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
@@ -152,7 +162,7 @@ fn configure(
     config.sampling = Sampling {
         temperature: flags.temperature.or_else(|| parameter("temperature")?.as_f64()),
         top_p: flags.top_p.or_else(|| parameter("top_p")?.as_f64()),
-        seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()),
+        seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()).or_else(|| parameter("seed")?.as_i64()),
     };
     config.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
     config.fallback_models = match &settings.model_fallbacks {
@@ -161,6 +171,13 @@ fn configure(
         None => Vec::new(),
     };
     config.extra_body = settings.extra_body.clone();
+    for (name, value) in &settings.sampling_params {
+        if !matches!(name.as_str(), "temperature" | "top_p" | "max_tokens" | "seed") {
+            config.extra_body.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    reasoning(config, settings);
+    config.cache_marks = settings.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
     for (name, value) in &settings.custom_headers {
         config.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
     }
@@ -207,4 +224,16 @@ fn configure(
     };
     config.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
     Ok(())
+}
+
+/// `reasoning` of the settings: `false` or `true`, or an object with `effort` and `budget_tokens`.
+fn reasoning(config: &mut ClientConfig, settings: &Settings) {
+    let Some(reasoning) = &settings.reasoning else { return };
+    config.thinking = Some(reasoning.value != serde_json::Value::Bool(false));
+    let fields = [("effort", "reasoning_effort"), ("budget_tokens", "thinking_budget")];
+    for (name, field) in fields {
+        if let Some(value) = reasoning.value.get(name) {
+            config.extra_body.entry(field).or_insert_with(|| value.clone());
+        }
+    }
 }

@@ -28,6 +28,7 @@ use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
 use crate::workspace::drivers::drivers;
+use crate::workspace::ignore::Ignored;
 use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
@@ -182,6 +183,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     if !arguments.context.bare {
         warnings.extend(trusted.left_out(&top));
     }
+    let says_no = |key: &Option<settings::Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
+    workspace.disregard(Ignored {
+        git: says_no(&settings.respect_git_ignore),
+        qwen: says_no(&settings.respect_qwen_ignore),
+    });
 
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
@@ -349,7 +355,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         redact: Box::new(move |text| if redacts { redact::mask(&masking, text) } else { (text, 0) }),
         secrets,
         max_output_tokens: arguments.model.max_output_tokens,
-        changes_expected: delivery != Mode::DryRun || arguments.changes.require_changes,
+        // A mode delivers changes if there are any; it does not say that there must be some.
+        changes_expected: delivers || arguments.changes.require_changes,
         require_changes: arguments.changes.require_changes,
         max_changed_files: arguments.changes.max_changed_files,
         max_patch_bytes: arguments.changes.max_patch_bytes,

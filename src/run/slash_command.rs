@@ -138,8 +138,9 @@ impl Commands {
         })
     }
 
-    fn unknown(&self, name: &str) -> Failure {
-        let names: Vec<String> = self
+    /// Returns the names of all commands, without the slash.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
             .places
             .iter()
             .flat_map(|place| {
@@ -147,6 +148,13 @@ impl Commands {
                 files.into_iter().filter_map(|file| name_of(&RelPath::below(place.folder.as_path(), file.as_path())?))
             })
             .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn unknown(&self, name: &str) -> Failure {
+        let names = self.names();
         let hint = match yaml::nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean /{near}?"),
             None if names.is_empty() => {

@@ -35,6 +35,7 @@ impl Drop for Group {
 }
 
 /// Runs `command` by `sh -c` with `input` on standard input. Dropping the future ends the whole process group.
+#[expect(clippy::disallowed_methods, reason = "what the user's own settings name is started here, beside the sandbox")]
 pub async fn run_own(
     command: &str,
     folder: &Path,

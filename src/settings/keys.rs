@@ -183,6 +183,9 @@ fn find_key(
         }
         return Ok(Some((text.to_owned(), Origin::File { path: path.to_owned(), line: 1, column: 1 })));
     }
+    if let Some(key) = &settings.provider_key {
+        return Ok(Some((key.value.clone(), key.origin.clone())).filter(|(key, _)| set(key)));
+    }
     let own = match owner {
         Owner::DashScope => Some("DASHSCOPE_API_KEY"),
         Owner::CodingPlan => Some("BAILIAN_CODING_PLAN_API_KEY"),

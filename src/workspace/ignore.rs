@@ -49,19 +49,30 @@ pub struct Source {
     /// Where the files of the tree lie: the root itself, or the tree that is lent in its place.
     files: PathBuf,
     changes: Arc<ChangeSet>,
+    without: Ignored,
 }
 
 impl Source {
     /// Takes the staged view as it is now.
     pub fn new(workspace: &Workspace) -> Source {
         let root = workspace.root().to_path_buf();
-        Source { files: root.clone(), root, changes: Arc::new(workspace.changes()) }
+        Source {
+            files: root.clone(),
+            root,
+            changes: Arc::new(workspace.changes()),
+            without: workspace.without_ignore_rules(),
+        }
     }
 
     /// Takes the files of another tree in the place of the workspace at `root`, with nothing staged: what lies above it,
     /// and which of its folders are repositories, is as at `root`.
     pub fn of_tree(root: &Path, files: &Path) -> Source {
-        Source { root: root.to_path_buf(), files: files.to_path_buf(), changes: Arc::default() }
+        Source {
+            root: root.to_path_buf(),
+            files: files.to_path_buf(),
+            changes: Arc::default(),
+            without: Ignored::default(),
+        }
     }
 
     /// Returns the root of the workspace.
@@ -103,6 +114,8 @@ pub struct Level {
     exclude: Vec<Pattern>,
     /// Whether a repository begins here: git's rules of folders above do not reach in.
     repository: bool,
+    /// Whose rules do not count, by the user's settings.
+    without: Ignored,
     ignored: Ignored,
     parent: Option<Arc<Level>>,
 }
@@ -117,15 +130,16 @@ impl Level {
         let mut level: Option<Arc<Level>> = None;
         for folder in above[1..=outermost].iter().rev() {
             let read = |name: &str| regular(&folder.join(name));
-            level = Some(Arc::new(Level::new(folder, level, read)));
+            level = Some(Arc::new(Level::new(folder, level, source.without, read)));
         }
         // The outermost of a workspace that is no repository is the workspace itself.
-        Arc::new(Level::new(&source.root, level, |name| source.read(&RelPath::root(), name))).named()
+        Arc::new(Level::new(&source.root, level, source.without, |name| source.read(&RelPath::root(), name))).named()
     }
 
     /// Returns the rules of a folder below.
     pub fn enter(self: &Arc<Level>, source: &Source, folder: &RelPath) -> Arc<Level> {
-        Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), |name| source.read(folder, name)))
+        let read = |name: &str| source.read(folder, name);
+        Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), source.without, read))
     }
 
     /// As [`Level::enter`] for a folder whose names are known: without ignore files of its own it needs no level.
@@ -162,7 +176,12 @@ impl Level {
         self.ignored.git
     }
 
-    fn new(folder: &Path, parent: Option<Arc<Level>>, read: impl Fn(&str) -> Option<Vec<u8>>) -> Level {
+    fn new(
+        folder: &Path,
+        parent: Option<Arc<Level>>,
+        without: Ignored,
+        read: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Level {
         let mut base = folder.as_os_str().as_bytes().to_vec();
         if !base.ends_with(b"/") {
             base.push(b'/');
@@ -182,6 +201,7 @@ impl Level {
             exclude: patterns(exclude),
             base,
             repository,
+            without,
             ignored,
             parent,
         }
@@ -207,8 +227,8 @@ impl Level {
             level = here.parent.as_deref();
         }
         Ignored {
-            git: self.ignored.git || git.or(exclude).unwrap_or(false),
-            qwen: self.ignored.qwen || qwen.unwrap_or(false),
+            git: !self.without.git && (self.ignored.git || git.or(exclude).unwrap_or(false)),
+            qwen: !self.without.qwen && (self.ignored.qwen || qwen.unwrap_or(false)),
         }
     }
 }

@@ -21,7 +21,7 @@ pub mod walk;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::{Node, RelPath, Tree};
@@ -32,6 +32,7 @@ pub struct Workspace {
     root: PathBuf,
     disk: disk::Disk,
     changes: RwLock<ChangeSet>,
+    without: OnceLock<ignore::Ignored>,
 }
 
 /// Why the workspace refused or failed.
@@ -79,7 +80,17 @@ impl Workspace {
         if !root.is_dir() {
             return Err(WorkspaceError::NotAFile(root));
         }
-        Ok(Workspace { disk: disk::Disk, root, changes: RwLock::default() })
+        Ok(Workspace { disk: disk::Disk, root, changes: RwLock::default(), without: OnceLock::new() })
+    }
+
+    /// Leaves the rules of these ignore files out of account; the first call counts.
+    pub fn disregard(&self, rules: ignore::Ignored) {
+        let _first = self.without.set(rules);
+    }
+
+    /// Returns the ignore files whose rules do not count.
+    pub fn without_ignore_rules(&self) -> ignore::Ignored {
+        self.without.get().copied().unwrap_or_default()
     }
 
     /// Returns the canonical absolute path of the root.
