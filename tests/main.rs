@@ -3,5 +3,8 @@
 mod change_modes;
 mod endings;
 mod layers;
+mod local_model;
+mod replay;
+mod request_size;
 mod sandbox;
 mod support;

@@ -12,7 +12,7 @@ use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, Part, prompted, ToolCall, ToolSpec};
+use crate::model::{Arguments, Part, ToolCall, ToolSpec, prompted};
 use crate::policy::{Access, Decision, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 

@@ -83,6 +83,9 @@ pub struct ModelArgs {
     /// Send requests to this server [env: QWEN_BASE_URL, OPENAI_BASE_URL] [default: DashScope, international]
     #[arg(long, alias = "base-url", value_name = "URL", value_parser = not_blank)]
     pub openai_base_url: Option<String>,
+    /// Start this model on this machine with `llama-server` for the time of the run
+    #[arg(long, value_name = "MODEL.gguf", conflicts_with_all = ["openai_base_url", "replay", "model"])]
+    pub local: Option<PathBuf>,
     /// Use this key; other users of this machine can see it, so prefer --api-key-file [env: QWEN_API_KEY, OPENAI_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub openai_api_key: Option<String>,
@@ -414,9 +417,6 @@ pub struct LaterArgs {
     /// Show an image with the prompt (repeatable)
     #[arg(long = "image", value_name = "FILE", hide = true)]
     pub images: Vec<PathBuf>,
-    /// Start this model on this machine
-    #[arg(long, value_name = "MODEL.gguf", hide = true)]
-    pub local: Option<PathBuf>,
     /// Isolate commands; without a value: require it
     #[arg(
         short,
@@ -525,7 +525,6 @@ impl RunArgs {
             params,
             params_file,
             images,
-            local,
             sandbox,
             trusted_ref,
             trust_checkout,
@@ -546,7 +545,6 @@ impl RunArgs {
             (!params.is_empty(), "--param"),
             (params_file.is_some(), "--params-file"),
             (!images.is_empty(), "--image"),
-            (local.is_some(), "--local"),
             (sandbox.is_some(), "--sandbox"),
             (trusted_ref.is_some(), "--trusted-ref"),
             (*trust_checkout, "--trust-checkout"),

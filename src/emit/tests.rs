@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::event::{
     AssistantTurn, BudgetExceeded, CallFacts, ChangesReport, DeltaKind, Event, FileReport, PermissionDenial, Retry,
-    RunError, RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
+    RunError, RunFinished, RunStarted, SideRequest, TokenUsage, ToolResult, VerifyOutcome,
 };
 use crate::exit::Exit;
 
@@ -149,6 +149,13 @@ fn run(end: RunFinished) -> Vec<Event> {
             ..VerifyOutcome::default()
         }),
         Event::Budget(BudgetExceeded { kind: "tool_calls".into(), limit: 1.0, spent: 1.0 }),
+        Event::SideRequest(Box::new(SideRequest {
+            purpose: "compaction".into(),
+            usage: TokenUsage { input_tokens: Some(3), output_tokens: Some(2), ..TokenUsage::default() },
+            cost_usd: Some(0.0),
+            requests: 1,
+            api_ms: 4,
+        })),
         Event::Compaction { before: 10, after: 5 },
         Event::Redaction { count: 2 },
         Event::Warning { message: "careful\u{1b}[2J".into() },

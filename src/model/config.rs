@@ -58,6 +58,8 @@ pub struct ClientConfig {
     pub provider: Option<Provider>,
     /// The window in tokens, where the owner knows better than the catalogue.
     pub context_window: Option<u64>,
+    /// The window in tokens that the server was seen to serve: the catalogue's counts only as far as this.
+    pub served_window: Option<u64>,
     /// The price, where the owner knows better than the catalogue.
     pub price: Option<Price>,
     /// Whether the model takes images, where the owner knows better than the catalogue.
@@ -91,6 +93,7 @@ impl ClientConfig {
             allow_http: false,
             provider: None,
             context_window: None,
+            served_window: None,
             price: None,
             images: None,
             jitter_seed: 0,
