@@ -221,7 +221,11 @@ impl<'a> Agent<'a> {
             self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
             return Ok(None);
         }
-        if self.options.changes_expected && self.account.tool_calls() == 0 && self.nudged.is_none() && !self.offered.is_empty() {
+        if self.options.changes_expected
+            && self.account.tool_calls() == 0
+            && self.nudged.is_none()
+            && !self.offered.is_empty()
+        {
             self.nudged = Some(text);
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(

@@ -9,9 +9,7 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
         return String::new();
     }
-    let mut text =
-        "# Tools\n\nTools run on the user's machine when you write a call.\n"
-            .to_owned();
+    let mut text = "# Tools\n\nTools run on the user's machine when you write a call.\n".to_owned();
     for tool in tools {
         // Written like a function, it would be called like one.
         text.push_str(&format!("\n<function={}>", tool.name));
@@ -86,7 +84,8 @@ pub fn response(words: &str) -> String {
 }
 
 /// Follows the answers of a turn: small models go on calling for ever when nothing tells them that they may stop.
-const AFTER_SUCCESS: &str = "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
+const AFTER_SUCCESS: &str =
+    "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
 
 /// The same after a call that failed: they would otherwise take it for done.
 const AFTER_FAILURE: &str = "\n\nA call failed and changed nothing. Make it again, corrected.";
