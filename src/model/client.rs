@@ -296,7 +296,7 @@ impl Client {
                 hint(&failure.class, self.quirks, &model)
             }
         });
-        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.host(), failure.message);
+        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.authority(), failure.message);
         if let Some(reason) = reason {
             message.push_str("; ");
             message.push_str(&reason);
@@ -700,6 +700,7 @@ impl Client {
         let mut state = self.state();
         let needed = !state.probed
             && state.endpoint.is_loopback()
+            && self.config.asks_for_window
             && self.config.context_window.is_none()
             && self.config.served_window.is_none()
             && catalogue::facts_of(&self.config.model).price.is_none();
@@ -736,7 +737,7 @@ impl Client {
         };
         Err(ModelError {
             class: ErrorClass::ModelNotFound,
-            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.host()),
+            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.authority()),
             hint: None,
             status: None,
             request_id: None,

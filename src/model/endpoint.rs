@@ -118,6 +118,14 @@ impl Endpoint {
         url
     }
 
+    /// Returns the host, with its port where it is not the usual one.
+    pub fn authority(&self) -> String {
+        match self.base.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
+    }
+
     /// Returns the host without its port.
     pub fn host(&self) -> &str {
         self.base.host_str().unwrap_or_default()

@@ -116,6 +116,7 @@ pub async fn choose(
                 )
             })?;
             config.served_window = served.window;
+            config.asks_for_window = false;
             served.name
         }
     };
