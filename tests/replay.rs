@@ -92,6 +92,7 @@ fn run_first_command(change: impl FnOnce(&mut Vec<String>)) -> (Project, Outcome
 }
 
 #[test]
+#[ignore = "fixtures/cassettes/greeting.jsonl is not recorded yet"]
 fn the_first_command_of_the_readme_prints_its_patch_and_changes_nothing() {
     let (project, outcome) = run_first_command(|_| {});
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
