@@ -73,6 +73,8 @@ pub enum Event {
     Verify(VerifyOutcome),
     /// A budget was used up.
     Budget(BudgetExceeded),
+    /// The model was asked for something beside the turns.
+    SideRequest(Box<SideRequest>),
     /// The conversation was compacted.
     Compaction {
         /// Estimated tokens before.
@@ -243,6 +245,21 @@ pub struct CallFacts {
     pub input: Value,
     /// The text shape that it was recovered from.
     pub recovered: Option<String>,
+}
+
+/// A request beside the turns, which costs all the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SideRequest {
+    /// What for, for example `compaction`.
+    pub purpose: String,
+    /// Tokens.
+    pub usage: TokenUsage,
+    /// US dollars; `None` if unknown.
+    pub cost_usd: Option<f64>,
+    /// Requests sent for it, retries included.
+    pub requests: u32,
+    /// Time spent waiting for the server.
+    pub api_ms: u64,
 }
 
 /// Tokens; `None` where the server did not report them.

@@ -11,14 +11,14 @@ pub mod session;
 pub mod transcript;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, TokenUsage};
 use crate::exit::Exit;
 use crate::model::coerce::ToolSet;
 use crate::model::{
     Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
-    StreamFault, ToolMessage, ToolSpec, Turn, leaked_calls,
+    StreamFault, ToolMessage, ToolSpec, Turn, Usage, leaked_calls, prompted,
 };
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
@@ -78,7 +78,8 @@ pub struct Agent<'a> {
     account: Account,
     transcript: Transcript,
     compaction: compaction::Compaction,
-    nudged: bool,
+    /// The answer that was nudged, because nothing had been done for it.
+    nudged: Option<String>,
     reprompted: bool,
     keep: Option<Keep<'a>>,
     kept: usize,
@@ -107,7 +108,7 @@ impl<'a> Agent<'a> {
             account,
             transcript,
             compaction: compaction::Compaction::default(),
-            nudged: false,
+            nudged: None,
             reprompted: false,
             keep: None,
             kept: 0,
@@ -238,6 +239,8 @@ impl<'a> Agent<'a> {
         let text = turn.message.text.trim().to_owned();
         if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools) {
             self.transcript.turn(turn.message, Vec::new());
+            let named = self.offered.iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
+            let problem = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem };
             self.transcript.say(problem);
             return Ok(None);
         }
@@ -255,8 +258,12 @@ impl<'a> Agent<'a> {
             self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
             return Ok(None);
         }
-        if self.options.changes_expected && self.account.tool_calls() == 0 && !self.nudged && !self.offered.is_empty() {
-            self.nudged = true;
+        if self.options.changes_expected
+            && self.account.tool_calls() == 0
+            && self.nudged.is_none()
+            && !self.offered.is_empty()
+        {
+            self.nudged = Some(text);
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(
                 "Nothing has been done yet: no tool was called, so no file has changed. \
@@ -268,7 +275,11 @@ impl<'a> Agent<'a> {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
         }
         self.transcript.turn(turn.message, Vec::new());
-        Ok(Some(text))
+        // What comes after the nudge and still does nothing is about the nudge; the answer to the task came before it.
+        match self.nudged.take() {
+            Some(answer) if self.account.tool_calls() == 0 => Ok(Some(answer)),
+            _ => Ok(Some(text)),
+        }
     }
 
     async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<(), Stopped> {
@@ -394,8 +405,23 @@ fn delta_event(turn: u32, delta: Delta) -> Event {
     }
 }
 
+/// Returns the tokens as events have them; the estimate stands where the server reported nothing.
+fn token_usage(usage: &Usage, estimate: u64) -> TokenUsage {
+    let reported = usage.input_tokens.is_some() || usage.output_tokens.is_some();
+    TokenUsage {
+        input_tokens: usage.input_tokens,
+        cache_read_input_tokens: usage.cache_read_input_tokens,
+        output_tokens: usage.output_tokens,
+        reasoning_tokens: usage.reasoning_tokens,
+        estimated: (!reported).then_some(estimate),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_usd: Option<f64>) -> AssistantTurn {
-    let reported = turn.usage.input_tokens.is_some() || turn.usage.output_tokens.is_some();
     AssistantTurn {
         parent: None,
         turn: number,
@@ -423,16 +449,10 @@ fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_us
             Stop::Length => "max_tokens",
         }
         .into(),
-        usage: TokenUsage {
-            input_tokens: turn.usage.input_tokens,
-            cache_read_input_tokens: turn.usage.cache_read_input_tokens,
-            output_tokens: turn.usage.output_tokens,
-            reasoning_tokens: turn.usage.reasoning_tokens,
-            estimated: (!reported).then_some(estimate),
-        },
+        usage: token_usage(&turn.usage, estimate),
         cost_usd,
         requests: turn.requests,
-        api_ms: u64::try_from(turn.api_time.as_millis()).unwrap_or(u64::MAX),
+        api_ms: millis(turn.api_time),
     }
 }
 

@@ -89,6 +89,9 @@ pub struct ModelArgs {
     /// Send requests to this server [env: QWEN_BASE_URL, OPENAI_BASE_URL] [default: DashScope, international]
     #[arg(long, alias = "base-url", value_name = "URL", value_parser = not_blank)]
     pub openai_base_url: Option<String>,
+    /// Start this model on this machine with `llama-server` for the time of the run
+    #[arg(long, value_name = "MODEL.gguf", conflicts_with_all = ["openai_base_url", "replay", "model"])]
+    pub local: Option<PathBuf>,
     /// Use this key; other users of this machine can see it, so prefer --api-key-file [env: QWEN_API_KEY, OPENAI_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub openai_api_key: Option<String>,
@@ -454,9 +457,6 @@ pub struct LaterArgs {
     /// Read parameters from a file
     #[arg(long, value_name = "FILE", hide = true)]
     pub params_file: Option<PathBuf>,
-    /// Start this model on this machine
-    #[arg(long, value_name = "MODEL.gguf", hide = true)]
-    pub local: Option<PathBuf>,
     /// Ask for an answer that fits this schema
     #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE", hide = true)]
     pub json_schema: Option<String>,
@@ -532,7 +532,6 @@ impl RunArgs {
             recipe,
             params,
             params_file,
-            local,
             json_schema,
             sarif_file,
             rdjson_file,
@@ -544,7 +543,6 @@ impl RunArgs {
             (recipe.is_some(), "--recipe"),
             (!params.is_empty(), "--param"),
             (params_file.is_some(), "--params-file"),
-            (local.is_some(), "--local"),
             (json_schema.is_some(), "--json-schema"),
             (sarif_file.is_some(), "--sarif-file"),
             (rdjson_file.is_some(), "--rdjson-file"),

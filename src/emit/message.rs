@@ -94,6 +94,7 @@ impl Messages {
             )],
             Event::Verify(outcome) => vec![self.system("verify", json!(outcome))],
             Event::Budget(exceeded) => vec![self.system("budget", json!(exceeded))],
+            Event::SideRequest(request) => vec![self.system("side_request", json!(request))],
             Event::Compaction { before, after } => {
                 vec![self.system("compaction", json!({"before": before, "after": after}))]
             }

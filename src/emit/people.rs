@@ -305,6 +305,8 @@ impl People {
                 AnsiColor::Red.on_default(),
                 &format!("budget {} {} of {}", exceeded.kind, exceeded.spent, exceeded.limit),
             ),
+            // What it was for says so itself.
+            Event::SideRequest(_) => {}
             Event::Compaction { before, after } => {
                 self.say(Style::new(), &format!("ctx compacted from {before} to {after} tokens"));
             }

@@ -619,7 +619,7 @@ async fn the_only_model_of_a_server_is_found() {
     };
     let server = TestServer::play(vec![list(&["one"]), list(&["one", "two"]), list(&[])]).await;
     let config = config(&server);
-    assert_eq!(only_model(&config).await.unwrap(), "one");
+    assert_eq!(only_model(&config).await.unwrap().name, "one");
     assert!(only_model(&config).await.unwrap_err().message.contains("one, two"));
     assert_eq!(only_model(&config).await.unwrap_err().class, ErrorClass::ModelNotFound);
     assert_eq!(server.seen()[0].line, "GET /v1/models HTTP/1.1");
@@ -734,4 +734,62 @@ fn a_broken_cassette_is_refused() {
     for text in ["", "{}", "{\"v\":2}", "not json"] {
         assert!(Player::new(text, Masks::default()).is_err(), "{text}");
     }
+}
+
+/// Answers on connections that stay open: `answers` lists how many requests each connection answers before it is
+/// closed, with the next request read and unanswered.
+async fn closing_server(answers: Vec<usize>) -> (String, tokio::task::JoinHandle<usize>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let mut seen = 0;
+        for count in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            for number in 0..=count {
+                let mut request = Vec::new();
+                let mut buffer = [0; 4096];
+                while !request.ends_with(b"}") {
+                    match stream.read(&mut buffer).await {
+                        Ok(read) if read > 0 => request.extend_from_slice(&buffer[..read]),
+                        _ => break,
+                    }
+                }
+                if request.is_empty() {
+                    break;
+                }
+                seen += 1;
+                if number < count {
+                    let body = completion("fine");
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                        body.len()
+                    );
+                    stream.write_all(head.as_bytes()).await.unwrap();
+                }
+            }
+        }
+        seen
+    });
+    (url, task)
+}
+
+#[tokio::test]
+async fn r44_a_kept_connection_that_the_server_closed_is_no_retry() {
+    let (url, server) = closing_server(vec![1, 1]).await;
+    let client = Client::new(ClientConfig { retries: 0, ..ClientConfig::new(url, "qwen3-coder-plus") }).unwrap();
+    assert!(ask(&client, &request()).await.result.is_ok());
+    let second = ask(&client, &request()).await;
+    assert_eq!(second.notices, []);
+    assert_eq!(second.result.unwrap().requests, 1);
+    drop(client);
+    assert_eq!(server.await.unwrap(), 3, "the second request was sent twice");
+}
+
+#[tokio::test]
+async fn a_server_that_closes_every_connection_is_an_error_all_the_same() {
+    let (url, _server) = closing_server(vec![0, 0, 0]).await;
+    let client = Client::new(ClientConfig { retries: 0, ..ClientConfig::new(url, "qwen3-coder-plus") }).unwrap();
+    let error = ask(&client, &request()).await.result.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Network);
 }

@@ -60,6 +60,10 @@ pub struct ClientConfig {
     pub provider: Option<Provider>,
     /// The window in tokens, where the owner knows better than the catalogue.
     pub context_window: Option<u64>,
+    /// The window in tokens that the server was seen to serve: the catalogue's counts only as far as this.
+    pub served_window: Option<u64>,
+    /// Whether the server may be asked which window it serves, beside the first request; only on this machine.
+    pub asks_for_window: bool,
     /// The price, where the owner knows better than the catalogue.
     pub price: Option<Price>,
     /// Whether the model takes images, where the owner knows better than the catalogue.
@@ -94,6 +98,8 @@ impl ClientConfig {
             allow_http: false,
             provider: None,
             context_window: None,
+            served_window: None,
+            asks_for_window: true,
             price: None,
             images: None,
             jitter_seed: 0,

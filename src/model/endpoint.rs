@@ -118,10 +118,9 @@ impl Endpoint {
         url
     }
 
-    /// Returns host and port, for messages; the port only where it is not the scheme's own.
+    /// Returns the host, with its port where it is not the usual one.
     pub fn authority(&self) -> String {
-        let url = self.url_of("");
-        match url.port() {
+        match self.base.port() {
             Some(port) => format!("{}:{port}", self.host()),
             None => self.host().to_owned(),
         }

@@ -82,7 +82,16 @@ pub fn broken_call(text: &str, tools: &ToolSet) -> Option<String> {
             Outcome::Cut { .. } | Outcome::Bad { .. } => None,
         })
     };
-    problem.or_else(misplaced).map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
+    let as_code = || {
+        let text = text.trim();
+        let (name, rest) = text.split_once('(')?;
+        (rest.ends_with(')') && tools.exact(name).is_some())
+            .then(|| format!("the call of `{name}` was not run: this is not how a call is written"))
+    };
+    problem
+        .or_else(misplaced)
+        .or_else(as_code)
+        .map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
 }
 
 fn named(name: Option<&str>) -> String {

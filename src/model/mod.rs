@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod errors;
 pub mod http;
 pub mod leaked_calls;
+pub mod local;
 pub mod printed;
 pub mod prompted;
 pub mod quirks;

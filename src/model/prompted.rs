@@ -9,11 +9,14 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
         return String::new();
     }
-    let mut text =
-        "# Tools\n\nTools run on the user's machine when you write a call. A parameter with ? is optional.\n"
-            .to_owned();
+    let mut text = "# Tools\n\nTools run on the user's machine when you write a call.\n".to_owned();
     for tool in tools {
-        text.push_str(&format!("\n{}({})", tool.name, signature(tool)));
+        // Written like a function, it would be called like one.
+        text.push_str(&format!("\n<function={}>", tool.name));
+        let parameters = parameters(tool);
+        if !parameters.is_empty() {
+            text.push_str(&format!(" with {parameters}"));
+        }
         if !tool.description.is_empty() {
             text.push_str(&format!(": {}", tool.description.trim()));
         }
@@ -81,8 +84,16 @@ pub fn response(words: &str) -> String {
 }
 
 /// Follows the answers of a turn: small models go on calling for ever when nothing tells them that they may stop.
-pub const AFTER_RESPONSES: &str =
-    "\n\nIf the task is done, say so in a sentence without a call. Else make the next call.";
+const AFTER_SUCCESS: &str =
+    "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
+
+/// The same after a call that failed: they would otherwise take it for done.
+const AFTER_FAILURE: &str = "\n\nA call failed and changed nothing. Make it again, corrected.";
+
+/// Returns what follows the answers of a turn.
+pub fn after_responses(failed: bool) -> &'static str {
+    if failed { AFTER_FAILURE } else { AFTER_SUCCESS }
+}
 
 fn shape<'a>(name: &str, values: impl Iterator<Item = (&'a str, String)>) -> String {
     let mut text = format!("<tool_call>\n<function={name}>\n");
@@ -119,13 +130,16 @@ fn required(tool: &ToolSpec) -> Vec<&str> {
     names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn signature(tool: &ToolSpec) -> String {
+/// Lists the parameters that a call needs. Small models fill in whatever is listed, with whatever comes to mind; what
+/// may be left out is taken all the same, and named by the tools' own messages where it helps.
+fn parameters(tool: &ToolSpec) -> String {
     let required = required(tool);
     let parameters: Vec<String> = properties(tool)
         .into_iter()
-        .map(|(name, schema)| {
-            let optional = if required.contains(&name) { "" } else { "?" };
-            format!("{name}{optional}: {}", type_of(schema))
+        .filter(|(name, _)| required.contains(name))
+        .map(|(name, schema)| match type_of(schema).as_str() {
+            "string" => name.to_owned(),
+            kind => format!("{name} ({kind})"),
         })
         .collect();
     parameters.join(", ")
@@ -180,10 +194,10 @@ mod tests {
         insta::assert_snapshot!(describe(&tools()), @r"
         # Tools
 
-        Tools run on the user's machine when you write a call. A parameter with ? is optional.
+        Tools run on the user's machine when you write a call.
 
-        list()
-        read_file(file_path: string, limit?: integer, tags?: string[], mode?: a|b): Reads a file.
+        <function=list>
+        <function=read_file> with file_path: Reads a file.
 
         Calls are written like this. Values are raw text: no quotes, no escapes.
 

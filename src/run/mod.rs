@@ -37,6 +37,7 @@ use crate::cli::RunArgs;
 use crate::emit::Renderer;
 use crate::event::{Event, RunError, RunFinished, RunStarted};
 use crate::exit::Exit;
+use crate::model::local::{self, LocalServer};
 use crate::model::{Message, Part};
 use crate::settings::Environment;
 use crate::tools::ToolContext;
@@ -140,7 +141,17 @@ async fn work(
         Ok(session) => session,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
-    let prepared = match setup::prepare(arguments, environment, id).await {
+    // Ends with this function, however that ends.
+    let local = match local_server(arguments, environment, emitter).await {
+        Ok(local) => local,
+        Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
+    };
+    let mut arguments = arguments.clone();
+    if let Some(server) = &local {
+        arguments.model.openai_base_url = Some(server.base_url.clone());
+        arguments.model.model = Some(server.model.clone());
+    }
+    let prepared = match setup::prepare(&arguments, environment, id).await {
         Ok(prepared) => prepared,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
@@ -156,6 +167,21 @@ async fn work(
         Ok(answer) => outcome::deliver(&setup, stage, emitter, answer),
         Err(failure) => RunFinished::failed(failure.exit, *failure.error),
     }
+}
+
+/// Starts the server of `--local`.
+async fn local_server(
+    arguments: &RunArgs,
+    environment: &Environment,
+    emitter: &Emitter,
+) -> Result<Option<LocalServer>, Failure> {
+    let Some(model) = &arguments.model.local else { return Ok(None) };
+    let tell = |waited: Duration| {
+        emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
+    };
+    let path = environment.value("PATH").unwrap_or_default();
+    let started = local::start(&environment.cwd.join(model), &path, &tell).await;
+    started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
 }
 
 /// What the model's work came to.

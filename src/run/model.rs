@@ -105,19 +105,27 @@ pub async fn choose(
     let used = key.clone();
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
+    if let Some(header) = recorded {
+        config.served_window = header.served_window;
+    }
     config.model = match &endpoint.model {
         ModelChoice::Named(name) => name.value.clone(),
-        ModelChoice::TheOnlyOne => crate::model::client::only_model(&config).await.map_err(|error| {
-            let exit = match &error.class {
-                ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
-                _ => Exit::Config,
-            };
-            Failure::new(
-                exit,
-                error.message,
-                error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()),
-            )
-        })?,
+        ModelChoice::TheOnlyOne => {
+            let served = crate::model::client::only_model(&config).await.map_err(|error| {
+                let exit = match &error.class {
+                    ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
+                    _ => Exit::Config,
+                };
+                Failure::new(
+                    exit,
+                    error.message,
+                    error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()),
+                )
+            })?;
+            config.served_window = served.window;
+            config.asks_for_window = false;
+            served.name
+        }
     };
     let name = config.model.clone();
     let client = match (player, &arguments.test.record) {

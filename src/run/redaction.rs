@@ -47,6 +47,7 @@ pub fn without_secrets(event: Event, secrets: &Secrets) -> Event {
             effects: record.effects.into_iter().map(text).collect(),
             ..*record
         })),
+        Event::SideRequest(request) => Event::SideRequest(request),
         Event::Retry(retry) => Event::Retry(Retry { message: text(retry.message), ..retry }),
         Event::Command { argv, exit_code, duration_ms, sandboxed } => {
             Event::Command { argv: argv.into_iter().map(text).collect(), exit_code, duration_ms, sandboxed }
