@@ -1,7 +1,8 @@
 //! Ten small tasks for a real model: solved or not, with the reason.
 //!
 //! `cargo bench --bench tasks` runs them against the server of `QWEN_BASE_URL` (model of `QWEN_MODEL`, if set) at
-//! temperature 0 and prints one line a task. Names as arguments choose tasks; `--record DIR` keeps the conversations.
+//! temperature 0 and prints one line a task. Names as arguments choose tasks; `--record DIR` keeps the conversations of
+//! solved ones.
 
 #![expect(
     clippy::disallowed_methods,
@@ -200,5 +201,17 @@ fn attempt(task: &Task, asked: &Asked, record: Option<&Path>) -> (Result<(), Str
         Some(message) => format!("{reason} [{message}]"),
         None => reason,
     });
+    if let Some(record) = record {
+        let (cassette, expected) = (record.join(format!("{}.jsonl", task.name)), record.join(format!("{}.expected", task.name)));
+        // Only what was solved is worth playing again.
+        if verdict.is_ok() {
+            let patch = result["changes"]["patch"].as_str().unwrap_or_default();
+            std::fs::write(expected, format!("{}\n---\n{patch}", outcome.answer.trim_end())).expect("the folder is writable");
+        } else {
+            for file in [cassette, expected] {
+                let _not_there = std::fs::remove_file(file);
+            }
+        }
+    }
     (verdict, result)
 }

@@ -13,9 +13,6 @@ struct Task {
     files: BTreeMap<String, String>,
 }
 
-/// Tasks that run a program of the machine, whose output a cassette cannot know.
-const NOT_RECORDED: &[&str] = &["run-tests"];
-
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/cassettes")
 }
@@ -29,16 +26,12 @@ fn tasks() -> Vec<Task> {
     serde_json::from_str(&text).unwrap()
 }
 
-fn run(task: &Task, mode: &str, file: &Path) -> (Outcome, String) {
+fn replay(task: &Task, file: &Path) -> (Outcome, String) {
     let files = task.files.iter();
     let project = files.fold(Project::new(), |project, (path, text)| project.file(path, text));
-    let project = match std::env::var("QWEN_BASE_URL") {
-        Ok(url) if mode == "--record" => project.env("QWEN_BASE_URL", &url),
-        _ => project,
-    };
     let file = file.display().to_string();
     let flags = ["--bare", "--apply", "--no-undo", "--approval-mode", "yolo", "--temperature", "0"];
-    let outcome = project.run(&[&flags[..], &["--max-session-turns", "12", mode, &file, "-p", &task.prompt]].concat());
+    let outcome = project.run(&[&flags[..], &["--max-session-turns", "12", "--replay", &file, "-p", &task.prompt]].concat());
     let patch = outcome.result["changes"]["patch"].as_str().unwrap_or_default().to_owned();
     (outcome, patch)
 }
@@ -47,11 +40,11 @@ fn run(task: &Task, mode: &str, file: &Path) -> (Outcome, String) {
 fn every_recorded_task_ends_as_it_was_recorded() {
     let mut played = 0;
     for task in tasks().iter().filter(|task| cassette(&task.name).exists()) {
-        let (outcome, patch) = run(task, "--replay", &cassette(&task.name));
+        let (outcome, patch) = replay(task, &cassette(&task.name));
         assert_eq!(outcome.code, 0, "{}: {}", task.name, outcome.stderr);
         let expected = std::fs::read_to_string(folder().join(format!("{}.expected", task.name))).unwrap();
         assert_eq!(format!("{}\n---\n{patch}", outcome.stdout.trim_end()), expected, "{}", task.name);
-        let (again, _) = run(task, "--replay", &cassette(&task.name));
+        let (again, _) = replay(task, &cassette(&task.name));
         assert_eq!(again.stdout_bytes, outcome.stdout_bytes, "{}", task.name);
         played += 1;
     }
@@ -63,7 +56,7 @@ fn another_prompt_is_66_with_the_first_difference() {
     let mut tasks = tasks();
     let task = tasks.iter_mut().find(|task| cassette(&task.name).exists()).unwrap();
     task.prompt.push_str(", please");
-    let (outcome, _) = run(task, "--replay", &cassette(&task.name));
+    let (outcome, _) = replay(task, &cassette(&task.name));
     assert_eq!(outcome.code, 66, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("messages[1].content"), "{}", outcome.stderr);
 }
@@ -77,49 +70,22 @@ fn first_command() -> Vec<String> {
 }
 
 /// Runs README's first command in a copy of what it needs, so that the test says nothing of this checkout's state.
-fn run_first_command(change: impl FnOnce(&mut Vec<String>)) -> (Project, Outcome) {
+fn run_first_command() -> (Project, Outcome) {
     let here = |path: &str| std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
-    let mut project =
-        Project::new().file("fixtures/projects/greeting/greeting.py", here("fixtures/projects/greeting/greeting.py"));
-    if cassette("greeting").exists() {
-        project = project.file("fixtures/cassettes/greeting.jsonl", here("fixtures/cassettes/greeting.jsonl"));
-    }
-    let mut words = first_command();
-    change(&mut words);
+    let project = Project::new()
+        .file("fixtures/projects/greeting/greeting.py", here("fixtures/projects/greeting/greeting.py"))
+        .file("fixtures/cassettes/greeting.jsonl", here("fixtures/cassettes/greeting.jsonl"));
+    let words = first_command();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = project.qwen(&words);
     (project, outcome)
 }
 
 #[test]
-#[ignore = "fixtures/cassettes/greeting.jsonl is not recorded yet"]
 fn the_first_command_of_the_readme_prints_its_patch_and_changes_nothing() {
-    let (project, outcome) = run_first_command(|_| {});
+    let (project, outcome) = run_first_command();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stdout.contains("-    return f\"Helo, {name}!\""), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("+    return f\"Hello, {name}!\""), "{}", outcome.stdout);
     assert!(project.read("fixtures/projects/greeting/greeting.py").contains("Helo"));
-}
-
-#[test]
-#[ignore = "asks a real model; fixtures/cassettes/record.sh runs it"]
-fn records_them_again() {
-    let url = std::env::var("QWEN_BASE_URL").expect("record.sh checks it");
-    for task in tasks().iter().filter(|task| !NOT_RECORDED.contains(&task.name.as_str())) {
-        let (outcome, patch) = run(task, "--record", &cassette(&task.name));
-        println!("{}: {} {}\n{patch}", task.name, outcome.code, outcome.stdout);
-        if outcome.code == 0 {
-            let expected = format!("{}\n---\n{patch}", outcome.stdout.trim_end());
-            std::fs::write(folder().join(format!("{}.expected", task.name)), expected).unwrap();
-        } else {
-            std::fs::remove_file(cassette(&task.name)).unwrap();
-        }
-    }
-    let (_, outcome) = run_first_command(|words| {
-        let at = words.iter().position(|word| word == "--replay").unwrap();
-        words[at] = "--record".into();
-        words[at + 1] = cassette("greeting").display().to_string();
-        words.extend(["--openai-base-url".into(), url]);
-    });
-    println!("greeting: {} {}", outcome.code, outcome.stdout);
 }

@@ -113,6 +113,7 @@ fn settings_come_from_the_trusted_ref_and_the_trees_only_take_away() {
         r#"{"model": {"name": "hostile", "baseUrl": "http://127.0.0.1:1/v1"}, "tools": {"exclude": ["edit"]}}"#,
     );
     let project = project.model([say("hi")]);
+    let project = project.env("QWEN_MODEL", "");
     let outcome = project.run(&["--trusted-ref", "HEAD", "say hi"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let request = &project.server().requests()[0];

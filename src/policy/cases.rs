@@ -259,16 +259,6 @@ fn protection_is_lifted_path_by_path_and_never_from_git() {
 }
 
 #[test]
-fn an_explanation_reads_well() {
-    let fixture = fixture();
-    let policies = policies(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies"));
-    let input = serde_json::json!({ "command": "git status && git push" });
-    let text = super::explain::explain(&policies["review"], &facts(&fixture), "run_shell_command", &input);
-    assert!(text.starts_with("run_shell_command: denied"), "{text}");
-    assert!(text.contains("git status") && text.contains("because: ") && text.contains("review.yaml"), "{text}");
-}
-
-#[test]
 fn a_failed_inline_test_is_named_with_its_line() {
     let fixture = fixture();
     let policy = policy(

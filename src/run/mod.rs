@@ -217,7 +217,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     }
     let message = setup.masked(message, &emit);
     let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
-    let mask = |text: String| (setup.redact)(text).0;
+    let mask = |text: String| setup.without_secrets(text);
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
     let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
         .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))

@@ -479,7 +479,12 @@ impl Setup {
 
     /// Returns the system prompt, without secrets.
     pub fn system_prompt(&self) -> String {
-        if self.policy.redacts() { self.secrets.hide(&self.system).into_owned() } else { self.system.clone() }
+        self.without_secrets(self.system.clone())
+    }
+
+    /// Hides secrets in a text; placeholders that stand in it already stay as they are.
+    pub fn without_secrets(&self, text: String) -> String {
+        if self.policy.redacts() { self.secrets.hide(&text).into_owned() } else { text }
     }
 
     /// Masks the secrets of the first message: it may show files.

@@ -140,11 +140,12 @@ impl Project {
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.home())
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("TMPDIR", self.folder.path())
-            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+            .env("TMPDIR", self.folder.path());
         if let Some(server) = &self.server {
             command.env("QWEN_BASE_URL", server.base_url()).env("QWEN_MODEL", "scripted");
         }
+        // What a test sets wins.
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
