@@ -54,6 +54,7 @@ pub mod model;
 pub mod path;
 pub mod policy;
 pub mod prompt;
+pub mod recipe;
 pub mod run;
 pub mod sandbox;
 pub mod settings;
