@@ -62,6 +62,15 @@ pub struct InputArgs {
     /// Show a file, or some of its lines, with the prompt (repeatable)
     #[arg(long = "file", value_name = "PATH[:FROM-TO]")]
     pub files: Vec<String>,
+    /// Run a recipe: a name of `qwen recipe list`, or a file
+    #[arg(long, value_name = "NAME|FILE", value_parser = not_blank, conflicts_with_all = ["words", "prompt", "prompt_file"])]
+    pub recipe: Option<String>,
+    /// Set a parameter of the recipe: K=V, K=@FILE, K=@event:/POINTER or K=- (repeatable)
+    #[arg(long = "param", value_name = "K=V", requires = "recipe")]
+    pub params: Vec<String>,
+    /// Read parameters from a file of JSON or YAML, `-` for standard input
+    #[arg(long, value_name = "FILE", requires = "recipe")]
+    pub params_file: Option<PathBuf>,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
@@ -342,6 +351,12 @@ pub struct OutputArgs {
     /// Write a summary in markdown to a file
     #[arg(long, value_name = "FILE")]
     pub summary_file: Option<PathBuf>,
+    /// Ask for an answer that fits this JSON Schema
+    #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE")]
+    pub json_schema: Option<String>,
+    /// End with 3 when a finding is at least this severe [default: as the recipe says]
+    #[arg(long, value_name = "LEVEL")]
+    pub fail_on: Option<FailOn>,
     /// Use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
@@ -402,15 +417,6 @@ pub struct TestArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Not built yet (each ends with 2)")]
 pub struct LaterArgs {
-    /// Run a recipe
-    #[arg(long, value_name = "NAME|FILE", hide = true)]
-    pub recipe: Option<String>,
-    /// Set a parameter of the recipe (repeatable)
-    #[arg(long = "param", value_name = "K=V", hide = true)]
-    pub params: Vec<String>,
-    /// Read parameters from a file
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub params_file: Option<PathBuf>,
     /// Show an image with the prompt (repeatable)
     #[arg(long = "image", value_name = "FILE", hide = true)]
     pub images: Vec<PathBuf>,
@@ -434,18 +440,12 @@ pub struct LaterArgs {
     /// Trust the settings, hooks and servers of this checkout
     #[arg(long, hide = true)]
     pub trust_checkout: bool,
-    /// Ask for an answer that fits this schema
-    #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE", hide = true)]
-    pub json_schema: Option<String>,
     /// Write findings as SARIF
     #[arg(long, value_name = "FILE", hide = true)]
     pub sarif_file: Option<PathBuf>,
     /// Write findings for reviewdog
     #[arg(long, value_name = "FILE", hide = true)]
     pub rdjson_file: Option<PathBuf>,
-    /// End with 3 when a finding is at least this severe
-    #[arg(long, value_name = "LEVEL", hide = true)]
-    pub fail_on: Option<FailOn>,
     /// Add MCP servers
     #[arg(long, value_name = "JSON|FILE", hide = true)]
     pub mcp_config: Vec<String>,
@@ -521,18 +521,13 @@ impl RunArgs {
     /// Whoever builds a feature moves its flag to the group where it belongs, and out of [`LaterArgs`].
     pub fn unsupported(&self) -> Vec<&'static str> {
         let LaterArgs {
-            recipe,
-            params,
-            params_file,
             images,
             local,
             sandbox,
             trusted_ref,
             trust_checkout,
-            json_schema,
             sarif_file,
             rdjson_file,
-            fail_on,
             mcp_config,
             allowed_mcp_server_names,
             session_id,
@@ -542,18 +537,13 @@ impl RunArgs {
             no_session,
         } = &self.later;
         [
-            (recipe.is_some(), "--recipe"),
-            (!params.is_empty(), "--param"),
-            (params_file.is_some(), "--params-file"),
             (!images.is_empty(), "--image"),
             (local.is_some(), "--local"),
             (sandbox.is_some(), "--sandbox"),
             (trusted_ref.is_some(), "--trusted-ref"),
             (*trust_checkout, "--trust-checkout"),
-            (json_schema.is_some(), "--json-schema"),
             (sarif_file.is_some(), "--sarif-file"),
             (rdjson_file.is_some(), "--rdjson-file"),
-            (fail_on.is_some(), "--fail-on"),
             (!mcp_config.is_empty(), "--mcp-config"),
             (!allowed_mcp_server_names.is_empty(), "--allowed-mcp-server-names"),
             (session_id.is_some(), "--session-id"),

@@ -337,8 +337,8 @@ impl Checker<'_> {
                 self.error(Code::R007, &text.place, message);
                 continue;
             }
-            if space == "context" && kind != Kind::Prompt && path != "instructions" {
-                self.error(Code::R006, &text.place, format!("`{path}`: `context` is known in `prompt` and `instructions`"));
+            if space == "context" && kind != Kind::Prompt {
+                self.error(Code::R006, &text.place, format!("`{path}`: `context` is known in `prompt` alone"));
             }
             if untrusted.contains(&full) && kind != Kind::Prompt {
                 self.error_with_help(

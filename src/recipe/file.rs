@@ -238,9 +238,7 @@ impl<'de> Deserialize<'de> for Given {
         let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
         Ok(match spanned.value {
             Loose::One(value) => Given::One(Text { value, place }),
-            Loose::Many(values) => {
-                Given::Many(values.into_iter().map(|value| Text { value, place: place.clone() }).collect())
-            }
+            Loose::Many(values) => Given::Many(values),
         })
     }
 }
@@ -263,17 +261,22 @@ impl JsonSchema for Given {
     }
 }
 
+/// Stands before a number whose spelling is still to be looked up.
+pub(crate) const NUMBER: char = '\0';
+
 enum Loose {
     One(String),
-    Many(Vec<String>),
+    Many(Vec<Text>),
 }
 
-struct Word(String);
+struct Word(Text);
 
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
-        match Loose::deserialize(deserializer)? {
-            Loose::One(text) => Ok(Word(text)),
+        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        match spanned.value {
+            Loose::One(value) => Ok(Word(Text { value, place })),
             Loose::Many(_) => Err(de::Error::custom("a list inside a list")),
         }
     }
@@ -300,9 +303,8 @@ impl<'de> Deserialize<'de> for Loose {
                 Ok(Loose::One(value.to_string()))
             }
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Loose, E> {
-                // `1.10` would become 1.1: what looks like a version keeps its spelling only in quotes.
-                let text = value.to_string();
-                Ok(Loose::One(text))
+                // `1.10` is 1.1 here: the mark lets `parse` look up how the file spells it.
+                Ok(Loose::One(format!("{NUMBER}{value}")))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Loose, A::Error> {
                 let mut words = Vec::new();

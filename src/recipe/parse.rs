@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::error::{Code, RecipeError, is_hidden};
-use super::file::{KEYS, Place, RESERVED, RecipeFile};
+use super::file::{KEYS, NUMBER, Place, RESERVED, RecipeFile};
 use crate::yaml::{self, MAX_BYTES, Spanned, YamlError, nearest};
 
 /// The number of the format that is read.
@@ -44,8 +44,22 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
         let code = if error.message.starts_with("unknown key") { Code::R003 } else { Code::R005 };
         fault(code, error)
     })?;
-    recipe.each_text(&mut |_, _, text| text.place.file = Arc::clone(&file));
+    recipe.each_text(&mut |_, _, found| {
+        found.place.file = Arc::clone(&file);
+        if let Some(value) = found.value.strip_prefix(NUMBER) {
+            found.value = spelling(text, &found.place, value).unwrap_or(value).to_owned();
+        }
+    });
     Ok(recipe)
+}
+
+/// Returns how the file spells a number, if the word at its place is that number.
+fn spelling<'a>(text: &'a str, place: &Place, value: &str) -> Option<&'a str> {
+    let line = text.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)?;
+    let skipped = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let (start, _) = line.char_indices().nth(skipped)?;
+    let word = line[start..].split([' ', ',', ']', '}', '#']).next()?;
+    (word.parse::<f64>() == value.parse::<f64>()).then_some(word)
 }
 
 /// The keys of the top level and the format number, read before everything else: a file of a later format is not to be

@@ -44,6 +44,7 @@ pub async fn choose(
     settings: &Settings,
     environment: &Environment,
     root: &std::path::Path,
+    recipe_model: Option<&str>,
 ) -> Result<Chosen, Failure> {
     let flags = &arguments.model;
     let masks = masks(environment, root);
@@ -84,7 +85,7 @@ pub async fn choose(
         base_url: flags.openai_base_url.as_deref().or(recorded.map(|header| header.base_url.as_str())),
         allow_http: flags.allow_http,
         model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
-        recipe_model: None,
+        recipe_model,
         offline: player.is_some(),
     };
     let endpoint = keys::resolve(&wishes, environment, settings)

@@ -10,25 +10,31 @@ use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
-use crate::cli::run::{ApprovalMode, ChangesMode};
+use crate::cli::run::{ApprovalMode, ChangesMode, FailOn};
 use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
-use crate::model::{Model, ToolSpec};
+use crate::model::{Model, Part, ToolSpec};
+use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
 use crate::policy::{Policy, redact};
 use crate::prompt::system;
+use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted, Severity};
 use crate::sandbox::{Demand, SandboxError};
 use crate::settings::{self, Environment, Settings};
+use crate::tools::structured_output::StructuredOutput;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
 
 use super::Failure;
-use super::checks::Check;
+use super::answers::{self, Wanted};
+use super::checks::{Bench, Check, Place, Verification};
+use super::gather::Gatherer;
+use super::recipe::{Active, Surroundings};
 use super::judge::RunJudge;
 use super::model::Chosen;
 use super::outcome::{self, Mode, Stage};
@@ -99,6 +105,11 @@ pub struct Setup {
     pub undo_folder: Option<PathBuf>,
     /// What the owner should know.
     pub warnings: Vec<String>,
+    /// The recipe.
+    pub recipe: Option<Active>,
+    /// What the answer must be.
+    pub wanted: Wanted,
+    outer: Policy,
     prompt: Prompt,
     files: Vec<String>,
     strict: bool,
@@ -153,6 +164,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
 
+    let time = jiff::Timestamp::now().to_string();
+    let surroundings =
+        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
+    let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
+    let arguments = with_wishes.as_ref().unwrap_or(arguments);
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
@@ -179,10 +196,27 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     warnings.extend(chosen.warnings);
     let policy = chosen.policy;
-    let delivery = delivery_mode(asked, mode, &policy, &mut warnings)?;
+    let delivery = delivery_mode(asked, mode, &policy, recipe.as_ref(), &mut warnings)?;
+    let outer = policy.clone();
+    let mut policy = policy;
+    if let Some(active) = &recipe {
+        active.requires(&environment, repository.as_ref())?;
+        policy = active.narrow(&policy)?;
+        warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
+    }
+    let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
+    let json_schema =
+        arguments.output.json_schema.as_deref().map(|given| answers::schema_flag(given, &environment.cwd)).transpose()?;
+    let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
-    let prompt = read_prompt(arguments, &environment, &mut warnings).await?;
-    let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
+    let prompt = match &recipe {
+        Some(_) => Prompt::default(),
+        None => read_prompt(arguments, &environment, &mut warnings).await?,
+    };
+    let recipe_model = recipe.as_ref().and_then(|active| active.recipe.file.model.as_ref()?.name.as_ref());
+    let recipe_model = recipe_model.map(|name| name.value.clone());
+    let client =
+        super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
     warnings.extend(client.warnings.iter().cloned());
     if arguments.context.strict && !warnings.is_empty() {
         return Err(Failure::new(
@@ -191,7 +225,10 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             "--strict makes an error of what is otherwise a warning",
         ));
     }
-    let limits = limits(arguments, &settings, &policy);
+    let mut limits = limits(arguments, &settings, &policy);
+    if let Some(active) = &recipe {
+        limits = lowest_of(&limits, &active.limits());
+    }
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
         return Err(Failure::new(
             Exit::Config,
@@ -210,15 +247,25 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     // The runner's own facts point at its own folder of outputs, which is made with it.
     let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
     let runner =
-        Runner::new(Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables, helper)
-            .map_err(|error| {
-                Failure::new(
-                    Exit::Conflict,
-                    format!("no temporary folder can be made: {error}"),
-                    "set TMPDIR to a folder that can be written",
-                )
-            })?;
-    let registry = registry(&policy);
+        Runner::new(
+            Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables.clone(), helper.clone(),
+        )
+        .map_err(no_temporary_folder)?;
+    let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
+    let base = if on_base {
+        let pristine = Workspace::open(workspace.root())
+            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+        let pristine = Arc::new(pristine);
+        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone());
+        let runner = Runner::new(pristine, repository.clone(), outer.clone(), facts, demand, variables, helper);
+        Some(runner.map_err(no_temporary_folder)?)
+    } else {
+        None
+    };
+    let mut registry = registry(&policy);
+    if let Some(schema) = &wanted.schema {
+        registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
+    }
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
     }
@@ -234,11 +281,17 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     );
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
+    let mut appended: Vec<String> = Vec::new();
+    if let Some(active) = &recipe {
+        appended.extend(active.instructions()?);
+    }
+    appended.extend(wanted.instruction());
+    appended.extend(arguments.context.append_system_prompt.clone());
     let system = system::system_prompt(
         arguments.context.system_prompt.as_deref(),
         &policy.summary(),
         &[],
-        arguments.context.append_system_prompt.as_deref(),
+        Some(&appended.join("\n\n")),
     );
     let offered: Arc<[ToolSpec]> = registry.specs().into();
     let tool_limits = ToolLimits {
@@ -259,7 +312,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     let setup = Setup {
         run_id: id.to_owned(),
-        time: jiff::Timestamp::now().to_string(),
+        time,
         started_at: Instant::now(),
         policy_facts: policy.facts(),
         permission_mode: mode.map_or("default", ApprovalMode::name),
@@ -272,16 +325,27 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         redact: Box::new(move |text| if redacts { redact::mask(&masking, text) } else { (text, 0) }),
         secrets,
         max_output_tokens: arguments.model.max_output_tokens,
-        changes_expected: delivery != Mode::DryRun || arguments.changes.require_changes,
+        changes_expected: match &recipe {
+            Some(active) => active.changes_expected() || arguments.changes.require_changes,
+            None => delivery != Mode::DryRun || arguments.changes.require_changes,
+        },
         require_changes: arguments.changes.require_changes,
         max_changed_files: arguments.changes.max_changed_files,
         max_patch_bytes: arguments.changes.max_patch_bytes,
-        verify_attempts: arguments.changes.verify_attempts.unwrap_or(crate::verify::ATTEMPTS).max(1),
+        verify_attempts: arguments
+            .changes
+            .verify_attempts
+            .or(recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref()?.attempts))
+            .unwrap_or(crate::verify::ATTEMPTS)
+            .max(1),
         check_timeout: CHECK_TIMEOUT,
         message: arguments.changes.message.clone(),
         sign: arguments.changes.sign,
         undo_folder,
         warnings,
+        recipe,
+        wanted,
+        outer,
         prompt,
         files: arguments.input.files.clone(),
         strict: arguments.context.strict,
@@ -295,7 +359,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         policy,
     };
     let stage =
-        Stage { workspace, runner, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
+        Stage { workspace, runner, base, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
     Ok(Prepared { setup, stage })
 }
 
@@ -307,15 +371,145 @@ impl Setup {
 
     /// Returns the gate for the calls of the run.
     pub fn judge(&self, stage: &Stage) -> RunJudge<'_> {
-        let needs_tier = self.registry.get("run_shell_command").is_some() || !self.verify.is_empty();
+        self.judge_of(&self.policy, stage)
+    }
+
+    /// Returns the gate for the commands of a recipe: the policy without the recipe's needs.
+    pub fn outer_judge(&self, stage: &Stage) -> RunJudge<'_> {
+        self.judge_of(&self.outer, stage)
+    }
+
+    fn judge_of<'a>(&'a self, policy: &'a Policy, stage: &Stage) -> RunJudge<'a> {
+        let of_recipe = self.recipe.as_ref().is_some_and(|active| {
+            !active.recipe.checks().is_empty() || active.recipe.context().iter().any(|context| context.run.is_some())
+        });
+        let needs_tier = self.registry.get("run_shell_command").is_some() || !self.verify.is_empty() || of_recipe;
         RunJudge {
-            policy: &self.policy,
+            policy,
             facts: self.facts(stage),
             tier: if needs_tier { stage.runner.tier() } else { crate::sandbox::Tier::T0 },
             isolation_off: self.isolation_off,
             dry_run: stage.mode == Mode::DryRun,
             digest: self.policy_facts.sha256.clone(),
         }
+    }
+
+    /// Returns guards and checks: the recipe's, then those of `--verify`.
+    pub fn verification(&self, judge: &RunJudge<'_>) -> Result<Verification, Failure> {
+        let mut verification = Verification {
+            guards: crate::verify::guards::Guards::default(),
+            checks: Vec::new(),
+            attempts: self.verify_attempts,
+            stop_if_same: true,
+        };
+        if let Some(active) = &self.recipe {
+            let file = &active.recipe.file;
+            verification.guards = crate::verify::guards::Guards::new(file.guards.as_ref(), active.recipe.needs());
+            if let Some(verify) = &file.verify {
+                verification.stop_if_same = verify.stop_if_same.unwrap_or(true);
+            }
+            let renderer = active.renderer(&[]);
+            for check in active.recipe.checks() {
+                let name = &check.name.value;
+                let templates: Vec<&str> = check.run.iter().map(|text| text.as_str()).collect();
+                let words = renderer.words(&templates).map_err(|problem| {
+                    Failure::new(Exit::Input, format!("verify.checks.{name}: {}", problem.message), "correct the parameter")
+                })?;
+                let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
+                verification.checks.push(Check::of_recipe(check, &words, cwd.as_deref(), judge).map_err(|denial| {
+                    Failure::new(
+                        Exit::Denied,
+                        format!("N001: the policy does not let verify.checks.{name} run `{}`: {}", words.join(" "), denial.reason),
+                        denial.hint.unwrap_or_else(|| "allow it in the policy".to_owned()),
+                    )
+                })?);
+            }
+        }
+        verification.checks.extend(self.checks(&judge.facts)?);
+        Ok(verification)
+    }
+
+    /// Returns where checks run.
+    pub fn bench<'a>(&self, stage: &'a Stage) -> Bench<'a> {
+        Bench {
+            runner: &stage.runner,
+            base: stage.base.as_ref(),
+            place: Place { workspace: &stage.workspace, repository: stage.repository.as_ref() },
+            timeout: self.check_timeout,
+        }
+    }
+
+    /// Returns what gathers the recipe's inputs.
+    pub fn gatherer<'a>(&'a self, active: &'a Active, stage: &'a Stage, judge: &'a RunJudge<'a>) -> Gatherer<'a> {
+        Gatherer {
+            active,
+            workspace: &stage.workspace,
+            repository: stage.repository.as_ref(),
+            runner: &stage.runner,
+            policy: &self.outer,
+            judge,
+            facts: &judge.facts,
+            redact: &*self.redact,
+        }
+    }
+
+    /// Returns what the checks must say before the model begins.
+    pub fn before(&self) -> Before {
+        let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
+        verify.and_then(|verify| verify.before).unwrap_or_default()
+    }
+
+    /// Tells whether a change that fails at last is dropped.
+    pub fn discards(&self) -> bool {
+        let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
+        verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
+    }
+
+    /// Tells whether a run without a provider ends with 0.
+    pub fn skips_offline(&self) -> bool {
+        self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
+    }
+
+    /// Returns the recipe's wishes for the delivery.
+    pub fn git_wishes(&self) -> Option<GitWishes> {
+        self.recipe.as_ref().and_then(|active| active.recipe.file.git.clone())
+    }
+
+    /// Returns the recipe's first line of a commit's message.
+    pub fn subject(&self) -> Result<Option<String>, Failure> {
+        let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(None) };
+        git.subject.map(|subject| active.text(&subject)).transpose()
+    }
+
+    /// Returns the recipe's own trailers.
+    pub fn trailers(&self) -> Result<Vec<(String, String)>, Failure> {
+        let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(Vec::new()) };
+        git.trailers.into_iter().flatten().map(|(name, text)| Ok((name, active.text(&text)?))).collect()
+    }
+
+    /// Returns a file's text in the staged view, if it may be read; the path is relative to the repository.
+    pub fn readable(&self, stage: &Stage, path: &str) -> Option<String> {
+        let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
+        let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
+        self.outer.may_read(&path, &self.facts(stage)).ok()?;
+        let entry = stage.workspace.entry(&path).ok()?;
+        entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
+    }
+
+    /// Returns the first message and warnings: the recipe's prompt as it is, else what was typed and what it names.
+    pub async fn message(
+        &self,
+        judge: &RunJudge<'_>,
+        context: &ToolContext<'_>,
+        prompt: Option<String>,
+    ) -> Result<(Vec<Part>, Vec<String>), Failure> {
+        let Some(text) = prompt else { return self.task(judge, context, &self.prompt).message().await };
+        // A recipe that asks for no reading is not shown the names of the project either.
+        if self.registry.get("read_file").is_none() {
+            return Ok((vec![Part::Text(text)], Vec::new()));
+        }
+        let prompt = Prompt { read: Some(text), typed: Vec::new() };
+        self.task(judge, context, &prompt).message().await
     }
 
     /// Parses the commands of `--verify`.
@@ -351,20 +545,55 @@ impl Setup {
             limits: self.limits.clone(),
             git_head: stage.repository.as_ref().and_then(|repository| repository.head.clone()),
             git_dirty: false,
-            recipe: None,
+            recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
             replay: self.replay.clone(),
         }
     }
 
     /// Returns what makes the first message.
-    pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>) -> Task<'a> {
-        Task { prompt: &self.prompt, files: &self.files, registry: &self.registry, judge, context, strict: self.strict }
+    pub fn task<'a>(
+        &'a self,
+        judge: &'a RunJudge<'a>,
+        context: &'a ToolContext<'a>,
+        prompt: &'a Prompt,
+    ) -> Task<'a> {
+        Task { prompt, files: &self.files, registry: &self.registry, judge, context, strict: self.strict }
     }
 
     /// Returns the system prompt.
     pub fn system_prompt(&self) -> String {
         self.system.clone()
     }
+}
+
+/// Returns the flags with the recipe's wishes about the model where they leave room.
+fn with_wishes(arguments: &RunArgs, active: &Active) -> RunArgs {
+    let mut arguments = arguments.clone();
+    let wishes = active.recipe.file.model.clone().unwrap_or_default();
+    let model = &mut arguments.model;
+    model.temperature = model.temperature.or(wishes.temperature);
+    model.top_p = model.top_p.or(wishes.top_p);
+    model.seed = model.seed.or(wishes.seed);
+    let output_tokens = [model.max_output_tokens, active.recipe.limits().output_tokens];
+    model.max_output_tokens = output_tokens.into_iter().flatten().min();
+    arguments
+}
+
+fn severity(level: FailOn) -> Severity {
+    match level {
+        FailOn::Never => Severity::Never,
+        FailOn::Error => Severity::Error,
+        FailOn::Warning => Severity::Warning,
+        FailOn::Note => Severity::Note,
+    }
+}
+
+fn no_temporary_folder(error: std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Conflict,
+        format!("no temporary folder can be made: {error}"),
+        "set TMPDIR to a folder that can be written",
+    )
 }
 
 fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {
@@ -395,6 +624,7 @@ fn delivery_mode(
     asked: Option<ChangesMode>,
     mode: Option<ApprovalMode>,
     policy: &Policy,
+    recipe: Option<&Active>,
     warnings: &mut Vec<String>,
 ) -> Result<Mode, Failure> {
     let changes = policy.changes();
@@ -429,6 +659,9 @@ fn delivery_mode(
             .push(format!("the mode implies --apply and the policy {} does not give it: dry run", policy.facts().name));
         return Ok(Mode::DryRun);
     }
+    if let Some(active) = recipe {
+        return active.delivery(policy, warnings);
+    }
     Ok(match changes.default {
         PolicyDelivery::DryRun => Mode::DryRun,
         PolicyDelivery::Apply => Mode::Apply,
@@ -458,6 +691,15 @@ async fn read_prompt(
         ));
     }
     let source = input.source();
+    if let [word] = input.words.as_slice()
+        && (crate::recipe::builtin::text(word).is_some() || word.ends_with(".yaml") || word.ends_with(".yml"))
+    {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("`{word}` alone is no prompt but the name of a recipe"),
+            format!("qwen run --recipe {word}"),
+        ));
+    }
     let wants_stdin =
         !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
     let standard_input = if wants_stdin {
