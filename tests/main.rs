@@ -4,4 +4,5 @@ mod change_modes;
 mod endings;
 mod layers;
 mod sandbox;
+mod recipes;
 mod support;
