@@ -411,6 +411,9 @@ pub struct TestArgs {
     /// Answer from a recorded file; a request that differs ends with 66
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
+    /// A scripted model; `qwen recipe test` alone sets it.
+    #[arg(skip)]
+    pub script: Option<PathBuf>,
 }
 
 /// Flags whose feature does not stand yet: they parse, and [`RunArgs::unsupported`] names them so that none is ignored.

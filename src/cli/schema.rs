@@ -29,6 +29,10 @@ pub enum SchemaKind {
     Events,
     /// A policy file
     Policy,
+    /// A recipe file
+    Recipe,
+    /// The findings of a result
+    Findings,
 }
 
 /// Returns a schema; that of the policy file comes from the caller, which knows its type.
@@ -37,6 +41,8 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
         SchemaKind::Result => of::<Report>(),
         SchemaKind::Events => of::<Event>(),
         SchemaKind::Policy => policy(),
+        SchemaKind::Recipe => of::<crate::recipe::file::RecipeFile>(),
+        SchemaKind::Findings => of::<Vec<crate::verify::findings::Finding>>(),
     }
 }
 

@@ -80,7 +80,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         Some(
             Command::Apply(_)
             | Command::Undo(_)
-            | Command::Policy { .. }
+            | Command::Policy { .. } | Command::Recipe { .. } | Command::Check { .. }
             | Command::Tools { .. }
             | Command::Sandbox { .. }
             | Command::Schema(_)
@@ -89,7 +89,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         ) => None,
     };
     if let Some(run) = run {
-        no_recipe_as_prompt(run, |_| false).map_err(|(message, hint)| wrong(message, Some(hint)))?;
+        no_recipe_as_prompt(run, |word| crate::recipe::builtin::text(word).is_some()).map_err(|(message, hint)| wrong(message, Some(hint)))?;
     }
     Ok(cli)
 }
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_flag_without_its_feature_is_named() {
-        let cli = ok("--recipe x -s --no-session");
-        assert_eq!(cli.run.unsupported(), ["--recipe", "--sandbox", "--no-session"]);
+        let cli = ok("--local x.gguf -s --no-session");
+        assert_eq!(cli.run.unsupported(), ["--local", "--sandbox", "--no-session"]);
         assert!(ok("hi").run.unsupported().is_empty());
     }
 

@@ -1,8 +1,11 @@
 //! The commands beside `run`: each reads what it needs, asks the part that knows, and prints the answer.
 
 mod apply;
+mod check;
 mod doctor;
 mod policy;
+mod recipe;
+mod recipe_test;
 mod schema;
 mod tools;
 mod undo;
@@ -29,6 +32,8 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),
         Command::Policy { verb } => policy::run(&verb, environment, out),
+        Command::Recipe { verb } => recipe::run(&verb, environment, out).await,
+        Command::Check { verb } => check::run(&verb, environment, out).await,
         Command::Tools { verb } => tools::run(&verb, environment, out).await,
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),

@@ -21,6 +21,7 @@ pub mod quirks;
 pub mod repair;
 pub mod request;
 pub mod retry;
+pub mod script;
 pub mod secret;
 mod slots;
 pub mod sse;

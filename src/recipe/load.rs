@@ -130,11 +130,10 @@ impl Library<'_> {
 }
 
 /// Reads and checks a recipe from texts at hand, such as one that is being edited.
-pub fn from_text(shown: &str, stem: &str, text: &str) -> Result<Recipe, Vec<RecipeError>> {
+pub fn from_text(shown: &str, text: &str) -> Result<Recipe, Vec<RecipeError>> {
     let name = shown.to_owned();
     let bytes = text.as_bytes().to_vec();
     let folder = Folder { shown: String::new(), read: Box::new(move |asked| (asked == name).then(|| bytes.clone())) };
-    let _ = stem;
     assemble(&folder, shown)
 }
 

@@ -126,6 +126,16 @@ pub async fn load(
     Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
 }
 
+impl Surroundings<'_> {
+    /// Binds parameters to look at what a recipe makes of them; nothing is run.
+    pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, Failure> {
+        let world = Outside { surroundings: self, standard_input: None };
+        let bound = bind(&recipe.params(), sources, &world).map_err(|errors| failure(&errors))?;
+        let secret = CONSTANT_SECRET.to_vec();
+        Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
+    }
+}
+
 fn params_file(path: &Path, environment: &Environment, standard_input: Option<&str>) -> Result<Map<String, Value>, Failure> {
     let shown = path.display().to_string();
     let text = match standard_input {

@@ -691,15 +691,6 @@ async fn read_prompt(
         ));
     }
     let source = input.source();
-    if let [word] = input.words.as_slice()
-        && (crate::recipe::builtin::text(word).is_some() || word.ends_with(".yaml") || word.ends_with(".yml"))
-    {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("`{word}` alone is no prompt but the name of a recipe"),
-            format!("qwen run --recipe {word}"),
-        ));
-    }
     let wants_stdin =
         !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
     let standard_input = if wants_stdin {
