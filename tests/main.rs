@@ -3,6 +3,6 @@
 mod change_modes;
 mod endings;
 mod layers;
-mod sandbox;
 mod recipes;
+mod sandbox;
 mod support;

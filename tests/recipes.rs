@@ -51,7 +51,8 @@ fn messages(project: &Project, request: usize) -> String {
 
 #[test]
 fn a_repair_at_the_second_attempt_is_delivered() {
-    let project = project([edit("src/a.txt", "bad", "better"), say("done"), edit("src/a.txt", "better", "good"), say("now")]);
+    let project =
+        project([edit("src/a.txt", "bad", "better"), say("done"), edit("src/a.txt", "better", "good"), say("now")]);
     let outcome = run(&project, &[]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(project.read("src/a.txt"), "good\n");
@@ -67,12 +68,16 @@ fn a_repair_at_the_second_attempt_is_delivered() {
 fn a_cheat_is_stopped_and_nothing_is_delivered() {
     let cheats: [(&str, Vec<Reply>); 3] = [
         ("forbid_added", vec![edit("src/a.txt", "bad", "good lint:off")]),
-        ("no_delete", vec![edit("src/a.txt", "bad", "good"), call("run_shell_command", json!({"command": "rm tests/t.txt"}))]),
+        (
+            "no_delete",
+            vec![edit("src/a.txt", "bad", "good"), call("run_shell_command", json!({"command": "rm tests/t.txt"}))],
+        ),
         ("never_paths", vec![edit("src/a.txt", "bad", "good"), edit("lint.toml", "strict", "lax")]),
     ];
     for (guard, mut replies) in cheats {
         replies.extend([say("done"), say("I insist")]);
-        let needs = if guard == "no_delete" { FIX.replace("needs: {", "needs: {run: ['rm **'], ") } else { FIX.to_owned() };
+        let needs =
+            if guard == "no_delete" { FIX.replace("needs: {", "needs: {run: ['rm **'], ") } else { FIX.to_owned() };
         let project = project(replies).file(".qwen/recipes/fix.yaml", format!("{HEAD}{needs}"));
         let before = project.tree();
         let outcome = project.run(&["--policy", "builtin:ci-dev", "--recipe", "fix"]);
@@ -98,7 +103,8 @@ fn the_same_failing_attempt_ends_the_run() {
 #[test]
 fn a_change_that_is_to_be_discarded_is_not_in_the_result() {
     let text = FIX.replace("  attempts: 3", "  attempts: 1\n  on_exhausted: discard");
-    let project = project([edit("src/a.txt", "bad", "worse"), say("done")]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    let project = project([edit("src/a.txt", "bad", "worse"), say("done")])
+        .file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
     let outcome = run(&project, &[]);
     assert_eq!(outcome.code, 64);
     assert_eq!(outcome.result["changes"]["patch"], Value::Null);
@@ -136,8 +142,15 @@ fn what_the_policy_does_not_grant_ends_the_run_before_the_first_token() {
     let project = project([]);
     let outcome = project.run(&["--policy", "builtin:read-only", "--recipe", "fix"]);
     assert_eq!(outcome.code, 60, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("N001") && outcome.stderr.contains("paths: {write: {allow: [\"src/**\"]}}"), "{}", outcome.stderr);
-    let project = project.file(".qwen/recipes/fix.yaml", format!("{HEAD}context: [{{name: x, run: [curl, x]}}]\nprompt: '{{{{ context.x }}}}'\n"));
+    assert!(
+        outcome.stderr.contains("N001") && outcome.stderr.contains("paths: {write: {allow: [\"src/**\"]}}"),
+        "{}",
+        outcome.stderr
+    );
+    let project = project.file(
+        ".qwen/recipes/fix.yaml",
+        format!("{HEAD}context: [{{name: x, run: [curl, x]}}]\nprompt: '{{{{ context.x }}}}'\n"),
+    );
     let outcome = project.run(&["--recipe", "fix"]);
     assert_eq!(outcome.code, 60, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("context.x"), "{}", outcome.stderr);
@@ -180,7 +193,12 @@ fn a_structured_answer_ends_the_run_and_is_repaired_once() {
     let with = |replies: Vec<Reply>| project(replies).file(".qwen/recipes/fix.yaml", format!("{HEAD}{JSON}"));
     let by_tool = with(vec![call("structured_output", json!({"label": "bug"}))]);
     let outcome = run(&by_tool, &[]);
-    assert_eq!((outcome.code, &outcome.result["structured_output"]), (0, &json!({"label": "bug"})), "{}", outcome.stderr);
+    assert_eq!(
+        (outcome.code, &outcome.result["structured_output"]),
+        (0, &json!({"label": "bug"})),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(by_tool.server().requests().len(), 1, "nothing is asked after the answer");
     let repaired = with(vec![say("```json\n{\"label\": \"x\"}\n```"), say("```json\n{\"label\": \"docs\"}\n```")]);
     let outcome = run(&repaired, &[]);
@@ -203,7 +221,12 @@ fn a_schema_flag_asks_for_a_value_without_a_recipe() {
 fn findings_are_anchored_and_gate_the_run() {
     let text = "context: [{name: change, diff: worktree, on_empty: skip_run}]\nprompt: '{{ context.change | fence }}'\nneeds: {tools: []}\noutput: {kind: findings, fail_on: error, rules: [{id: bug, description: B, severity: error}]}\n";
     let finding = |quote: &str| json!({"rule_id": "bug", "severity": "note", "path": "src/a.txt", "start_line": 40, "end_line": 40, "quote": quote, "message": "m", "confidence": "high"});
-    let answer = || call("structured_output", json!({"findings": [finding("changed"), finding("invented"), finding("a line of old")]}));
+    let answer = || {
+        call(
+            "structured_output",
+            json!({"findings": [finding("changed"), finding("invented"), finding("a line of old")]}),
+        )
+    };
     let project = project([answer(), answer()])
         .file("src/a.txt", "bad\nchanged\n")
         .file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
@@ -213,4 +236,67 @@ fn findings_are_anchored_and_gate_the_run() {
     assert_eq!(outcome.result["findings"][0]["severity"], "error");
     assert_eq!(outcome.result["dropped"], json!({"unanchored": 2}));
     assert_eq!(run(&project, &["--fail-on", "never"]).code, 0);
+}
+
+#[test]
+fn what_must_be_there_is_asked_for_first() {
+    let text = "requires: {programs: [no-such-program], qwen: '>=99', git: clean}\nprompt: p\n";
+    let project = project([]).file("src/a.txt", "dirty\n").file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    let outcome = run(&project, &[]);
+    assert_eq!(outcome.code, 42);
+    for part in
+        ["N002: the program `no-such-program` is not in PATH", "N002: it needs qwen >=99", "tracked files have changes"]
+    {
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn every_built_in_recipe_passes_its_tests() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<String> = std::fs::read_dir(root.join("recipes"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .collect();
+    files.sort();
+    let mut arguments = vec!["recipe", "test"];
+    arguments.extend(files.iter().map(String::as_str));
+    let mut project = Project::new();
+    // The toolchain lives in the tester's home.
+    for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let home = std::path::PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+        let value = std::env::var(name).unwrap_or_else(|_| home.join(folder).display().to_string());
+        project = project.env(name, &value);
+    }
+    let outcome = project.qwen(&arguments);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(
+        outcome.stdout.ends_with("15 passed, 0 failed\n") && !outcome.stdout.contains("none "),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_new_recipe_is_valid_and_is_not_written_over() {
+    let project = project([]);
+    assert_eq!(project.qwen(&["recipe", "new", "tidy"]).code, 0);
+    assert_eq!(project.qwen(&["recipe", "validate", "--strict", "tidy"]).code, 0);
+    assert_eq!(project.qwen(&["recipe", "new", "tidy"]).code, 63);
+    assert_eq!(project.qwen(&["recipe", "new", "Bad Name"]).code, 42);
+    let listed = project.qwen(&["recipe", "list"]).stdout;
+    assert!(listed.contains("fix ") && listed.contains("tidy ") && listed.contains("fix-lint "), "{listed}");
+    let broken = project.file(".qwen/recipes/tidy.yaml", "recipe: 1\npromt: x\n");
+    let outcome = broken.qwen(&["recipe", "validate"]);
+    assert_eq!(outcome.code, 42);
+    assert!(outcome.stdout.contains("R003: unknown key `promt`; did you mean `prompt`?"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_provider_that_is_not_there_is_no_failure_where_the_recipe_says_skip() {
+    let text = "prompt: p\noffline: skip\noutput: {kind: message}\n";
+    let project =
+        project([Reply::Status(401, vec![], "{}".into())]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    let outcome = run(&project.env("QWEN_BASE_URL", "http://127.0.0.1:9/v1"), &["--retries", "0", "-m", "x"]);
+    assert_eq!((outcome.code, &outcome.result["conclusion"]), (0, &json!("nothing_to_do")), "{}", outcome.stderr);
 }

@@ -80,7 +80,9 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         Some(
             Command::Apply(_)
             | Command::Undo(_)
-            | Command::Policy { .. } | Command::Recipe { .. } | Command::Check { .. }
+            | Command::Policy { .. }
+            | Command::Recipe { .. }
+            | Command::Check { .. }
             | Command::Tools { .. }
             | Command::Sandbox { .. }
             | Command::Schema(_)
@@ -89,7 +91,8 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         ) => None,
     };
     if let Some(run) = run {
-        no_recipe_as_prompt(run, |word| crate::recipe::builtin::text(word).is_some()).map_err(|(message, hint)| wrong(message, Some(hint)))?;
+        no_recipe_as_prompt(run, |word| crate::recipe::builtin::text(word).is_some())
+            .map_err(|(message, hint)| wrong(message, Some(hint)))?;
     }
     Ok(cli)
 }

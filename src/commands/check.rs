@@ -31,13 +31,17 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
             if since.starts_with('-') {
                 return Err(Failure::new(Exit::Usage, format!("`{since}` is no revision"), "name a tag or commit"));
             }
-            let input = |problem: String| Failure::new(Exit::Input, problem, "run it inside the repository, with a revision that it has");
+            let input = |problem: String| {
+                Failure::new(Exit::Input, problem, "run it inside the repository, with a revision that it has")
+            };
             let commits = checks::commits(place.repository.as_ref(), since).map_err(input)?;
             let root = place.workspace.root();
             let after = text(&root.join(file))?;
             let name = format!("HEAD:./{}", file.display());
             // A changelog that is not committed yet has no old line.
-            let before = crate::workspace::git::Git::new(root).run(&["show", "--end-of-options", &name], b"").unwrap_or_default();
+            let before = crate::workspace::git::Git::new(root)
+                .run(&["show", "--end-of-options", &name], b"")
+                .unwrap_or_default();
             shape::changelog(&String::from_utf8_lossy(&before), &after, heading, &commits)
         }
         CheckVerb::Repeat { times, summary: _, workspace, command } => {

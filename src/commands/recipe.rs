@@ -40,9 +40,17 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             let recipe = surroundings.find(recipe)?;
             if *merged || (*json && !*prompt && !*commands) {
                 let merged = serde_json::to_value(&recipe.file).unwrap_or_default();
-                let merged: serde_json::Map<_, _> =
-                    merged.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
-                return print(out, &(to_pretty(&json!({"source": recipe.source, "sha256": recipe.sha256, "recipe": merged})) + "\n"));
+                let merged: serde_json::Map<_, _> = merged
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(_, value)| !value.is_null())
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
+                return print(
+                    out,
+                    &(to_pretty(&json!({"source": recipe.source, "sha256": recipe.sha256, "recipe": merged})) + "\n"),
+                );
             }
             if *prompt || *commands {
                 let sources = Sources { flags: params.clone(), ..Sources::default() };
@@ -108,7 +116,8 @@ fn list(place: &Place, environment: &Environment, as_json: bool, out: &mut dyn W
 
 fn description(recipe: &Recipe) -> String {
     let file = &recipe.file;
-    let text = |text: &Option<crate::recipe::file::Text>| text.as_ref().map(|text| text.value.clone()).unwrap_or_default();
+    let text =
+        |text: &Option<crate::recipe::file::Text>| text.as_ref().map(|text| text.value.clone()).unwrap_or_default();
     let mut lines = vec![
         format!("{} {}: {}", recipe.name(), text(&file.version), text(&file.description)),
         format!("from {}, sha256 {}", recipe.source, recipe.sha256),
@@ -120,9 +129,15 @@ fn description(recipe: &Recipe) -> String {
         };
         lines.push(format!("param {name} ({}, {default}): {}", param.r#type.name(), param.description.value));
     }
-    let json = |value: serde_json::Value| value.as_object().map(|map| {
-        map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
-    });
+    let json = |value: serde_json::Value| {
+        value.as_object().map(|map| {
+            map.iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        })
+    };
     match recipe.needs() {
         None => lines.push("needs: nothing".to_owned()),
         Some(needs) => lines.push(format!("needs: {}", json(json!(needs)).unwrap_or_default())),
@@ -136,7 +151,13 @@ fn description(recipe: &Recipe) -> String {
     lines.iter().map(|line| escape(line).into_owned() + "\n").collect()
 }
 
-fn rendered(active: &Active, prompt: bool, commands: bool, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn rendered(
+    active: &Active,
+    prompt: bool,
+    commands: bool,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let stand_ins: Vec<(String, String)> = active
         .recipe
         .context()
@@ -145,7 +166,11 @@ fn rendered(active: &Active, prompt: bool, commands: bool, as_json: bool, out: &
         .collect();
     let text = active.prompt(&stand_ins)?;
     let mut listed = Vec::new();
-    let of_context = active.recipe.context().iter().filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
+    let of_context = active
+        .recipe
+        .context()
+        .iter()
+        .filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
     let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
     for (name, templates) in of_context.chain(of_checks) {
         let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
@@ -156,7 +181,10 @@ fn rendered(active: &Active, prompt: bool, commands: bool, as_json: bool, out: &
     }
     if as_json {
         let commands: Vec<_> = listed.iter().map(|(name, words)| json!({"name": name, "argv": words})).collect();
-        return print(out, &(to_pretty(&json!({"prompt": text, "commands": commands, "limits": active.recipe.limits()})) + "\n"));
+        return print(
+            out,
+            &(to_pretty(&json!({"prompt": text, "commands": commands, "limits": active.recipe.limits()})) + "\n"),
+        );
     }
     if commands {
         for (name, words) in &listed {
@@ -188,7 +216,14 @@ fn validate(
         match surroundings.with_library(|library| library.load(word)) {
             Ok(recipe) => {
                 for warning in &recipe.warnings {
-                    print(out, &format!("{}: {}\n", if strict { "error" } else { "warning" }, escape_lines(&warning.to_string())))?;
+                    print(
+                        out,
+                        &format!(
+                            "{}: {}\n",
+                            if strict { "error" } else { "warning" },
+                            escape_lines(&warning.to_string())
+                        ),
+                    )?;
                 }
                 if strict && !recipe.warnings.is_empty() {
                     wrong.extend(recipe.warnings);
@@ -207,7 +242,11 @@ fn validate(
     if wrong.is_empty() {
         return Ok(Exit::Ok);
     }
-    Err(Failure::new(Exit::Input, format!("{} error(s) in {} recipe(s)", wrong.len(), words.len()), "docs/recipes.md explains each code"))
+    Err(Failure::new(
+        Exit::Input,
+        format!("{} error(s) in {} recipe(s)", wrong.len(), words.len()),
+        "docs/recipes.md explains each code",
+    ))
 }
 
 fn escape_lines(text: &str) -> String {

@@ -28,12 +28,8 @@ const KEPT: [&str; 6] = ["PATH", "HOME", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", 
 pub(super) async fn run(files: &[PathBuf], environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (mut passed, mut failed) = (0, 0);
     for file in files {
-        let surroundings = Surroundings {
-            environment,
-            top: &environment.cwd,
-            root: &environment.cwd,
-            repository: None,
-        };
+        let surroundings =
+            Surroundings { environment, top: &environment.cwd, root: &environment.cwd, repository: None };
         let shown = file.display().to_string();
         let recipe = match surroundings.find(&shown) {
             Ok(recipe) => recipe,
@@ -93,7 +89,8 @@ async fn one(file: &Path, test: &TestCase, environment: &Environment) -> Result<
             Given::Many(texts) => texts,
         };
         // A value is itself, whatever it begins with.
-        let flag = |text: &str| if text.starts_with('@') { format!("{name}=@{text}") } else { format!("{name}={text}") };
+        let flag =
+            |text: &str| if text.starts_with('@') { format!("{name}=@{text}") } else { format!("{name}={text}") };
         arguments.input.params.extend(texts.iter().map(|text| flag(text.as_str())));
     }
     match &test.transcript {

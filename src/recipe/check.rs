@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::error::{Code, RecipeError, Warning};
 use super::file::{
-    CacheKey, CheckFile, Context, Kind, Limits, Needs, Output, OutputKind, Param, ParamType, Place, RecipeFile, Severity, Text,
+    CacheKey, CheckFile, Context, Kind, Limits, Needs, Output, OutputKind, Param, ParamType, Place, RecipeFile,
+    Severity, Text,
 };
 use super::render::{self, NAMESPACES, Renderer, Values, is_template};
 use super::{needs, params};
@@ -52,11 +53,7 @@ impl Recipe {
                 *problem = problem.clone().with_snippet(text);
             }
         }
-        if errors.is_empty() {
-            Ok(Recipe { file, source: source.to_owned(), sha256, warnings })
-        } else {
-            Err(errors)
-        }
+        if errors.is_empty() { Ok(Recipe { file, source: source.to_owned(), sha256, warnings }) } else { Err(errors) }
     }
 
     /// Returns the name.
@@ -144,7 +141,9 @@ impl Checker<'_> {
 
     fn head(&mut self, stem: &str) {
         match self.file.name.clone() {
-            None => self.error_with_help(Code::R005, &self.top(), "there is no `name`", format!("write `name: {stem}`")),
+            None => {
+                self.error_with_help(Code::R005, &self.top(), "there is no `name`", format!("write `name: {stem}`"))
+            }
             Some(name) if !is_slug(&name.value) => self.error_with_help(
                 Code::R005,
                 &name.place,
@@ -168,7 +167,12 @@ impl Checker<'_> {
         }
         match (self.file.prompt.clone(), self.file.prompt_file.clone()) {
             (None, None) => {
-                self.error_with_help(Code::R005, &self.top(), "there is no `prompt`", "write `prompt:` or `prompt_file:`");
+                self.error_with_help(
+                    Code::R005,
+                    &self.top(),
+                    "there is no `prompt`",
+                    "write `prompt:` or `prompt_file:`",
+                );
             }
             (Some(text), None) if text.value.trim().is_empty() => {
                 self.error(Code::R005, &text.place, "`prompt` is empty");
@@ -248,7 +252,11 @@ impl Checker<'_> {
             }
             if let Some(param) = &context.param {
                 match self.file.params.iter().flatten().find(|(name, _)| **name == param.value) {
-                    None => self.error(Code::R007, &param.place, format!("`{path}.param`: there is no parameter `{}`", param.value)),
+                    None => self.error(
+                        Code::R007,
+                        &param.place,
+                        format!("`{path}.param`: there is no parameter `{}`", param.value),
+                    ),
                     Some(_) => drop(self.used.insert(format!("params.{}", param.value))),
                 }
             }
@@ -550,7 +558,9 @@ impl Checker<'_> {
             warn(Code::W105, &top, "there is no `limits.cost_usd`".to_owned());
         }
         let needs = file.needs.as_ref().and_then(Option::as_ref);
-        if let Some(text) = needs.into_iter().flat_map(|needs| needs.run.iter().flatten()).find(|text| text.value == "**") {
+        if let Some(text) =
+            needs.into_iter().flat_map(|needs| needs.run.iter().flatten()).find(|text| text.value == "**")
+        {
             warn(Code::W106, &text.place, "`needs.run` asks for every command".to_owned());
         }
         let acts = needs.is_some_and(|needs| {
@@ -620,9 +630,9 @@ pub fn satisfies(range: &str, version: &str) -> Result<bool, String> {
 
 fn is_slug(text: &str) -> bool {
     !text.is_empty()
-        && text.split('-').all(|part| {
-            !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
-        })
+        && text
+            .split('-')
+            .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
 }
 
 fn is_name(text: &str) -> bool {

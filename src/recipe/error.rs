@@ -39,9 +39,32 @@ pub enum Code {
 impl Code {
     /// Every code.
     pub const ALL: [Code; 26] = [
-        Code::R001, Code::R002, Code::R003, Code::R004, Code::R005, Code::R006, Code::R007, Code::R008, Code::R009,
-        Code::R010, Code::R011, Code::R012, Code::P001, Code::P002, Code::P003, Code::P004, Code::N001, Code::N002,
-        Code::W101, Code::W102, Code::W103, Code::W104, Code::W105, Code::W106, Code::W107, Code::W108,
+        Code::R001,
+        Code::R002,
+        Code::R003,
+        Code::R004,
+        Code::R005,
+        Code::R006,
+        Code::R007,
+        Code::R008,
+        Code::R009,
+        Code::R010,
+        Code::R011,
+        Code::R012,
+        Code::P001,
+        Code::P002,
+        Code::P003,
+        Code::P004,
+        Code::N001,
+        Code::N002,
+        Code::W101,
+        Code::W102,
+        Code::W103,
+        Code::W104,
+        Code::W105,
+        Code::W106,
+        Code::W107,
+        Code::W108,
     ];
 
     /// Returns what it stands for.

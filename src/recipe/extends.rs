@@ -135,7 +135,10 @@ mod tests {
         assert_eq!((&merged["guards"]["no_delete"], &merged["guards"]["max_files"]), (&true.into(), &3.into()));
         let checks = merged["verify"]["checks"].as_array().unwrap();
         assert_eq!(checks.iter().map(|c| c["run"][0].as_str().unwrap()).collect::<Vec<_>>(), ["a", "bb", "z"]);
-        assert_eq!((&merged["name"], &merged["prompt"], &merged["description"]), (&"c".into(), &"c".into(), &"d".into()));
+        assert_eq!(
+            (&merged["name"], &merged["prompt"], &merged["description"]),
+            (&"c".into(), &"c".into(), &"d".into())
+        );
     }
 
     #[test]

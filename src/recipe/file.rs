@@ -123,9 +123,28 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 
 /// The keys of the top level.
 pub const KEYS: [&str; 22] = [
-    "recipe", "name", "description", "version", "extends", "requires", "params", "context", "instructions",
-    "instructions_files", "prompt", "prompt_file", "needs", "limits", "model", "guards", "verify", "output", "git",
-    "cache", "offline", "tests",
+    "recipe",
+    "name",
+    "description",
+    "version",
+    "extends",
+    "requires",
+    "params",
+    "context",
+    "instructions",
+    "instructions_files",
+    "prompt",
+    "prompt_file",
+    "needs",
+    "limits",
+    "model",
+    "guards",
+    "verify",
+    "output",
+    "git",
+    "cache",
+    "offline",
+    "tests",
 ];
 
 /// Keys that a later format may have.

@@ -54,7 +54,8 @@ impl Library<'_> {
 
     /// Lists what can be had by its name: the repository's, the user's, the built-in ones; the first of a name counts.
     pub fn list(&self) -> Vec<Listed> {
-        let mut names: BTreeMap<String, ()> = builtin::BUILTINS.iter().map(|(name, _)| ((*name).to_owned(), ())).collect();
+        let mut names: BTreeMap<String, ()> =
+            builtin::BUILTINS.iter().map(|(name, _)| ((*name).to_owned(), ())).collect();
         let mut own = (self.project_names)();
         own.extend(self.user_folder().into_iter().flat_map(|folder| files(&folder)));
         for file in own {
@@ -95,7 +96,9 @@ impl Library<'_> {
             let folder = Folder { shown, read: Box::new(move |name| std::fs::read(parent.join(name)).ok()) };
             if (folder.read)(&file).is_none() {
                 let place = Place { file: word.into(), ..Place::default() };
-                return Err(RecipeError::new(Code::R008, place, "the recipe cannot be read").help("name a file that is there"));
+                return Err(
+                    RecipeError::new(Code::R008, place, "the recipe cannot be read").help("name a file that is there")
+                );
             }
             return Ok((folder, file));
         }
@@ -169,7 +172,9 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
     let mut next = Some((file.to_owned(), None::<Text>));
     while let Some((name, asked)) = next.take() {
         let shown = format!("{}{name}", folder.shown);
-        let place = asked.as_ref().map_or_else(|| Place { file: shown.clone().into(), ..Place::default() }, |text| text.place.clone());
+        let place = asked
+            .as_ref()
+            .map_or_else(|| Place { file: shown.clone().into(), ..Place::default() }, |text| text.place.clone());
         let failed = |message: String, texts: &Texts| {
             let error = RecipeError::new(Code::R008, place.clone(), message);
             let text = texts.get(&*error.place.file).cloned();
@@ -182,7 +187,8 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
         if chain.len() > DEPTH + 1 {
             return Err(failed(format!("`extends` is more than {DEPTH} deep: {}", chain.join(" → ")), &texts));
         }
-        let bytes = (folder.read)(&name).ok_or_else(|| failed(format!("`extends`: {shown} is not there ({})", chain.join(" → ")), &texts))?;
+        let bytes = (folder.read)(&name)
+            .ok_or_else(|| failed(format!("`extends`: {shown} is not there ({})", chain.join(" → ")), &texts))?;
         let mut recipe = parse(&shown, &bytes).map_err(|error| vec![error])?;
         texts.insert(shown, String::from_utf8_lossy(&bytes).into_owned());
         inline(&mut recipe, folder, &name, &mut texts).map_err(|error| vec![error])?;
@@ -228,18 +234,24 @@ fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut 
         let shown = format!("{}{path}", folder.shown);
         let gone = || RecipeError::new(Code::R008, named.place.clone(), format!("{shown} is not there"));
         let bytes = (folder.read)(&path).ok_or_else(gone)?;
-        let value = String::from_utf8(bytes).ok().filter(|text| {
-            text.len() <= crate::yaml::MAX_BYTES && !text.chars().any(super::error::is_hidden)
-        });
+        let value = String::from_utf8(bytes)
+            .ok()
+            .filter(|text| text.len() <= crate::yaml::MAX_BYTES && !text.chars().any(super::error::is_hidden));
         let value = value.ok_or_else(|| {
-            RecipeError::new(Code::R001, named.place.clone(), format!("{shown} is not UTF-8, too long, or has a hidden character"))
+            RecipeError::new(
+                Code::R001,
+                named.place.clone(),
+                format!("{shown} is not UTF-8, too long, or has a hidden character"),
+            )
         })?;
         texts.insert(shown.clone(), value.clone());
         Ok(Text { value, place: Place { file: shown.into(), line: 1, column: 1 } })
     };
     if let Some(named) = recipe.prompt_file.take() {
         if recipe.prompt.is_some() {
-            return Err(RecipeError::new(Code::R005, named.place, "`prompt` and `prompt_file` are both given").help("keep one"));
+            return Err(
+                RecipeError::new(Code::R005, named.place, "`prompt` and `prompt_file` are both given").help("keep one")
+            );
         }
         recipe.prompt = Some(read(&named)?);
     }

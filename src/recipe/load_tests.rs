@@ -91,7 +91,9 @@ fn r003_an_unknown_key_has_a_neighbour() {
       | ^
       help: compose recipes with `extends`, and runs with the shell
     ");
-    assert!(errors("recipe: 1\nverify: {atempts: 2}\n").contains("R003: unknown key `atempts`; did you mean `attempts`?"));
+    assert!(
+        errors("recipe: 1\nverify: {atempts: 2}\n").contains("R003: unknown key `atempts`; did you mean `attempts`?")
+    );
     assert!(load_all(&[("r.yaml", &format!("{HEAD}prompt: p\nx-own: {{a: 1}}\n"))]).is_ok());
 }
 
@@ -121,7 +123,10 @@ fn r005_a_wrong_value_says_what_to_write() {
         ("prompt: p\nneeds: {write: [../x]}\n", "no glob relative to the workspace"),
         ("prompt: p\ncontext: [{name: a}]\n", "exactly one of"),
         ("prompt: p\nparams: {a: {type: string, description: A, pattern: '('}}\n", "no regular expression"),
-        ("prompt: p\nparams: {a: {type: integer, description: A, default: x}}\n", "`params.a.default`: a: `x` is no whole number"),
+        (
+            "prompt: p\nparams: {a: {type: integer, description: A, default: x}}\n",
+            "`params.a.default`: a: `x` is no whole number",
+        ),
         ("prompt: p\noutput: {kind: findings}\n", "needs `rules`"),
         ("prompt: p\ndefault: no\n", "R003"),
     ] {
@@ -154,7 +159,8 @@ fn r006_and_r007_a_template_is_checked_before_it_is_used() {
         let found = errors(&format!("{HEAD}prompt: \"{template}\"\nparams: {{a: {{type: string, description: A}}}}\n"));
         assert!(found.contains(part), "{template} gave {found}");
     }
-    let found = errors(&format!("{HEAD}prompt: p\ninstructions: '{{{{ context.a }}}}'\ncontext: [{{name: a, file: a}}]\n"));
+    let found =
+        errors(&format!("{HEAD}prompt: p\ninstructions: '{{{{ context.a }}}}'\ncontext: [{{name: a, file: a}}]\n"));
     assert!(found.contains("`context` is known in `prompt` alone"), "{found}");
 }
 
@@ -172,8 +178,9 @@ fn r008_a_chain_is_shown() {
     assert!(errors(&child("r", "gone.yaml")).contains("R008: `extends`: gone.yaml is not there"));
     assert!(errors(&child("r", "../x.yaml")).contains("leaves the folder of recipes"));
     assert!(errors(&child("r", "/etc/x.yaml")).contains("leaves the folder of recipes"));
-    let deep: Vec<(String, String)> =
-        (0..7).map(|n| (if n == 0 { "r.yaml".into() } else { format!("p{n}.yaml") }, child("r", &format!("p{}.yaml", n + 1)))).collect();
+    let deep: Vec<(String, String)> = (0..7)
+        .map(|n| (if n == 0 { "r.yaml".into() } else { format!("p{n}.yaml") }, child("r", &format!("p{}.yaml", n + 1))))
+        .collect();
     let deep: Vec<(&str, &str)> = deep.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     assert!(load_all(&deep).unwrap_err()[0].to_string().contains("more than 4 deep"));
 }
@@ -188,7 +195,10 @@ fn r009_untrusted_and_secret_values_stay_where_they_may_be() {
       |                ^
       help: declare a `pattern` or `enum` instead of `untrusted`, or leave it out here
     ");
-    assert!(errors(&format!("{HEAD}{params}prompt: '{{{{ params.s }}}}'\n")).contains("R009: `prompt`: `params.s` is secret"));
+    assert!(
+        errors(&format!("{HEAD}{params}prompt: '{{{{ params.s }}}}'\n"))
+            .contains("R009: `prompt`: `params.s` is secret")
+    );
     let argv = "context: [{name: x, run: [git, log, '{{ params.t }}']}]\n";
     assert!(errors(&format!("{HEAD}{params}{argv}prompt: p\n")).contains("R009: `context.x.run[2]`"));
 }

@@ -16,8 +16,7 @@ const READING: [&str; 5] = ["read_file", "list_directory", "glob", "search_file_
 /// Tools that run commands.
 const RUNNING: [&str; 1] = ["run_shell_command"];
 /// Tools that do what neither reading nor answering is.
-const ACTING: [&str; 7] =
-    ["edit", "write_file", "run_shell_command", "web_fetch", "web_search", "save_memory", "task"];
+const ACTING: [&str; 7] = ["edit", "write_file", "run_shell_command", "web_fetch", "web_search", "save_memory", "task"];
 
 fn texts(list: Option<&Vec<Text>>) -> Vec<&str> {
     list.into_iter().flatten().map(Text::as_str).collect()
@@ -54,9 +53,7 @@ pub fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> LayerTex
     let run = texts(needs.run.as_ref());
     let net = texts(needs.net.as_ref());
     let mut denied: Vec<&str> = Vec::new();
-    for (names, needed) in
-        [(&READING[..], &read), (&WRITING[..], &write), (&RUNNING[..], &run), (&WEB[..], &net)]
-    {
+    for (names, needed) in [(&READING[..], &read), (&WRITING[..], &write), (&RUNNING[..], &run), (&WEB[..], &net)] {
         if needed.is_empty() {
             denied.extend(names);
         }
@@ -162,16 +159,18 @@ mod tests {
     #[test]
     fn a_missing_need_names_the_line_that_grants_it() {
         let policy = Policy::builtin("read-only").unwrap();
-        let asked = needs("{read: ['**'], write: [src/**], run: ['cargo test **', 'git log **'], net: [docs.rs], tools: [edit]}");
+        let asked = needs(
+            "{read: ['**'], write: [src/**], run: ['cargo test **', 'git log **'], net: [docs.rs], tools: [edit]}",
+        );
         let text: Vec<String> = missing(Some(&asked), &policy).iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(text.join("\n"), @r#"
-        r.yaml:2:107: N001: the policy read-only does not grant the tool `edit`
+        r.yaml:2:102: N001: the policy read-only does not grant the tool `edit`
           help: this line grants it: tools: {allow: [edit]}
         r.yaml:2:31: N001: the policy read-only does not grant writing `src/**`
           help: this line grants it: paths: {write: {allow: ["src/**"]}}
-        r.yaml:2:48: N001: the policy read-only does not grant running `cargo test **`
+        r.yaml:2:46: N001: the policy read-only does not grant running `cargo test **`
           help: this line grants it: shell: {allow: [{cmd: [cargo, test]}]}
-        r.yaml:2:87: N001: the policy read-only does not grant fetching from `docs.rs`
+        r.yaml:2:84: N001: the policy read-only does not grant fetching from `docs.rs`
           help: this line grants it: network: {allow: [{host: "docs.rs"}]}
         "#);
     }

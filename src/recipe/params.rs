@@ -37,11 +37,7 @@ pub struct Sources {
 pub type Bound = BTreeMap<String, Value>;
 
 /// Finds and checks every value. All errors are found at once.
-pub fn bind(
-    params: &BTreeMap<String, Param>,
-    sources: &Sources,
-    world: &dyn World,
-) -> Result<Bound, Vec<RecipeError>> {
+pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn World) -> Result<Bound, Vec<RecipeError>> {
     let mut errors = Vec::new();
     let mut flags: BTreeMap<String, Vec<Raw>> = BTreeMap::new();
     for flag in &sources.flags {
@@ -75,7 +71,8 @@ pub fn bind(
                 Some(value) => match from_json(value) {
                     Some(texts) => Some(texts),
                     None => {
-                        let message = format!("{name} in the parameters file is {}, which no parameter can be", kind(value));
+                        let message =
+                            format!("{name} in the parameters file is {}, which no parameter can be", kind(value));
                         errors.push(usage(Code::P003, message));
                         continue;
                     }
@@ -144,15 +141,15 @@ fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw
     if let Some(pointer) = value.strip_prefix("@event:") {
         // What strangers wrote may only go where it is fenced, or where a rule says which texts there can be.
         if !param.untrusted && param.pattern.is_none() && param.r#enum.is_none() {
-            return Err(failed("a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`".into())
-                .help("declare the parameter so in the recipe"));
+            return Err(failed(
+                "a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`".into(),
+            )
+            .help("declare the parameter so in the recipe"));
         }
         let value = world.event(pointer).map_err(|problem| failed(format!("@event:{pointer}: {problem}")))?;
         return match value {
             Value::Null => Ok(Raw(vec![String::new()])),
-            value => from_json(&value)
-                .map(Raw)
-                .ok_or_else(|| failed(format!("@event:{pointer} is {}", kind(&value)))),
+            value => from_json(&value).map(Raw).ok_or_else(|| failed(format!("@event:{pointer} is {}", kind(&value)))),
         };
     }
     if let Some(path) = value.strip_prefix('@') {
@@ -160,7 +157,10 @@ fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw
         return Ok(Raw(split(param, text)));
     }
     if value == "-" {
-        return world.standard_input().map(|text| Raw(split(param, text))).map_err(|problem| failed(format!("-: {problem}")));
+        return world
+            .standard_input()
+            .map(|text| Raw(split(param, text)))
+            .map_err(|problem| failed(format!("-: {problem}")));
     }
     Ok(Raw(vec![value.to_owned()]))
 }
@@ -214,11 +214,12 @@ fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn Wor
     };
     let wrong = |rule: String| usage(Code::P003, format!("{name}: {rule}"));
     if param.r#type == ParamType::List {
-        let items = texts.into_iter().map(|text| checked(param, text, &quoted, &wrong)).collect::<Result<Vec<_>, _>>()?;
+        let items =
+            texts.into_iter().map(|text| checked(param, text, &quoted, &wrong)).collect::<Result<Vec<_>, _>>()?;
         return Ok(Value::from(items));
     }
-    let [text] = <[String; 1]>::try_from(texts)
-        .map_err(|texts| wrong(format!("{} values, and it is no list", texts.len())))?;
+    let [text] =
+        <[String; 1]>::try_from(texts).map_err(|texts| wrong(format!("{} values, and it is no list", texts.len())))?;
     let text = checked(param, text, &quoted, &wrong)?;
     match param.r#type {
         ParamType::String | ParamType::List => Ok(Value::String(text)),
@@ -385,7 +386,10 @@ pub(crate) mod tests {
     fn the_first_source_wins_and_the_declared_type_decides() {
         let values = bound(ALL, &[]).unwrap();
         let json = serde_json::to_string(&values).unwrap();
-        assert_eq!(json, r#"{"base":"from-env","list":["a","2"],"n":3,"no":"no","path":"src/a.rs","title":"","v":"1.10"}"#);
+        assert_eq!(
+            json,
+            r#"{"base":"from-env","list":["a","2"],"n":3,"no":"no","path":"src/a.rs","title":"","v":"1.10"}"#
+        );
         let flags = ["base=-", "list=x", "list=@two", "title=@event:/issue/title", "v=@@x", "n=9"];
         let values = bound(ALL, &flags).unwrap();
         let json = serde_json::to_string(&values).unwrap();

@@ -127,15 +127,15 @@ impl Wanted {
         let given: Vec<Finding> = serde_json::from_value(given).unwrap_or_default();
         let anchored = findings::anchor(given, &self.rules, self.filter, self.most, diff, file);
         taken.fails = findings::fails(&anchored.findings, self.fail_on);
-        taken.findings =
-            anchored.findings.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
+        taken.findings = anchored.findings.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
         taken.dropped = anchored.dropped;
     }
 
     fn message(&self, text: &str) -> String {
         let text = text.trim();
         // A model that fences its whole answer meant what is inside.
-        let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
+        let inner =
+            text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
         let text = inner.map_or(text, |(_, inner)| inner);
         let plain: String = text.chars().filter(|c| *c == '\n' || !crate::recipe::error::is_hidden(*c)).collect();
         plain.trim().chars().take(self.max_chars).collect()

@@ -73,7 +73,8 @@ pub struct Place<'a> {
 /// allowed, and of `qwen check repeat … -- COMMAND` the command is judged.
 pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
-    let path = |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is no path of the workspace")));
+    let path =
+        |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is no path of the workspace")));
     match texts.as_slice() {
         ["qwen", "check", "changelog", options @ ..] => {
             let value = |name: &str| {
@@ -174,7 +175,8 @@ impl Action {
 pub fn commits(repository: Option<&Repository>, since: &str) -> Result<Vec<String>, String> {
     let repository = repository.ok_or("there is no repository")?;
     let range = format!("{since}..HEAD");
-    let listed = repository.git().run(&["rev-list", "--end-of-options", &range], b"").map_err(|error| error.to_string())?;
+    let listed =
+        repository.git().run(&["rev-list", "--end-of-options", &range], b"").map_err(|error| error.to_string())?;
     Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
 }
 
@@ -239,7 +241,12 @@ impl Check {
     }
 
     /// Judges a recipe's check, its words rendered.
-    pub fn of_recipe(check: &CheckFile, words: &[String], cwd: Option<&str>, judge: &dyn Judge) -> Result<Check, Denial> {
+    pub fn of_recipe(
+        check: &CheckFile,
+        words: &[String],
+        cwd: Option<&str>,
+        judge: &dyn Judge,
+    ) -> Result<Check, Denial> {
         Ok(Check {
             name: check.name.value.clone(),
             command: words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
@@ -294,7 +301,12 @@ impl Verification {
     }
 
     /// Runs the checks in order up to the first that fails, and returns that one.
-    pub async fn run(&self, bench: &Bench<'_>, attempt: u32, emit: &(dyn Fn(Event) + Send + Sync)) -> Option<CheckResult> {
+    pub async fn run(
+        &self,
+        bench: &Bench<'_>,
+        attempt: u32,
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<CheckResult> {
         let seen_root = bench.runner.seen_root();
         for check in &self.checks {
             let started = Instant::now();

@@ -13,10 +13,10 @@ use crate::recipe::file::{Context, DiffKind, OnEmpty, Truncate};
 use crate::recipe::params::normalised;
 use crate::recipe::render::{Renderer, plain};
 use crate::verify::{findings, middle_cut};
+use crate::workspace::Workspace;
 use crate::workspace::ignore::Source;
 use crate::workspace::repository::Repository;
 use crate::workspace::walk::{Filter, walk};
-use crate::workspace::Workspace;
 
 use super::Failure;
 use super::checks::{Place, action};
@@ -77,10 +77,15 @@ impl Gatherer<'_> {
             if context.diff.is_some() {
                 side.get_or_insert_default().extend(findings::new_side(&text));
             }
-            let text = cut(text, context).map_err(|problem| failure(&name, &problem, "raise `max_bytes`, or narrow it"))?;
+            let text =
+                cut(text, context).map_err(|problem| failure(&name, &problem, "raise `max_bytes`, or narrow it"))?;
             total += text.len();
             if self.active.recipe.limits().context_bytes.is_some_and(|most| total > most) {
-                return Err(failure(&name, &format!("the inputs have more than {total} bytes"), "raise `limits.context_bytes`"));
+                return Err(failure(
+                    &name,
+                    &format!("the inputs have more than {total} bytes"),
+                    "raise `limits.context_bytes`",
+                ));
             }
             inputs.push((name, (self.redact)(text).0));
         }
@@ -97,7 +102,8 @@ impl Gatherer<'_> {
         }
         if let Some(file) = &context.file {
             let path = rendered(file.as_str())?;
-            let normal = normalised(&path).ok_or_else(|| failure(name, &format!("`{path}` is not inside the workspace"), ""))?;
+            let normal =
+                normalised(&path).ok_or_else(|| failure(name, &format!("`{path}` is not inside the workspace"), ""))?;
             return self.file(name, &normal);
         }
         if let Some(globs) = &context.glob {
@@ -108,9 +114,7 @@ impl Gatherer<'_> {
                 set.add(built.map_err(|error| failure(name, &format!("`{glob}`: {error}"), "correct the glob"))?);
             }
             let set = set.build().map_err(|error| failure(name, &error.to_string(), "correct the globs"))?;
-            let want = |path: &RelPath| {
-                set.is_match(path.as_path()) && self.policy.may_read(path, self.facts).is_ok()
-            };
+            let want = |path: &RelPath| set.is_match(path.as_path()) && self.policy.may_read(path, self.facts).is_ok();
             let filter = Filter { git: true, enter: &|_| true, want: &want };
             let found = walk(&Source::new(self.workspace), &RelPath::root(), &filter, &AtomicBool::new(false));
             let mut text = String::new();
@@ -145,7 +149,8 @@ impl Gatherer<'_> {
     ) -> Result<String, Failure> {
         let name = &context.name.value;
         let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words = renderer.words(&templates).map_err(|problem| failure(name, &problem.message, "correct the parameter"))?;
+        let words =
+            renderer.words(&templates).map_err(|problem| failure(name, &problem.message, "correct the parameter"))?;
         let action = action(&words, None, self.judge).map_err(|denial| {
             Failure::new(
                 Exit::Denied,
@@ -164,7 +169,8 @@ impl Gatherer<'_> {
                 (false, None) => "could not be run".to_owned(),
             };
             let tail = crate::verify::tail(&done.output, &self.runner.seen_root());
-            let tail: String = tail.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+            let tail: String =
+                tail.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
             return Err(failure(
                 name,
                 &format!("`{}` {how}: {tail}", words.join(" ")),
@@ -195,9 +201,9 @@ impl Gatherer<'_> {
     /// Asks git for a change, by plumbing options that the user's configuration cannot bend; files that may not be read
     /// are left out.
     fn diff(&self, name: &str, kind: DiffKind, range: Option<&str>) -> Result<String, Failure> {
-        let repository =
-            self.repository.ok_or_else(|| failure(name, "there is no repository", "run it inside one"))?;
-        let failed = |error: String| failure(name, &error, "give a range that this clone has; in CI fetch more history");
+        let repository = self.repository.ok_or_else(|| failure(name, "there is no repository", "run it inside one"))?;
+        let failed =
+            |error: String| failure(name, &error, "give a range that this clone has; in CI fetch more history");
         let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
         let mut base: Vec<String> = match (kind, range) {
             (DiffKind::Staged, _) => vec!["--cached".into()],
@@ -230,8 +236,14 @@ impl Gatherer<'_> {
             return Ok(String::new());
         }
         let options = [
-            "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--find-renames",
-            "--no-indent-heuristic", "-U3",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            "--find-renames",
+            "--no-indent-heuristic",
+            "-U3",
         ];
         Ok(String::from_utf8_lossy(&run(&options, &paths)?).into_owned())
     }

@@ -60,9 +60,9 @@ pub async fn choose(
 ) -> Result<Chosen, Failure> {
     if let Some(path) = &arguments.test.script {
         let script = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        let script = script.and_then(|text| Script::parse(&text)).map_err(|error| {
-            Failure::new(Exit::Input, format!("{}: {error}", path.display()), "correct the script")
-        })?;
+        let script = script
+            .and_then(|text| Script::parse(&text))
+            .map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "correct the script"))?;
         return Ok(Chosen { client: Answering::Scripted(script), name: "scripted".into(), warnings: Vec::new() });
     }
     let flags = &arguments.model;

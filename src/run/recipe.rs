@@ -104,7 +104,11 @@ pub async fn load(
         + usize::from(flags.params_file.as_deref() == Some(Path::new("-")))
         + usize::from(wants_input);
     if readers > 1 {
-        return Err(Failure::new(Exit::Usage, "standard input can be read once, and several want it", "give one of them a file"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "standard input can be read once, and several want it",
+            "give one of them a file",
+        ));
     }
     let standard_input = match readers {
         0 => None,
@@ -136,7 +140,11 @@ impl Surroundings<'_> {
     }
 }
 
-fn params_file(path: &Path, environment: &Environment, standard_input: Option<&str>) -> Result<Map<String, Value>, Failure> {
+fn params_file(
+    path: &Path,
+    environment: &Environment,
+    standard_input: Option<&str>,
+) -> Result<Map<String, Value>, Failure> {
     let shown = path.display().to_string();
     let text = match standard_input {
         Some(text) if shown == "-" => text.to_owned(),
@@ -149,8 +157,7 @@ fn params_file(path: &Path, environment: &Environment, standard_input: Option<&s
         return serde_json::from_str(&text).map_err(|error| wrong(format!("{shown}: {error}")));
     }
     // A scalar keeps its spelling: the declared type converts it.
-    let given: BTreeMap<String, Given> =
-        crate::yaml::parse(&shown, &text).map_err(|error| wrong(error.to_string()))?;
+    let given: BTreeMap<String, Given> = crate::yaml::parse(&shown, &text).map_err(|error| wrong(error.to_string()))?;
     let value = |given: Given| match given {
         Given::One(text) => Value::from(text.value),
         Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
@@ -272,17 +279,17 @@ impl Active {
 
     /// Renders a text without gathered inputs.
     pub fn text(&self, text: &Text) -> Result<String, Failure> {
-        self.renderer(&[]).text(&text.value).map_err(|problem| {
-            failure(&[RecipeError::new(Code::R006, text.place.clone(), problem.message)])
-        })
+        self.renderer(&[])
+            .text(&text.value)
+            .map_err(|problem| failure(&[RecipeError::new(Code::R006, text.place.clone(), problem.message)]))
     }
 
     /// Renders the user message.
     pub fn prompt(&self, inputs: &[(String, String)]) -> Result<String, Failure> {
         let Some(prompt) = &self.recipe.file.prompt else { return Ok(String::new()) };
-        self.renderer(inputs).text(&prompt.value).map_err(|problem| {
-            failure(&[RecipeError::new(Code::R006, prompt.place.clone(), problem.message)])
-        })
+        self.renderer(inputs)
+            .text(&prompt.value)
+            .map_err(|problem| failure(&[RecipeError::new(Code::R006, prompt.place.clone(), problem.message)]))
     }
 
     /// Renders the instructions.
@@ -294,9 +301,10 @@ impl Active {
     pub fn has_untrusted_text(&self) -> bool {
         let untrusted = self.recipe.untrusted();
         self.recipe.context().iter().any(|context| untrusted.contains(&format!("context.{}", context.name.value)))
-            || self.bound.iter().any(|(name, value)| {
-                untrusted.contains(&format!("params.{name}")) && value.as_str() != Some("")
-            })
+            || self
+                .bound
+                .iter()
+                .any(|(name, value)| untrusted.contains(&format!("params.{name}")) && value.as_str() != Some(""))
     }
 
     /// Returns the policy that the run gets: what both give. A need that nothing could meet ends the run here.

@@ -34,11 +34,11 @@ use super::Failure;
 use super::answers::{self, Wanted};
 use super::checks::{Bench, Check, Place, Verification};
 use super::gather::Gatherer;
-use super::recipe::{Active, Surroundings};
 use super::judge::RunJudge;
 use super::model::Chosen;
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
+use super::recipe::{Active, Surroundings};
 use super::runner::Runner;
 use super::task::Task;
 
@@ -205,8 +205,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
     }
     let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
-    let json_schema =
-        arguments.output.json_schema.as_deref().map(|given| answers::schema_flag(given, &environment.cwd)).transpose()?;
+    let json_schema = arguments
+        .output
+        .json_schema
+        .as_deref()
+        .map(|given| answers::schema_flag(given, &environment.cwd))
+        .transpose()?;
     let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
     let prompt = match &recipe {
@@ -246,11 +250,16 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     // The runner's own facts point at its own folder of outputs, which is made with it.
     let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
-    let runner =
-        Runner::new(
-            Arc::clone(&workspace), repository.clone(), policy.clone(), facts, demand, variables.clone(), helper.clone(),
-        )
-        .map_err(no_temporary_folder)?;
+    let runner = Runner::new(
+        Arc::clone(&workspace),
+        repository.clone(),
+        policy.clone(),
+        facts,
+        demand,
+        variables.clone(),
+        helper.clone(),
+    )
+    .map_err(no_temporary_folder)?;
     let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
     let base = if on_base {
         let pristine = Workspace::open(workspace.root())
@@ -413,13 +422,21 @@ impl Setup {
                 let name = &check.name.value;
                 let templates: Vec<&str> = check.run.iter().map(|text| text.as_str()).collect();
                 let words = renderer.words(&templates).map_err(|problem| {
-                    Failure::new(Exit::Input, format!("verify.checks.{name}: {}", problem.message), "correct the parameter")
+                    Failure::new(
+                        Exit::Input,
+                        format!("verify.checks.{name}: {}", problem.message),
+                        "correct the parameter",
+                    )
                 })?;
                 let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
                 verification.checks.push(Check::of_recipe(check, &words, cwd.as_deref(), judge).map_err(|denial| {
                     Failure::new(
                         Exit::Denied,
-                        format!("N001: the policy does not let verify.checks.{name} run `{}`: {}", words.join(" "), denial.reason),
+                        format!(
+                            "N001: the policy does not let verify.checks.{name} run `{}`: {}",
+                            words.join(" "),
+                            denial.reason
+                        ),
                         denial.hint.unwrap_or_else(|| "allow it in the policy".to_owned()),
                     )
                 })?);
@@ -551,12 +568,7 @@ impl Setup {
     }
 
     /// Returns what makes the first message.
-    pub fn task<'a>(
-        &'a self,
-        judge: &'a RunJudge<'a>,
-        context: &'a ToolContext<'a>,
-        prompt: &'a Prompt,
-    ) -> Task<'a> {
+    pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>, prompt: &'a Prompt) -> Task<'a> {
         Task { prompt, files: &self.files, registry: &self.registry, judge, context, strict: self.strict }
     }
 

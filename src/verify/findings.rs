@@ -173,7 +173,9 @@ pub fn anchor(
             let shift = |line: u64| u64::try_from(i128::from(line) + moved).unwrap_or(0);
             (suggestion.start_line, suggestion.end_line) = (shift(suggestion.start_line), shift(suggestion.end_line));
             let range = suggestion.start_line..=suggestion.end_line;
-            let fits = !range.is_empty() && range.clone().count() <= 200 && range.into_iter().all(|line| lines.contains_key(&line));
+            let fits = !range.is_empty()
+                && range.clone().count() <= 200
+                && range.into_iter().all(|line| lines.contains_key(&line));
             if !fits {
                 finding.suggestion = None;
             }
@@ -195,13 +197,20 @@ pub fn anchor(
             continue;
         }
         // The rule says how bad its findings are, not the model.
-        if let Some(severity) = rules.iter().find(|rule| rule.id.as_str() == finding.rule_id).and_then(|rule| rule.severity) {
+        if let Some(severity) =
+            rules.iter().find(|rule| rule.id.as_str() == finding.rule_id).and_then(|rule| rule.severity)
+        {
             finding.severity = severity;
         }
         kept.push(finding);
     }
     kept.sort_by(|a, b| {
-        (std::cmp::Reverse(a.severity), &a.path, a.start_line, &a.rule_id).cmp(&(std::cmp::Reverse(b.severity), &b.path, b.start_line, &b.rule_id))
+        (std::cmp::Reverse(a.severity), &a.path, a.start_line, &a.rule_id).cmp(&(
+            std::cmp::Reverse(b.severity),
+            &b.path,
+            b.start_line,
+            &b.rule_id,
+        ))
     });
     for _ in most..kept.len() {
         *result.dropped.entry("over_max".to_owned()).or_default() += 1;
@@ -286,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_corrected_by_its_quote_and_an_invented_quote_is_dropped() {
-        let result = anchored(vec![finding("new();", 40), finding("never written", 2), finding("new();", 2)], Filter::Added);
+        let result =
+            anchored(vec![finding("new();", 40), finding("never written", 2), finding("new();", 2)], Filter::Added);
         assert_eq!(result.findings.len(), 1);
         let found = &result.findings[0];
         assert_eq!((found.start_line, found.severity, found.path.as_str()), (2, Severity::Error, "src/a.rs"));

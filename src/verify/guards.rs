@@ -78,7 +78,8 @@ impl Guards {
             total += self.lines(path, change, &mut found);
         }
         if self.max_files.is_some_and(|most| changes.len() > most) {
-            let message = format!("{} files are changed; at most {} may be", changes.len(), self.max_files.unwrap_or(0));
+            let message =
+                format!("{} files are changed; at most {} may be", changes.len(), self.max_files.unwrap_or(0));
             found.push(Violation { guard: "max_files", message });
         }
         if self.max_lines.is_some_and(|most| total > most) {

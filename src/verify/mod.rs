@@ -87,8 +87,11 @@ pub fn feedback(failed: &Failed, root: &str, attempts_left: u32) -> String {
     };
     let check = match failed {
         Failed::Guards(violations) => {
-            let lines: Vec<String> =
-                violations.iter().take(20).map(|violation| format!("- {} ({})", violation.message, violation.guard)).collect();
+            let lines: Vec<String> = violations
+                .iter()
+                .take(20)
+                .map(|violation| format!("- {} ({})", violation.message, violation.guard))
+                .collect();
             let more = violations.len().saturating_sub(20);
             let more = if more == 0 { String::new() } else { format!("\n- and {more} more") };
             return format!(

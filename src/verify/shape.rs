@@ -27,7 +27,9 @@ pub fn differences(source: &str, target: &str) -> Vec<String> {
             levels(&target.headings)
         ));
     }
-    for (what, source, target) in [("link", &source.links, &target.links), ("front matter key", &source.keys, &target.keys)] {
+    for (what, source, target) in
+        [("link", &source.links, &target.links), ("front matter key", &source.keys, &target.keys)]
+    {
         let (mut gone, mut more) = (source.clone(), target.clone());
         gone.retain(|item| !take(&mut more, item));
         found.extend(gone.iter().map(|item| format!("the {what} `{item}` is missing")));
