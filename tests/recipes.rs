@@ -296,7 +296,7 @@ fn a_new_recipe_is_valid_and_is_not_written_over() {
 fn a_provider_that_is_not_there_is_no_failure_where_the_recipe_says_skip() {
     let text = "prompt: p\noffline: skip\noutput: {kind: message}\n";
     let project =
-        project([Reply::Status(401, vec![], "{}".into())]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
-    let outcome = run(&project.env("QWEN_BASE_URL", "http://127.0.0.1:9/v1"), &["--retries", "0", "-m", "x"]);
+        project([Reply::Status(503, vec![], "{}".into())]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    let outcome = run(&project, &["--retries", "0"]);
     assert_eq!((outcome.code, &outcome.result["conclusion"]), (0, &json!("nothing_to_do")), "{}", outcome.stderr);
 }

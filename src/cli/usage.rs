@@ -212,7 +212,8 @@ mod tests {
     fn a_recipe_as_prompt_is_refused() {
         assert!(wrong("fix.yaml").1.contains("--recipe fix.yaml"));
         assert_eq!(ok("-p fix.yaml").run.input.prompt.as_deref(), Some("fix.yaml"));
-        assert!(no_recipe_as_prompt(&ok("fix-lint").run, |name| name == "fix-lint").is_err());
+        assert!(wrong("fix-lint").1.contains("--recipe fix-lint"));
+        assert!(no_recipe_as_prompt(&ok("tidy").run, |name| name == "tidy").is_err());
     }
 
     #[test]
