@@ -39,10 +39,13 @@ pub fn is_path(word: &str) -> bool {
     word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml")
 }
 
+/// Reads a file by its relative path.
+type Read<'a> = Box<dyn Fn(&str) -> Option<Vec<u8>> + 'a>;
+
 /// A folder of recipes: how messages call it, and how its files are read by their relative path.
 struct Folder<'a> {
     shown: String,
-    read: Box<dyn Fn(&str) -> Option<Vec<u8>> + 'a>,
+    read: Read<'a>,
 }
 
 impl Library<'_> {
