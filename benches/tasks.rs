@@ -3,18 +3,32 @@
 //! `cargo bench --bench tasks` runs them against the server of `QWEN_BASE_URL` (model of `QWEN_MODEL`, if set) at
 //! temperature 0 and prints one line a task. Names as arguments choose tasks; `--record DIR` keeps the conversations.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a program that makes projects and prints a table"
+)]
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
 
-/// One task: a project, what is asked, and how to see that it was done.
+/// How to see that a task was done; project and prompt stand in `fixtures/cassettes/tasks.json`, where the replays of
+/// the conversations read them as well.
 struct Task {
     name: &'static str,
-    files: &'static [(&'static str, &'static str)],
-    prompt: &'static str,
     check: fn(&Outcome) -> Result<(), String>,
+}
+
+/// What is asked, and of which project.
+#[derive(serde::Deserialize)]
+struct Asked {
+    name: String,
+    prompt: String,
+    files: BTreeMap<String, String>,
 }
 
 struct Outcome {
@@ -50,33 +64,10 @@ fn holds(condition: bool, otherwise: &str) -> Result<(), String> {
     condition.then_some(()).ok_or_else(|| otherwise.to_owned())
 }
 
-const SHOP: &[(&str, &str)] = &[
-    ("shop/__init__.py", ""),
-    (
-        "shop/prices.py",
-        "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n    return result\n\n\ndef average(prices):\n    return total(prices) / len(prices)\n",
-    ),
-    (
-        "shop/cart.py",
-        "from shop.prices import total\n\n\nclass Cart:\n    def __init__(self):\n        self.items = []\n\n    def add(self, name, price):\n        self.items.append((name, price))\n\n    def sum(self):\n        return total([price for _, price in self.items])\n",
-    ),
-    ("README.md", "# Shop\n\nA tiny shop.\n"),
-];
-
 const TASKS: &[Task] = &[
-    Task {
-        name: "create-file",
-        files: &[("README.md", "# x\n")],
-        prompt: "Create the file hello.txt containing hi",
-        check: |o| holds(o.read("hello.txt")?.trim() == "hi", "hello.txt does not hold hi"),
-    },
+    Task { name: "create-file", check: |o| holds(o.read("hello.txt")?.trim() == "hi", "hello.txt does not hold hi") },
     Task {
         name: "fix-assertion",
-        files: &[
-            ("calc.py", "def add(a, b):\n    return a - b\n"),
-            ("test_calc.py", "from calc import add\n\nassert add(2, 3) == 5\nprint(\"ok\")\n"),
-        ],
-        prompt: "The test in test_calc.py fails. Fix the bug in calc.py.",
         check: |o| {
             holds(o.read("test_calc.py")?.contains("assert add(2, 3) == 5"), "the test was changed")?;
             o.python("import test_calc")
@@ -84,8 +75,6 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "rename-function",
-        files: SHOP,
-        prompt: "Rename the function total in shop/prices.py to sum_prices, and update its use in shop/cart.py.",
         check: |o| {
             o.python(
                 "from shop import prices, cart\nassert not hasattr(prices, 'total')\nassert prices.sum_prices([1, 2]) == 3\n\
@@ -95,26 +84,12 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "add-docstring",
-        files: &[("greet.py", "def greet(name):\n    return f\"Hello, {name}!\"\n")],
-        prompt: "Add a docstring to the function greet in greet.py that says what it returns.",
         check: |o| o.python("import greet\nassert greet.greet.__doc__\nassert greet.greet('Bo') == 'Hello, Bo!'"),
     },
-    Task {
-        name: "find-symbol",
-        files: SHOP,
-        prompt: "In which file is the function average defined? Answer with the path.",
-        check: |o| o.says(&["shop/prices.py"]),
-    },
-    Task {
-        name: "run-tests",
-        files: &[("test_all.py", "import sys\nprint(\"2 passed, 1 failed: test_login\")\nsys.exit(1)\n")],
-        prompt: "Run `python3 test_all.py` and tell me which test failed.",
-        check: |o| o.says(&["test_login"]),
-    },
+    Task { name: "find-symbol", check: |o| o.says(&["shop/prices.py"]) },
+    Task { name: "run-tests", check: |o| o.says(&["test_login"]) },
     Task {
         name: "change-constant",
-        files: &[("config.py", "HOST = \"localhost\"\nPORT = 8080\nDEBUG = False\n")],
-        prompt: "Set PORT to 9090 in config.py.",
         check: |o| {
             holds(
                 o.read("config.py")? == "HOST = \"localhost\"\nPORT = 9090\nDEBUG = False\n",
@@ -124,14 +99,10 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "handle-empty",
-        files: SHOP,
-        prompt: "average in shop/prices.py fails for an empty list. Make it return 0 for an empty list.",
         check: |o| o.python("from shop.prices import average\nassert average([]) == 0\nassert average([1, 3]) == 2"),
     },
     Task {
         name: "append-section",
-        files: SHOP,
-        prompt: "Add a section \"## License\" with the text MIT at the end of README.md.",
         check: |o| {
             let text = o.read("README.md")?;
             holds(text.starts_with("# Shop\n\nA tiny shop.\n"), "the old text is gone")?;
@@ -140,8 +111,6 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "new-module",
-        files: SHOP,
-        prompt: "Create shop/tax.py with a function add_tax(price, rate) that returns price * (1 + rate).",
         check: |o| o.python("from shop.tax import add_tax\nassert abs(add_tax(100, 0.5) - 150) < 1e-9"),
     },
 ];
@@ -160,11 +129,14 @@ fn main() -> ExitCode {
         println!("tasks: set QWEN_BASE_URL to a server with a model, for example http://127.0.0.1:8090/v1");
         return ExitCode::SUCCESS;
     }
+    let asked: Vec<Asked> =
+        serde_json::from_str(include_str!("../fixtures/cassettes/tasks.json")).expect("the tasks are JSON");
     let (mut solved, mut tried) = (0, 0);
     for task in TASKS.iter().filter(|task| chosen.is_empty() || chosen.iter().any(|name| name == task.name)) {
         tried += 1;
         let started = Instant::now();
-        let (verdict, result) = attempt(task, record.as_deref());
+        let words = asked.iter().find(|asked| asked.name == task.name).expect("every task has its words");
+        let (verdict, result) = attempt(task, words, record.as_deref());
         let facts = format!(
             "{:>2} turns {:>2} calls {:>6} tokens in {:>3.0} s",
             result["num_turns"],
@@ -184,10 +156,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn attempt(task: &Task, record: Option<&Path>) -> (Result<(), String>, Value) {
+fn attempt(task: &Task, asked: &Asked, record: Option<&Path>) -> (Result<(), String>, Value) {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let root = folder.path().join("work");
-    for (path, text) in task.files {
+    for (path, text) in &asked.files {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().expect("below the root")).expect("the folder is writable");
         std::fs::write(path, text).expect("the folder is writable");
@@ -209,7 +181,7 @@ fn attempt(task: &Task, record: Option<&Path>) -> (Result<(), String>, Value) {
         ])
         .arg("--result-file")
         .arg(&file)
-        .args(["-p", task.prompt])
+        .args(["-p", &asked.prompt])
         .current_dir(&root)
         .env("HOME", folder.path())
         .stdin(Stdio::null())

@@ -73,6 +73,8 @@ pub enum Event {
     Verify(VerifyOutcome),
     /// A budget was used up.
     Budget(BudgetExceeded),
+    /// The model was asked for something beside the turns.
+    SideRequest(Box<SideRequest>),
     /// The conversation was compacted.
     Compaction {
         /// Estimated tokens before.
@@ -205,6 +207,9 @@ pub struct Limits {
 /// A complete turn of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AssistantTurn {
+    /// The call of `task` that this is part of.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// From 1.
     pub turn: u32,
     /// The server's id of the answer, else one of ours.
@@ -242,6 +247,21 @@ pub struct CallFacts {
     pub recovered: Option<String>,
 }
 
+/// A request beside the turns, which costs all the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SideRequest {
+    /// What for, for example `compaction`.
+    pub purpose: String,
+    /// Tokens.
+    pub usage: TokenUsage,
+    /// US dollars; `None` if unknown.
+    pub cost_usd: Option<f64>,
+    /// Requests sent for it, retries included.
+    pub requests: u32,
+    /// Time spent waiting for the server.
+    pub api_ms: u64,
+}
+
 /// Tokens; `None` where the server did not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TokenUsage {
@@ -261,6 +281,9 @@ pub struct TokenUsage {
 /// The answer to one call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolResult {
+    /// The call of `task` that this is part of.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// The turn, from 1.
     pub turn: u32,
     /// The call.

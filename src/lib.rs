@@ -25,12 +25,12 @@
 //!
 //! | floor | modules | what they are |
 //! |---|---|---|
-//! | 6 | `main`, [`cli`], [`run`] | wire everything, decide nothing |
+//! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | wire everything, decide nothing |
 //! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
 //! | 3 | [`tools`] | one file a tool |
-//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`], [`recipe::load`] | the edges: the only I/O |
+//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
-//! | 0 | [`path`], [`event`], [`exit`], [`yaml`] | words |
+//! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`yaml`] | words |
 //!
 //! `tests/layers.rs` holds the imports to this.
 //!
@@ -42,6 +42,11 @@
 //! - a new output format: a renderer in [`emit`]
 //! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
 //! - a new way to end: [`exit::Exit`], with its row in the README
+
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests make files of their own and start programs to compare with")
+)]
 
 pub mod agent;
 pub mod change;
@@ -58,7 +63,9 @@ pub mod prompt;
 pub mod recipe;
 pub mod run;
 pub mod sandbox;
+pub mod secret;
 pub mod settings;
+pub mod tool_name;
 pub mod tools;
 pub mod verify;
 pub mod workspace;

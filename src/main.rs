@@ -20,6 +20,8 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == sandbox::HELPER) {
         return sandbox::helper_main(arguments);
     }
+    // No process of the same user may read our memory: a key is in it.
+    sandbox::make_undumpable();
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

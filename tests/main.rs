@@ -1,8 +1,26 @@
 //! What the program does as a whole, one file a behaviour.
 
+#![expect(clippy::disallowed_methods, reason = "tests make projects and start the program")]
+
 mod change_modes;
+mod context;
+mod drop_in;
 mod endings;
+mod extra_tools;
+mod faults;
+mod formats;
+mod hostile;
+mod input;
 mod layers;
+mod local_model;
+mod policy_cases;
+mod policy_verbs;
 mod recipes;
+mod redaction;
+mod replay;
+mod request_size;
 mod sandbox;
+mod sessions;
 mod support;
+mod trust;
+mod verify;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Emit;
 use super::limits::Account;
 use super::transcript::Transcript;
-use crate::event::Event;
+use crate::event::{Event, SideRequest, TokenUsage};
 use crate::model::{AssistantMessage, Delta, Message, Model, Part, Request, ToolSpec, Usage};
 
 /// The share of the window (less the output limit) at which a conversation is compacted.
@@ -106,10 +106,10 @@ impl Compaction {
             return false;
         }
         let before = estimate_tokens(transcript.messages());
-        let mut messages = transcript.messages()[..2 + transcript.compactable().len()].to_vec();
+        let mut messages = transcript.up_to_compactable().to_vec();
         messages.push(Message::User(vec![Part::Text(ASK.into())]));
         let request = Request {
-            messages,
+            messages: Arc::new(messages),
             // The same tools as ever: the server's cache of the prefix still holds.
             tools: Arc::clone(offered),
             time_left: account.time_left(Instant::now()),
@@ -118,11 +118,26 @@ impl Compaction {
         let mut ignored = |_: Delta| {};
         let summary = match model.respond(&request, &mut ignored).await {
             Ok(turn) => {
-                account.spend(&turn.usage, estimate_tokens(&request.messages), model.facts().price.as_ref());
+                let estimate = estimate_tokens(&request.messages);
+                let cost_usd = account.spend(&turn.usage, estimate, model.facts().price.as_ref());
+                emit(Event::SideRequest(Box::new(SideRequest {
+                    purpose: "compaction".into(),
+                    usage: super::token_usage(&turn.usage, estimate),
+                    cost_usd,
+                    requests: turn.requests,
+                    api_ms: super::millis(turn.api_time),
+                })));
                 turn.message.text
             }
             Err(error) => {
                 self.failures += 1;
+                emit(Event::SideRequest(Box::new(SideRequest {
+                    purpose: "compaction".into(),
+                    usage: TokenUsage { input_tokens: Some(0), output_tokens: Some(0), ..TokenUsage::default() },
+                    cost_usd: Some(0.0),
+                    requests: error.requests,
+                    api_ms: 0,
+                })));
                 emit(Event::Warning { message: format!("the conversation could not be compacted: {}", error.message) });
                 return false;
             }

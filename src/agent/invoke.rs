@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::delegate::{Delegates, Outcome};
 use super::limits::{Account, Exceeded};
 use super::loop_guard::LoopGuard;
 use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, Part, ToolCall, ToolSpec};
-use crate::policy::{Access, Decision, Grant};
+use crate::model::{Arguments, BoxFuture, Part, ToolCall, ToolSpec, prompted};
+use crate::policy::redact::Secrets;
+use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
 /// What judges a call: the policy with the facts of this run, and whatever narrows it further.
@@ -28,6 +30,21 @@ pub trait Judge: Send + Sync {
     fn digest(&self) -> String;
 }
 
+/// The user's own word before and after a call.
+pub trait Hooks: Send + Sync {
+    /// Is asked before an allowed call runs; `Some` blocks it with a reason for the model.
+    fn before<'a>(&'a self, tool: &'a str, input: &'a Value) -> BoxFuture<'a, Option<String>>;
+
+    /// Is told after a call; `Some` is shown to the model with the answer.
+    fn after<'a>(
+        &'a self,
+        tool: &'a str,
+        input: &'a Value,
+        output: String,
+        is_error: bool,
+    ) -> BoxFuture<'a, Option<String>>;
+}
+
 /// Runs the calls of a turn.
 pub struct Invoker<'a> {
     registry: &'a Registry,
@@ -36,6 +53,10 @@ pub struct Invoker<'a> {
     offered: Arc<[ToolSpec]>,
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    hooks: Option<&'a dyn Hooks>,
+    text_tools: bool,
+    secrets: Option<&'a Secrets>,
+    delegates: Option<Delegates<'a>>,
 }
 
 /// The answer to one call.
@@ -56,7 +77,7 @@ enum Step {
     /// Not executed: the model reads why.
     Refused(ToolError),
     /// Allowed.
-    Ready { call: Box<dyn Call>, grant: Grant, only_reads: bool },
+    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Box<Grant>, only_reads: bool },
 }
 
 impl<'a> Invoker<'a> {
@@ -68,7 +89,60 @@ impl<'a> Invoker<'a> {
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
-        Invoker { registry, judge, context, offered, guard: LoopGuard::default(), redact }
+        Invoker {
+            registry,
+            judge,
+            context,
+            offered,
+            guard: LoopGuard::default(),
+            redact,
+            hooks: None,
+            text_tools: false,
+            secrets: None,
+            delegates: None,
+        }
+    }
+
+    /// Asks these hooks about every call.
+    pub fn with_hooks(mut self, hooks: Option<&'a dyn Hooks>) -> Invoker<'a> {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Puts secrets back where a write or an edit contains their placeholders.
+    #[must_use]
+    pub fn restoring(mut self, secrets: &'a Secrets) -> Invoker<'a> {
+        self.secrets = Some(secrets);
+        self
+    }
+
+    /// Lets calls of `task` be answered by other agents.
+    #[must_use]
+    pub fn with_delegates(self, delegates: Delegates<'a>) -> Invoker<'a> {
+        Invoker { delegates: Some(delegates), ..self }
+    }
+
+    /// Says whether the model writes its calls as text, so that errors show the shape.
+    pub fn set_text_tools(&mut self, text_tools: bool) {
+        self.text_tools = text_tools;
+    }
+
+    /// Returns an invoker of fewer tools under the same rules, hooks and secrets, without delegates.
+    pub(super) fn narrowed<'b>(&self, registry: &'b Registry, offered: Arc<[ToolSpec]>) -> Invoker<'b>
+    where
+        'a: 'b,
+    {
+        Invoker {
+            hooks: self.hooks,
+            text_tools: self.text_tools,
+            secrets: self.secrets,
+            ..Invoker::new(registry, offered, self.judge, self.context, self.redact)
+        }
+    }
+
+    /// Returns the tools that there are.
+    pub(super) fn registry(&self) -> &'a Registry {
+        self.registry
     }
 
     /// Returns the tools that the model sees.
@@ -95,20 +169,32 @@ impl<'a> Invoker<'a> {
             }
             // Each call is judged when its turn comes, so that it sees what the calls before it staged.
             let prepared = self.prepare(turn, call, account, on_deny, emit);
+            let prepared = self.ask_hooks(turn, call, prepared, account, on_deny, emit).await;
             if matches!(&prepared.step, Step::Ready { only_reads: true, .. }) {
                 reads.push((call, prepared));
                 continue;
             }
             answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
-            let Prepared { name, about, notes, step, ends } = prepared;
+            let Prepared { name, about, notes, step, ends, input } = prepared;
             let started = Instant::now();
-            let outcome = match step {
-                Step::Refused(error) => Err(error),
-                Step::Ready { call: ready, grant, .. } => {
+            let mut ends = ends;
+            let outcome = match (step, self.delegates) {
+                (Step::Refused(error), _) => Err(error),
+                (Step::Ready { arguments, .. }, Some(delegates)) if name == "task" => {
+                    match delegates.run(self, &arguments, &call.id, account, on_deny, emit).await {
+                        Outcome::Done(output) => Ok(output),
+                        Outcome::Refused(error) => Err(error),
+                        Outcome::Ended(stopped) => {
+                            ends = Some(stopped);
+                            Err(not_executed())
+                        }
+                    }
+                }
+                (Step::Ready { call: ready, grant, .. }, _) => {
                     let before = self.context.workspace.changes();
                     let outcome = ready.run(&grant, &self.context).await;
                     emit_changes(&before, &self.context.workspace.changes(), emit);
-                    outcome
+                    tell_hooks(self.hooks, &name, &input, outcome).await
                 }
             };
             let mut answer = self.complete(turn, call, &name, &about, with_notes(outcome, &notes), started, emit);
@@ -121,11 +207,14 @@ impl<'a> Invoker<'a> {
     }
 
     async fn run_reads(&mut self, turn: u32, batch: Vec<(&ToolCall, Prepared)>, emit: Emit<'_>) -> Vec<Answer> {
-        let context = &self.context;
+        let (context, hooks) = (&self.context, self.hooks);
         let runs = batch.into_iter().map(|(call, prepared)| async move {
             let started = Instant::now();
             let outcome = match prepared.step {
-                Step::Ready { call: ready, grant, .. } => ready.run(&grant, context).await,
+                Step::Ready { call: ready, grant, .. } => {
+                    let outcome = ready.run(&grant, context).await;
+                    tell_hooks(hooks, &prepared.name, &prepared.input, outcome).await
+                }
                 Step::Refused(error) => Err(error),
             };
             (call, prepared.name, prepared.about, with_notes(outcome, &prepared.notes), started)
@@ -155,6 +244,7 @@ impl<'a> Invoker<'a> {
             notes: Vec::new(),
             step: Step::Refused(not_executed()),
             ends: None,
+            input: Value::Null,
         };
         let is_command = name == "run_shell_command";
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
@@ -174,7 +264,7 @@ impl<'a> Invoker<'a> {
                 return prepared;
             }
             Arguments::Invalid { problem, .. } => {
-                prepared.step = Step::Refused(ToolError::arguments(problem.clone()));
+                prepared.step = Step::Refused(ToolError::arguments(self.in_shape(problem.clone(), &name)));
                 return prepared;
             }
         };
@@ -192,12 +282,14 @@ impl<'a> Invoker<'a> {
         let ready = match self.registry.parse(&name, arguments) {
             Ok(ready) => ready,
             Err(error) => {
-                prepared.step = Step::Refused(error);
+                let message = self.in_shape(error.message, &name);
+                prepared.step = Step::Refused(ToolError { message, ..error });
                 return prepared;
             }
         };
         prepared.about = ready.call.describe();
-        let (decision, grant) = self.judge.authorize(&name, &ready.call.accesses());
+        let accesses = ready.call.accesses();
+        let (decision, grant) = self.judge.authorize(&name, &accesses);
         emit(Event::Decided(Box::new(DecisionRecord {
             turn,
             call_id: call.id.clone(),
@@ -212,8 +304,20 @@ impl<'a> Invoker<'a> {
         })));
         match grant {
             Some(grant) if decision.is_allowed() => {
+                let call = match self.with_secrets(&name, &ready.arguments, &accesses, &grant) {
+                    Ok(None) => ready.call,
+                    Ok(Some(call)) => call,
+                    Err(error) => {
+                        prepared.step = Step::Refused(error);
+                        return prepared;
+                    }
+                };
                 prepared.notes = ready.notes;
-                prepared.step = Step::Ready { call: ready.call, grant, only_reads: ready.only_reads };
+                if self.hooks.is_some() {
+                    prepared.input = Value::Object(ready.arguments.clone());
+                }
+                let (arguments, only_reads) = (ready.arguments, ready.only_reads);
+                prepared.step = Step::Ready { call, arguments, grant: Box::new(grant), only_reads };
             }
             Some(_) | None => {
                 let input = Value::Object(ready.arguments);
@@ -232,6 +336,88 @@ impl<'a> Invoker<'a> {
             }
         }
         prepared
+    }
+
+    /// Asks the hooks about a call that the policy allows; a block counts as a denial.
+    async fn ask_hooks(
+        &mut self,
+        turn: u32,
+        call: &ToolCall,
+        mut prepared: Prepared,
+        account: &mut Account,
+        on_deny: OnDeny,
+        emit: Emit<'_>,
+    ) -> Prepared {
+        let (Some(hooks), Step::Ready { .. }) = (self.hooks, &prepared.step) else { return prepared };
+        let Some(reason) = hooks.before(&prepared.name, &prepared.input).await else { return prepared };
+        let denial = Denial::new(format!("a hook blocks this call: {reason}")).by("hooks");
+        let decision = Decision::from(denial);
+        prepared.ends = deny(account, on_deny, &prepared.name, &decision);
+        emit(Event::Denied(Box::new(PermissionDenial {
+            tool_name: prepared.name.clone(),
+            tool_use_id: call.id.clone(),
+            tool_input: prepared.input.clone(),
+            rule: Some("hooks.PreToolUse".into()),
+            source: Some("settings".into()),
+            reason: decision.reason.clone(),
+            hint: None,
+            turn,
+        })));
+        let message = format!("Denied: {}", decision.reason);
+        prepared.step = Step::Refused(ToolError { message, kind: ToolErrorKind::Denied });
+        prepared
+    }
+
+    /// Corrects a call in the shape in which the model writes calls now.
+    fn in_shape(&self, message: String, name: &str) -> String {
+        if self.text_tools {
+            prompted::correction(&message, self.offered.iter().find(|tool| tool.name == name))
+        } else {
+            message
+        }
+    }
+
+    /// Returns the call with the secrets that its placeholders stand for; `None` where it has none. A secret goes back
+    /// only into the file that held it when the run began.
+    fn with_secrets(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+        accesses: &[Access],
+        grant: &Grant,
+    ) -> Result<Option<Box<dyn Call>>, ToolError> {
+        let Some(secrets) = self.secrets.filter(|_| matches!(name, "write_file" | "edit")) else { return Ok(None) };
+        let written = accesses.iter().find_map(|access| match access {
+            Access::Write { path } => grant.writable(path),
+            _ => None,
+        });
+        let Some(path) = written else { return Ok(None) };
+        let workspace = self.context.workspace;
+        let at_start = || {
+            let first = workspace.changes().get(path).map(|change| change.before.clone());
+            let entry = first.or_else(|| workspace.entry(path).ok());
+            entry.map(|entry| String::from_utf8_lossy(diff::text_of(&entry)).into_owned()).unwrap_or_default()
+        };
+        let mut held = None;
+        let mut restored = arguments.clone();
+        let mut changed = false;
+        for (key, value) in &mut restored {
+            let Value::String(text) = value else { continue };
+            if key == "file_path" || !text.contains("[redacted:") {
+                continue;
+            }
+            let back = secrets
+                .restore(text, held.get_or_insert_with(at_start))
+                .map_err(|refused| ToolError::arguments(format!("The call was not executed: {refused}.")))?;
+            if *back != **text {
+                changed = true;
+                *value = Value::String(back.into_owned());
+            }
+        }
+        if !changed {
+            return Ok(None);
+        }
+        self.registry.parse(name, restored).map(|ready| Some(ready.call))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
@@ -273,6 +459,7 @@ impl<'a> Invoker<'a> {
             Display::Diff(text) => (text, true),
         };
         emit(Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn,
             call_id: call.id.clone(),
             tool: name.to_owned(),
@@ -299,6 +486,7 @@ impl<'a> Invoker<'a> {
     ) -> Answer {
         let content = self.redacted(vec![Part::Text(error.message)], emit);
         emit(Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn,
             call_id: call.id.clone(),
             tool: name.to_owned(),
@@ -339,6 +527,31 @@ struct Prepared {
     notes: Vec<String>,
     step: Step,
     ends: Option<Stopped>,
+    /// The arguments, for hooks.
+    input: Value,
+}
+
+/// Tells the hooks how a call went, and adds what they have to say to its answer.
+async fn tell_hooks(
+    hooks: Option<&dyn Hooks>,
+    name: &str,
+    input: &Value,
+    outcome: Result<ToolOutput, ToolError>,
+) -> Result<ToolOutput, ToolError> {
+    let Some(hooks) = hooks else { return outcome };
+    let (text, is_error) = match &outcome {
+        Ok(output) => (shown(&output.llm_content), false),
+        Err(error) => (error.message.clone(), true),
+    };
+    let Some(said) = hooks.after(name, input, text, is_error).await else { return outcome };
+    let said = format!("\n[A hook of the user's says: {said}]");
+    match outcome {
+        Ok(mut output) => {
+            output.llm_content.push(Part::Text(said));
+            Ok(output)
+        }
+        Err(error) => Err(ToolError { message: error.message + &said, ..error }),
+    }
 }
 
 fn with_notes(outcome: Result<ToolOutput, ToolError>, notes: &[String]) -> Result<ToolOutput, ToolError> {

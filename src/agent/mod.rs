@@ -3,20 +3,22 @@
 //! It knows neither output formats nor delivery: it emits events and leaves staged changes behind.
 
 pub mod compaction;
+pub mod delegate;
 pub mod invoke;
 pub mod limits;
 pub mod loop_guard;
+pub mod session;
 pub mod transcript;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, TokenUsage};
 use crate::exit::Exit;
 use crate::model::coerce::ToolSet;
 use crate::model::{
-    Arguments, AssistantMessage, Delta, ErrorClass, Model, ModelError, Notice, Part, Request, Stop, ToolMessage,
-    ToolSpec, Turn, leaked_calls,
+    Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
+    StreamFault, ToolMessage, ToolSpec, Turn, Usage, leaked_calls, prompted,
 };
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
@@ -51,7 +53,7 @@ pub struct Stopped {
     /// The way to end.
     pub exit: Exit,
     /// What happened.
-    pub error: RunError,
+    pub error: Box<RunError>,
 }
 
 /// What the loop needs to know beside its parts.
@@ -76,9 +78,15 @@ pub struct Agent<'a> {
     account: Account,
     transcript: Transcript,
     compaction: compaction::Compaction,
-    nudged: bool,
+    /// The answer that was nudged, because nothing had been done for it.
+    nudged: Option<String>,
     reprompted: bool,
+    keep: Option<Keep<'a>>,
+    kept: usize,
 }
+
+/// Where new messages go as they are made, for a session that outlives a kill.
+pub type Keep<'a> = &'a (dyn Fn(&[Message]) + Send + Sync);
 
 impl<'a> Agent<'a> {
     /// Begins a conversation. Nothing is sent yet.
@@ -100,9 +108,28 @@ impl<'a> Agent<'a> {
             account,
             transcript,
             compaction: compaction::Compaction::default(),
-            nudged: false,
+            nudged: None,
             reprompted: false,
+            keep: None,
+            kept: 0,
         }
+    }
+
+    /// Hands every message on as soon as it stands; the first `kept` of the transcript are kept already.
+    pub fn keeping(mut self, keep: Option<Keep<'a>>, kept: usize) -> Agent<'a> {
+        (self.keep, self.kept) = (keep, kept);
+        self
+    }
+
+    /// Hands on what is new.
+    fn keep(&mut self) {
+        let messages = self.transcript.messages();
+        if let Some(keep) = self.keep
+            && self.kept < messages.len()
+        {
+            keep(&messages[self.kept..]);
+        }
+        self.kept = messages.len();
     }
 
     /// Returns the conversation so far.
@@ -115,6 +142,11 @@ impl<'a> Agent<'a> {
         &self.account
     }
 
+    /// Ends the conversation and returns its account.
+    pub fn into_account(self) -> Account {
+        self.account
+    }
+
     /// Adds a message of the user: the next [`Agent::converse`] goes on from there.
     pub fn say(&mut self, text: impl Into<String>) {
         self.transcript.say(text);
@@ -125,7 +157,9 @@ impl<'a> Agent<'a> {
     /// Dropping the future cancels the request or command under way; nothing but staged changes is left behind.
     pub async fn converse(&mut self) -> Ending {
         loop {
-            match self.turn().await {
+            let turn = self.turn().await;
+            self.keep();
+            match turn {
                 Ok(None) => {}
                 Ok(Some(answer)) => return Ending::Answer(answer),
                 Err(stopped) => return Ending::Stopped(stopped),
@@ -136,9 +170,12 @@ impl<'a> Agent<'a> {
     /// One turn: `Some` with the final text when the model is done.
     async fn turn(&mut self) -> Result<Option<String>, Stopped> {
         let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
+        self.keep();
         self.compaction
             .before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit)
             .await;
+        // A summary is not kept: the session has what it stands for.
+        self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number });
         let turn = self.respond(number).await?;
         let facts = self.model.facts();
@@ -162,7 +199,7 @@ impl<'a> Agent<'a> {
     async fn respond(&mut self, number: u32) -> Result<Turn, Stopped> {
         loop {
             let request = Request {
-                messages: self.transcript.messages().to_vec(),
+                messages: self.transcript.shared(),
                 tools: Arc::clone(&self.offered),
                 max_output_tokens: self.options.max_output_tokens,
                 turn: number - 1,
@@ -177,6 +214,12 @@ impl<'a> Agent<'a> {
                 }
                 Ok(turn) => return Ok(turn),
                 Err(error) => match error.class {
+                    // The same request would bring the same nothing again; another word may help.
+                    ErrorClass::Stream(StreamFault::Empty) if !self.reprompted => {
+                        self.reprompted = true;
+                        self.transcript
+                            .say("Your answer was empty. Make the next call, or say in a sentence what was done.");
+                    }
                     ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => {
                         let (model, offered) = (self.model, &self.offered);
                         let shrunk = self
@@ -186,6 +229,7 @@ impl<'a> Agent<'a> {
                         if !shrunk {
                             return Err(model_error(error, &self.account));
                         }
+                        self.kept = self.transcript.messages().len();
                     }
                     _ => return Err(model_error(error, &self.account)),
                 },
@@ -198,6 +242,8 @@ impl<'a> Agent<'a> {
         let text = turn.message.text.trim().to_owned();
         if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools) {
             self.transcript.turn(turn.message, Vec::new());
+            let named = self.offered.iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
+            let problem = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem };
             self.transcript.say(problem);
             return Ok(None);
         }
@@ -215,8 +261,12 @@ impl<'a> Agent<'a> {
             self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
             return Ok(None);
         }
-        if self.options.changes_expected && self.account.tool_calls() == 0 && !self.nudged && !self.offered.is_empty() {
-            self.nudged = true;
+        if self.options.changes_expected
+            && self.account.tool_calls() == 0
+            && self.nudged.is_none()
+            && !self.offered.is_empty()
+        {
+            self.nudged = Some(text);
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(
                 "Nothing has been done yet: no tool was called, so no file has changed. \
@@ -228,7 +278,11 @@ impl<'a> Agent<'a> {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
         }
         self.transcript.turn(turn.message, Vec::new());
-        Ok(Some(text))
+        // What comes after the nudge and still does nothing is about the nudge; the answer to the task came before it.
+        match self.nudged.take() {
+            Some(answer) if self.account.tool_calls() == 0 => Ok(Some(answer)),
+            _ => Ok(Some(text)),
+        }
     }
 
     /// Answers the calls of a turn; `true` if one of them gave the final answer.
@@ -236,6 +290,7 @@ impl<'a> Agent<'a> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut is_answered = false;
         let mut end: Option<Stopped> = None;
+        self.invoker.set_text_tools(self.model.text_tools());
         let outcomes =
             self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
@@ -256,13 +311,13 @@ impl<'a> Agent<'a> {
 pub(crate) fn stopped(exit: Exit, code: &str, message: impl Into<String>, hint: Option<&str>) -> Stopped {
     Stopped {
         exit,
-        error: RunError {
+        error: Box::new(RunError {
             code: code.into(),
             message: message.into(),
             retryable: exit == Exit::Unavailable,
             hint: hint.map(str::to_owned),
             budget: None,
-        },
+        }),
     }
 }
 
@@ -356,9 +411,25 @@ fn delta_event(turn: u32, delta: Delta) -> Event {
     }
 }
 
+/// Returns the tokens as events have them; the estimate stands where the server reported nothing.
+fn token_usage(usage: &Usage, estimate: u64) -> TokenUsage {
+    let reported = usage.input_tokens.is_some() || usage.output_tokens.is_some();
+    TokenUsage {
+        input_tokens: usage.input_tokens,
+        cache_read_input_tokens: usage.cache_read_input_tokens,
+        output_tokens: usage.output_tokens,
+        reasoning_tokens: usage.reasoning_tokens,
+        estimated: (!reported).then_some(estimate),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_usd: Option<f64>) -> AssistantTurn {
-    let reported = turn.usage.input_tokens.is_some() || turn.usage.output_tokens.is_some();
     AssistantTurn {
+        parent: None,
         turn: number,
         id: turn.response_id.clone().unwrap_or_else(|| format!("turn_{number}")),
         model: turn.model.clone().unwrap_or_else(|| model.to_owned()),
@@ -384,16 +455,10 @@ fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_us
             Stop::Length => "max_tokens",
         }
         .into(),
-        usage: TokenUsage {
-            input_tokens: turn.usage.input_tokens,
-            cache_read_input_tokens: turn.usage.cache_read_input_tokens,
-            output_tokens: turn.usage.output_tokens,
-            reasoning_tokens: turn.usage.reasoning_tokens,
-            estimated: (!reported).then_some(estimate),
-        },
+        usage: token_usage(&turn.usage, estimate),
         cost_usd,
         requests: turn.requests,
-        api_ms: u64::try_from(turn.api_time.as_millis()).unwrap_or(u64::MAX),
+        api_ms: millis(turn.api_time),
     }
 }
 

@@ -1,19 +1,32 @@
 //! The conversation: append-only but for compaction, every call answered exactly once.
 
+use std::sync::Arc;
+
 use crate::model::{AssistantMessage, Message, Part, ToolMessage};
 
 /// The messages of a run, system message first.
 #[derive(Debug, Clone)]
 pub struct Transcript {
-    messages: Vec<Message>,
+    messages: Arc<Vec<Message>>,
     /// How many messages at the front are the task itself and survive a compaction verbatim.
     task: usize,
+    /// How many messages of an earlier session stand between the system prompt and the task: they are compacted first.
+    history: usize,
 }
 
 impl Transcript {
     /// Begins a conversation: the system prompt and the user's task.
     pub fn begin(system: String, task: Vec<Part>) -> Transcript {
-        Transcript { messages: vec![Message::System(system), Message::User(task)], task: 2 }
+        Transcript { messages: Arc::new(vec![Message::System(system), Message::User(task)]), task: 2, history: 0 }
+    }
+
+    /// Goes on with an earlier conversation: its messages, in which every call is answered, come before the task.
+    pub fn resume(system: String, earlier: Vec<Message>, task: Vec<Part>) -> Transcript {
+        let history = earlier.len();
+        let mut messages = vec![Message::System(system)];
+        messages.extend(earlier);
+        messages.push(Message::User(task));
+        Transcript { task: messages.len(), messages: Arc::new(messages), history }
     }
 
     /// Returns the messages.
@@ -21,9 +34,19 @@ impl Transcript {
         &self.messages
     }
 
+    /// Returns the messages for a request, not copied.
+    pub fn shared(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
+    }
+
+    /// The messages to change; copied only while a request still holds them.
+    fn own(&mut self) -> &mut Vec<Message> {
+        Arc::make_mut(&mut self.messages)
+    }
+
     /// Adds a user message.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.messages.push(Message::User(vec![Part::Text(text.into())]));
+        self.own().push(Message::User(vec![Part::Text(text.into())]));
     }
 
     /// Adds the model's turn and the answers to its calls, in the order of the calls.
@@ -47,20 +70,29 @@ impl Transcript {
                 })
             })
             .collect();
-        self.messages.push(Message::Assistant(message));
-        self.messages.extend(ordered);
+        self.own().push(Message::Assistant(message));
+        self.own().extend(ordered);
     }
 
     /// Returns the messages that a compaction may replace: all after the task, up to the last boundary at which every
     /// call is answered and which leaves at least the last turn in place.
     pub fn compactable(&self) -> &[Message] {
-        &self.messages[self.task..self.boundary()]
+        &self.messages[self.compactable_from()..self.boundary()]
+    }
+
+    /// Returns the conversation up to the end of what is compactable: what a summary is asked of.
+    pub fn up_to_compactable(&self) -> &[Message] {
+        &self.messages[..self.boundary()]
     }
 
     /// Replaces what [`Transcript::compactable`] returned by a summary in a user message.
     pub fn compact(&mut self, summary: String) {
-        let boundary = self.boundary();
-        self.messages.splice(self.task..boundary, [Message::User(vec![Part::Text(summary)])]);
+        let (from, boundary) = (self.compactable_from(), self.boundary());
+        self.own().splice(from..boundary, [Message::User(vec![Part::Text(summary)])]);
+        if self.history > 0 {
+            self.task = self.task - self.history + 1;
+            self.history = 0;
+        }
     }
 
     /// Replaces the contents of old successful tool results, the last `keep` aside, by a short note; returns how many
@@ -68,7 +100,7 @@ impl Transcript {
     pub fn clear_old_results(&mut self, keep: usize) -> usize {
         const CLEARED: &str = "[Old tool result content cleared]";
         let mut saved = 0;
-        let mut results = self.messages[self.task..].iter_mut().rev().filter_map(|message| match message {
+        let mut results = self.own()[1..].iter_mut().rev().filter_map(|message| match message {
             Message::Tool(answer) if !answer.is_error => Some(answer),
             Message::Tool(_) | Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
         });
@@ -87,7 +119,7 @@ impl Transcript {
 
     /// Cuts the largest tool result to `chars` characters, head and tail; `false` if none is larger.
     pub fn cut_largest_result(&mut self, chars: usize) -> bool {
-        let largest = self.messages[self.task..]
+        let largest = self.own()[1..]
             .iter_mut()
             .filter_map(|message| match message {
                 Message::Tool(answer) => Some(answer),
@@ -106,7 +138,14 @@ impl Transcript {
         true
     }
 
+    fn compactable_from(&self) -> usize {
+        if self.history > 0 { 1 } else { self.task }
+    }
+
     fn boundary(&self) -> usize {
+        if self.history > 0 {
+            return self.history + 1;
+        }
         let last_turn = self.messages.iter().rposition(|message| matches!(message, Message::Assistant(_)));
         last_turn.unwrap_or(self.task).max(self.task)
     }
@@ -159,6 +198,25 @@ mod tests {
         assert_eq!(transcript.messages().len(), 5);
         assert!(matches!(&transcript.messages()[1], Message::User(parts) if Part::text_of(parts) == "task"));
         assert!(matches!(&transcript.messages()[3], Message::Assistant(message) if message.calls[0].id == "c"));
+    }
+
+    #[test]
+    fn an_earlier_session_is_compacted_first_and_the_task_stays() {
+        let mut earlier = Transcript::begin("old".into(), vec![Part::Text("before".into())]);
+        earlier.turn(assistant(&["a"]), vec![answer("a", "x")]);
+        let history = earlier.messages()[1..].to_vec();
+        let mut transcript = Transcript::resume("s".into(), history, vec![Part::Text("task".into())]);
+        transcript.turn(assistant(&["b"]), vec![answer("b", "y")]);
+        transcript.turn(assistant(&["c"]), vec![answer("c", "z")]);
+        assert_eq!(transcript.compactable().len(), 3);
+        transcript.compact("what was".into());
+        let user = |at: usize| match &transcript.messages()[at] {
+            Message::User(parts) => Part::text_of(parts),
+            _ => panic!("no message of the user at {at}"),
+        };
+        assert_eq!((user(1).as_str(), user(2).as_str()), ("what was", "task"));
+        assert_eq!(transcript.compactable().len(), 2);
+        assert_eq!(transcript.messages().len(), 7);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use super::change_set::{Change, Entry};
 /// Lines shown around a change in a patch.
 pub const CONTEXT: usize = 3;
 
+/// Lines of a call's diff that a person is shown.
+const SHOWN_LINES: usize = 400;
+
 /// Splits at `\n`; each line keeps its `\n`, the last one may have none.
 pub fn lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|byte| *byte == b'\n').collect()
@@ -196,6 +199,16 @@ pub fn for_people(change: &Change, max_lines: usize) -> String {
     if is_binary(before) || is_binary(after) {
         return format!("binary, {} bytes before, {} after\n", before.len(), after.len());
     }
+    hunks_for_people(before, after, max_lines)
+}
+
+/// Shows two states of a text under its name, as [`for_people`] does: for display, a patch is made elsewhere.
+pub fn of_text(name: &str, before: &str, after: &str) -> String {
+    let hunks = hunks_for_people(before.as_bytes(), after.as_bytes(), SHOWN_LINES);
+    format!("--- a/{name}\n+++ b/{name}\n{hunks}")
+}
+
+fn hunks_for_people(before: &[u8], after: &[u8], max_lines: usize) -> String {
     let mut hunks = Vec::new();
     LineDiff::new(before, after).write_hunks(2, &mut hunks);
     let text = String::from_utf8_lossy(&hunks);
@@ -246,6 +259,12 @@ mod tests {
         let old: String = (0..60_000).map(|n| format!("old {n}\n")).collect();
         let new: String = (0..60_000).map(|n| format!("new {n}\n")).collect();
         assert_eq!(LineDiff::new(old.as_bytes(), new.as_bytes()).counts(), Counts { added: 60_000, removed: 60_000 });
+    }
+
+    #[test]
+    fn a_text_is_shown_under_its_name() {
+        let diff = of_text("f", "a\rb\nc\n", "a\rb\nd\n");
+        assert_eq!(diff, "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\rb\n-c\n+d\n");
     }
 
     #[test]

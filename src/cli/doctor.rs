@@ -52,6 +52,8 @@ pub struct Facts {
     pub endpoint: Vec<Fact>,
     /// Policy layers, the granting one first.
     pub policy: Vec<Fact>,
+    /// Context files and commands.
+    pub context: Vec<Fact>,
     /// Repository, head, state.
     pub git: Vec<Fact>,
     /// Tier, and what would improve it.
@@ -125,6 +127,7 @@ impl Facts {
             ("settings files", &files),
             ("settings", &self.settings),
             ("policy", &self.policy),
+            ("context", &self.context),
             ("git", &self.git),
             ("sandbox", &self.sandbox),
             ("tools", &self.tools),

@@ -21,7 +21,7 @@ pub mod values;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::run::RunArgs;
 pub use self::usage::{UsageError, parse};
@@ -36,12 +36,17 @@ pub use self::usage::{UsageError, parse};
     after_help = help::AFTER,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
+    disable_help_flag = true,
     max_term_width = 110
 )]
 pub struct Cli {
     /// The command; `run` if there is none.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Print help
+    // One form for -h and --help: the long one spreads a page of flags over seven.
+    #[arg(short, long, action = ArgAction::HelpShort, global = true)]
+    pub help: Option<bool>,
     /// The flags of `run`, for a call without a command.
     #[command(flatten)]
     pub run: RunArgs,

@@ -33,8 +33,11 @@ pub enum PolicyVerb {
         #[arg(long, value_name = "EVENTS")]
         from: PathBuf,
     },
-    /// Approve the files of this checkout by their hashes
+    /// Approve this checkout's .qwen/**, .mcp.json and .env by their hashes; a changed file voids it
     Trust {
+        /// Forget the approval
+        #[arg(long)]
+        revoke: bool,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,

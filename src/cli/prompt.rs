@@ -107,16 +107,20 @@ impl Prompt {
         })
     }
 
-    /// Returns the prompt as text, paths as they were typed.
-    pub fn text(&self) -> String {
-        let typed: String = self
-            .typed
+    /// Returns what was typed, paths as they were typed.
+    pub fn typed_text(&self) -> String {
+        self.typed
             .iter()
             .map(|piece| match piece {
                 Piece::Text(text) => text.as_str(),
                 Piece::Path { spelled, .. } => spelled.as_str(),
             })
-            .collect();
+            .collect()
+    }
+
+    /// Returns the prompt as text, paths as they were typed.
+    pub fn text(&self) -> String {
+        let typed = self.typed_text();
         match (&self.read, typed.is_empty()) {
             (Some(read), true) => read.clone(),
             (Some(read), false) => format!("{}\n\n{typed}", read.trim_end_matches('\n')),

@@ -35,6 +35,9 @@ pub struct RunArgs {
     /// Context.
     #[command(flatten)]
     pub context: ContextArgs,
+    /// Session.
+    #[command(flatten)]
+    pub session: SessionArgs,
     /// Test.
     #[command(flatten)]
     pub test: TestArgs,
@@ -71,6 +74,9 @@ pub struct InputArgs {
     /// Read parameters from a file of JSON or YAML, `-` for standard input
     #[arg(long, value_name = "FILE", requires = "recipe")]
     pub params_file: Option<PathBuf>,
+    /// Show an image with the prompt, to a model that takes images (repeatable)
+    #[arg(long = "image", value_name = "FILE")]
+    pub images: Vec<PathBuf>,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
@@ -92,6 +98,9 @@ pub struct ModelArgs {
     /// Send requests to this server [env: QWEN_BASE_URL, OPENAI_BASE_URL] [default: DashScope, international]
     #[arg(long, alias = "base-url", value_name = "URL", value_parser = not_blank)]
     pub openai_base_url: Option<String>,
+    /// Start this model on this machine with `llama-server` for the time of the run
+    #[arg(long, value_name = "MODEL.gguf", conflicts_with_all = ["openai_base_url", "replay", "model"])]
+    pub local: Option<PathBuf>,
     /// Use this key; other users of this machine can see it, so prefer --api-key-file [env: QWEN_API_KEY, OPENAI_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub openai_api_key: Option<String>,
@@ -197,6 +206,22 @@ pub struct PolicyArgs {
     /// Remove these tools (repeatable, or a list with commas)
     #[arg(long, value_name = "TOOLS")]
     pub exclude_tools: Vec<String>,
+    /// Isolate commands; without a value: require it [default: auto, or require if the policy says so]
+    #[arg(
+        short,
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "require"
+    )]
+    pub sandbox: Option<SandboxMode>,
+    /// Read policy, settings and context files from this commit, not from the tree [default: in CI, by the event]
+    #[arg(long, value_name = "REF", value_parser = not_blank)]
+    pub trusted_ref: Option<String>,
+    /// Trust the policy, settings, hooks and servers of this checkout as they lie there [env: QWEN_TRUST_CHECKOUT=1]
+    #[arg(long, conflicts_with = "trusted_ref")]
+    pub trust_checkout: bool,
 }
 
 impl PolicyArgs {
@@ -401,6 +426,27 @@ pub struct ContextArgs {
     pub strict: bool,
 }
 
+/// Which conversation it is.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Session")]
+pub struct SessionArgs {
+    /// Go on with the last session of this folder
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "no_session"])]
+    pub continue_last: bool,
+    /// Go on with the session of this id
+    #[arg(short, long, value_name = "ID", conflicts_with = "no_session")]
+    pub resume: Option<String>,
+    /// Leave the session that goes on as it is, and keep a new one
+    #[arg(long)]
+    pub fork_session: bool,
+    /// Give the new session this id
+    #[arg(long, value_name = "ID")]
+    pub session_id: Option<String>,
+    /// Keep no session [this is the default in CI]
+    #[arg(long)]
+    pub no_session: bool,
+}
+
 /// Runs without a model.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Test")]
@@ -420,29 +466,6 @@ pub struct TestArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Not built yet (each ends with 2)")]
 pub struct LaterArgs {
-    /// Show an image with the prompt (repeatable)
-    #[arg(long = "image", value_name = "FILE", hide = true)]
-    pub images: Vec<PathBuf>,
-    /// Start this model on this machine
-    #[arg(long, value_name = "MODEL.gguf", hide = true)]
-    pub local: Option<PathBuf>,
-    /// Isolate commands; without a value: require it
-    #[arg(
-        short,
-        long,
-        value_name = "MODE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "require",
-        hide = true
-    )]
-    pub sandbox: Option<SandboxMode>,
-    /// Read policy and context from this commit
-    #[arg(long, value_name = "REF", hide = true)]
-    pub trusted_ref: Option<String>,
-    /// Trust the settings, hooks and servers of this checkout
-    #[arg(long, hide = true)]
-    pub trust_checkout: bool,
     /// Write findings as SARIF
     #[arg(long, value_name = "FILE", hide = true)]
     pub sarif_file: Option<PathBuf>,
@@ -455,21 +478,6 @@ pub struct LaterArgs {
     /// Keep only these MCP servers
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = true)]
     pub allowed_mcp_server_names: Vec<String>,
-    /// Give the session this id
-    #[arg(long, value_name = "ID", hide = true)]
-    pub session_id: Option<String>,
-    /// Go on with the last session
-    #[arg(short = 'c', long = "continue", hide = true)]
-    pub continue_last: bool,
-    /// Go on with a session
-    #[arg(short, long, value_name = "ID", hide = true)]
-    pub resume: Option<String>,
-    /// Leave the resumed session as it is
-    #[arg(long, hide = true)]
-    pub fork_session: bool,
-    /// Keep no session
-    #[arg(long, hide = true)]
-    pub no_session: bool,
 }
 
 /// The least severe finding that fails a run.
@@ -523,37 +531,12 @@ impl RunArgs {
     ///
     /// Whoever builds a feature moves its flag to the group where it belongs, and out of [`LaterArgs`].
     pub fn unsupported(&self) -> Vec<&'static str> {
-        let LaterArgs {
-            images,
-            local,
-            sandbox,
-            trusted_ref,
-            trust_checkout,
-            sarif_file,
-            rdjson_file,
-            mcp_config,
-            allowed_mcp_server_names,
-            session_id,
-            continue_last,
-            resume,
-            fork_session,
-            no_session,
-        } = &self.later;
+        let LaterArgs { sarif_file, rdjson_file, mcp_config, allowed_mcp_server_names } = &self.later;
         [
-            (!images.is_empty(), "--image"),
-            (local.is_some(), "--local"),
-            (sandbox.is_some(), "--sandbox"),
-            (trusted_ref.is_some(), "--trusted-ref"),
-            (*trust_checkout, "--trust-checkout"),
             (sarif_file.is_some(), "--sarif-file"),
             (rdjson_file.is_some(), "--rdjson-file"),
             (!mcp_config.is_empty(), "--mcp-config"),
             (!allowed_mcp_server_names.is_empty(), "--allowed-mcp-server-names"),
-            (session_id.is_some(), "--session-id"),
-            (*continue_last, "--continue"),
-            (resume.is_some(), "--resume"),
-            (*fork_session, "--fork-session"),
-            (*no_session, "--no-session"),
         ]
         .into_iter()
         .filter_map(|(given, name)| given.then_some(name))

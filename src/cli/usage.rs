@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_flag_without_its_feature_is_named() {
-        let cli = ok("--local x.gguf -s --no-session");
-        assert_eq!(cli.run.unsupported(), ["--local", "--sandbox", "--no-session"]);
+        let cli = ok("--sarif-file x -s");
+        assert_eq!(cli.run.unsupported(), ["--sarif-file"]);
         assert!(ok("hi").run.unsupported().is_empty());
     }
 

@@ -8,9 +8,12 @@ use crate::cli::sandbox::SandboxVerb;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
+use crate::run::context::{self, ContextSources};
+use crate::run::slash_command::Commands;
 use crate::sandbox::doctor::diagnose;
+use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
-use crate::settings::{self, Environment};
+use crate::settings::{self, Environment, providers};
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
@@ -19,23 +22,43 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         workspace: place.workspace.root().display().to_string(),
         ..Facts::default()
     };
-    let request = settings::load::Request {
+    let mut exit = Exit::Ok;
+    let mut request = settings::load::Request {
         project_root: place.top(),
         workspace: place.workspace.root().to_path_buf(),
-        trusted: environment.is_on("QWEN_TRUST_CHECKOUT"),
         ..settings::load::Request::default()
     };
-    let mut exit = Exit::Ok;
+    let mut context_settings = settings::Settings::default();
+    match place.trusted(environment) {
+        Ok(trusted) => {
+            facts.policy.push(Fact::new("trusted", trusted.describe()));
+            request.trusted = trusted.checkout;
+            if trusted.tree.is_some() {
+                request.trusted_ref = trusted.read_text(&place.top(), ".qwen/settings.json")?;
+            }
+        }
+        Err(failure) => {
+            facts.problems.push(failure.error.message);
+            exit = exit.or_worse(failure.exit);
+        }
+    }
     match settings::load(&request, environment) {
         Ok(loaded) => {
             facts.settings_files = loaded.files.clone();
             facts.warnings.extend(loaded.warnings.iter().cloned());
             facts.add_settings(&loaded.settings);
-            facts.add_endpoint(&keys::resolve(&Wishes::default(), &loaded.environment, &loaded.settings));
+            let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
+            let endpoint =
+                settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));
+            if let Err(error) = &endpoint {
+                exit = exit.or_worse(error.exit);
+            }
+            facts.add_endpoint(&endpoint);
+            context_settings = loaded.settings;
         }
         Err(error) => {
             facts.problems.push(error.to_string());
-            exit = Exit::Config;
+            exit = exit.or_worse(Exit::Config);
         }
     }
     match place.policy(None, false, environment) {
@@ -45,6 +68,20 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.policy.push(Fact::new("sha256", policy.sha256));
             facts.policy.extend(policy.layers.into_iter().map(|layer| Fact::new("layer", layer)));
             facts.warnings.extend(chosen.warnings);
+            let (files, warnings) = context::gather(&ContextSources {
+                home: environment.home.as_deref(),
+                top: &place.top(),
+                workspace: place.workspace.root(),
+                settings: &context_settings,
+                policy: &chosen.policy,
+            });
+            let sizes =
+                files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
+            facts.context.extend(sizes);
+            facts.warnings.extend(warnings);
+            let trusted = environment.is_on("QWEN_TRUST_CHECKOUT");
+            let commands = Commands::of(environment, &place.top(), trusted, &chosen.policy).names();
+            facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
         }
         Err(failure) => {
             facts.problems.push(failure.error.message);
@@ -59,8 +96,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         }
         None => facts.git.push(Fact::new("repository", "none")),
     }
-    if let Ok((helper, private)) = own_places() {
-        let diagnosis = diagnose(&helper, private.path());
+    if let Ok(diagnosis) = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())) {
         facts.sandbox.push(Fact::new("tier", diagnosis.tier.name()));
         if !diagnosis.advice.is_empty() {
             facts.sandbox.push(Fact::new("to improve", diagnosis.advice));
@@ -72,9 +108,9 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
 
 pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, Failure> {
     let SandboxVerb::Doctor { json } = verb;
-    let (helper, private) = own_places()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
-    let diagnosis = diagnose(&helper, private.path());
+    let diagnosis = own_places()
+        .and_then(|(helper, private)| diagnose(&helper, private.path()))
+        .map_err(|error| Failure::new(Exit::Failed, format!("the machine cannot be tried: {error}"), "set TMPDIR"))?;
     if *json {
         let value = serde_json::json!({
             "tier": diagnosis.tier.name(),
@@ -87,5 +123,5 @@ pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, F
 }
 
 fn own_places() -> std::io::Result<(std::path::PathBuf, tempfile::TempDir)> {
-    Ok((std::env::current_exe()?, tempfile::tempdir()?))
+    Ok((own_executable(), tempfile::tempdir()?))
 }

@@ -20,9 +20,11 @@ use crate::exit::Exit;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
+use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::run::{Failure, outcome};
 use crate::settings::Environment;
 use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
 use crate::workspace::repository::Repository;
 
 /// Runs a command and returns the way it ends.
@@ -79,7 +81,8 @@ impl Place {
     /// Returns the policy that a run here would have.
     fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
         let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
-        policy_layers::choose(&PolicySources {
+        let trusted = self.trusted(environment)?;
+        let chosen = policy_layers::choose(&PolicySources {
             named: named.as_deref(),
             mode: None,
             delivers,
@@ -88,14 +91,28 @@ impl Place {
             excluded: &[],
             cwd: &environment.cwd,
             top: &self.top(),
-            trusted: environment.is_on("QWEN_TRUST_CHECKOUT"),
+            trusted: trusted.checkout,
+            trusted_text: match &trusted.tree {
+                Some(_) => trusted.read_text(&self.top(), ".qwen/policy.yaml")?,
+                None => None,
+            },
             machine: Path::new("/etc/qwen/policy.yaml"),
-        })
+        })?;
+        chosen.require_tests(&self.facts(environment))?;
+        Ok(chosen)
+    }
+
+    /// Returns whose files of the checkout count, as in a run without flags.
+    fn trusted(&self, environment: &Environment) -> Result<Trusted, Failure> {
+        let state = crate::run::setup::state_folder(environment).ok();
+        let (top, root) = (self.top(), self.workspace.root());
+        trust::find(&TrustFlags::default(), environment, &top, root, self.repository.is_some(), state.as_deref())
     }
 
     fn facts(&self, environment: &Environment) -> Facts {
         let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new())
+        let git_drivers = self.repository.as_ref().map(drivers).unwrap_or_default();
+        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git_drivers)
     }
 }
 

@@ -6,30 +6,26 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Place, alone, print, read};
+use crate::cli::WorkspaceArgs;
 use crate::cli::policy::{JudgeArgs, PolicyVerb};
 use crate::emit::safe::escape;
 use crate::emit::to_line;
+use crate::event::Event;
 use crate::exit::Exit;
 use crate::policy::decide::Facts;
-use crate::policy::{Policy, Verdict, builtin, check};
+use crate::policy::{Policy, Verdict, builtin, check, explain, suggest};
 use crate::run::Failure;
+use crate::run::setup::state_folder;
 use crate::settings::Environment;
+use crate::workspace::trusted;
 
 pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     match verb {
         PolicyVerb::Check(arguments) => check(arguments, environment, out),
         PolicyVerb::Explain(arguments) => explain(arguments, environment, out),
         PolicyVerb::Test { file } => test(file, environment, out),
-        PolicyVerb::Init { .. } => Err(Failure::new(
-            Exit::Usage,
-            "`qwen policy init` is not built yet",
-            "start from `qwen policy builtin edit`, and try rules with `qwen policy check`",
-        )),
-        PolicyVerb::Trust { .. } => Err(Failure::new(
-            Exit::Usage,
-            "`qwen policy trust` is not built yet",
-            "name the file with --policy, or set QWEN_TRUST_CHECKOUT=1 for a checkout that you trust",
-        )),
+        PolicyVerb::Init { from } => init(from, environment, out),
+        PolicyVerb::Trust { revoke, workspace } => trust(*revoke, workspace, environment, out),
         PolicyVerb::Builtin { name: None } => {
             let names: Vec<&str> = builtin::BUILTINS.iter().map(|(name, _)| *name).collect();
             print(out, &(names.join("\n") + "\n"))
@@ -115,7 +111,7 @@ fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write
     let (policy, facts) = rules(arguments, environment)?;
     let (tool, input) = one_call(arguments)?;
     let allowed = check::check_call(&policy, &facts, &tool, &input).is_allowed();
-    let text = check::explain(&policy, &facts, &tool, &input);
+    let text = explain::explain(&policy, &facts, &tool, &input);
     let lines: Vec<String> = text.lines().map(|line| escape(line).into_owned()).collect();
     print(out, &(lines.join("\n") + "\n"))?;
     Ok(if allowed { Exit::Ok } else { Exit::Denied })
@@ -146,4 +142,72 @@ fn test(file: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
     }
     print(out, &format!("{} passed, {failed} failed\n", results.len() - failed))?;
     Ok(if failed == 0 { Exit::Ok } else { Exit::Denied })
+}
+
+/// Approves the files of a checkout as they are now, and shows which; what is shown is what was hashed.
+fn trust(
+    revoke: bool,
+    workspace: &WorkspaceArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let place = Place::open(workspace, environment)?;
+    let top = place.top();
+    let file = trusted::approval_file(&state_folder(environment)?, &top);
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Conflict, format!("{}: {error}", file.display()), "make the folder of our state writable")
+    };
+    if revoke {
+        let known = trusted::remove_approval(&file).map_err(failed)?;
+        let text = if known { "is no longer trusted" } else { "was not trusted" };
+        return print(out, &format!("{} {text}\n", escape(&top.display().to_string())));
+    }
+    let approval = trusted::fingerprint(&top, place.workspace.root())
+        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "replace it by a plain file, or remove it"))?;
+    if approval.files.is_empty() {
+        return print(out, "nothing to approve: there is no .qwen folder, .mcp.json or .env\n");
+    }
+    let before = trusted::read_approval(&file);
+    trusted::write_approval(&file, &approval).map_err(failed)?;
+    let mut text = format!("trusted in {}:\n", escape(&top.display().to_string()));
+    for (path, digest) in &approval.files {
+        let news = match before.as_ref().map(|before| before.files.get(path)) {
+            None => "",
+            Some(Some(known)) if known == digest => "",
+            Some(Some(_)) => "  (changed)",
+            Some(None) => "  (new)",
+        };
+        text.push_str(&format!("  {}  {}{news}\n", &digest[..12], escape(path)));
+    }
+    text.push_str("a change to any of them, or a new one, ends the trust; `qwen policy trust --revoke` ends it now\n");
+    print(out, &text)
+}
+
+/// Writes the smallest policy that would have allowed every call of a recorded run.
+fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let text = String::from_utf8(read(from, environment)?)
+        .map_err(|_| Failure::new(Exit::Input, format!("{} is not UTF-8", from.display()), "name an events file"))?;
+    let mut calls = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let event: Event = serde_json::from_str(line).map_err(|error| {
+            Failure::new(
+                Exit::Input,
+                format!("{}:{}: {error}", from.display(), index + 1),
+                "name a file that `qwen run --events-file FILE` wrote",
+            )
+        })?;
+        if let Event::Assistant(turn) = event {
+            calls.extend(turn.calls.into_iter().map(|call| (call.name, call.input)));
+        }
+    }
+    if calls.is_empty() {
+        return Err(Failure::new(
+            Exit::Input,
+            format!("{}: there is no tool call in it", from.display()),
+            "record a run that does the work: qwen run --yolo --dry-run --events-file FILE …",
+        ));
+    }
+    let place = Place::open(&WorkspaceArgs::default(), environment)?;
+    let suggested = suggest::policy(&calls, &place.facts(environment));
+    print(out, &suggested)
 }

@@ -20,7 +20,7 @@ use crate::run::Failure;
 use crate::run::outcome::from_delivery;
 use crate::run::runner::{Runner, judge_change};
 use crate::run::setup::state_folder;
-use crate::sandbox::Demand;
+use crate::sandbox::{Demand, own_executable};
 use crate::settings::Environment;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 
@@ -105,8 +105,6 @@ async fn call(
     };
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let helper = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
     let runner = Runner::new(
         Arc::clone(&place.workspace),
         place.repository.clone(),
@@ -114,7 +112,7 @@ async fn call(
         place.facts(environment),
         Demand::Auto,
         variables,
-        helper,
+        own_executable(),
     )
     .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))?;
     let limits = ToolLimits {

@@ -1,6 +1,8 @@
 //! Changes as a commit, by git's plumbing with a private index and private objects: no hook runs, and whatever the
 //! user has staged or checked out is not part of it.
 
+#![expect(clippy::disallowed_methods, reason = "objects are moved into the repository here")]
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -79,8 +81,11 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
         check_name(&git, name)?;
     }
     for who in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
-        git.run(&["var", who], b"").map_err(|error| {
-            DeliverError::conflict(error.to_string(), "set `git config user.name` and `user.email`")
+        git.run(&["var", who], b"").map_err(|_| {
+            DeliverError::conflict(
+                "git knows no name and address for the commit",
+                "set them with `git config user.name NAME` and `git config user.email ADDRESS`",
+            )
         })?;
     }
     let objects = objects_of(repository)?;

@@ -1,5 +1,7 @@
 //! The record of a delivery: what stood there before, written first, so that a kill at any point can be put right.
 
+#![expect(clippy::disallowed_methods, reason = "undo records are written here")]
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -29,6 +29,14 @@ impl Ids {
     }
 }
 
+/// Says of a message which call of `task` it belongs to.
+fn part_of(mut message: Value, parent: Option<&String>) -> Value {
+    if let Some(parent) = parent {
+        message["parent_tool_use_id"] = parent.clone().into();
+    }
+    message
+}
+
 impl std::fmt::Debug for Ids {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ids").field("session_id", &self.session_id).field("seq", &self.seq).finish_non_exhaustive()
@@ -66,10 +74,14 @@ impl Messages {
             Event::Delta { kind, text, .. } => self.partial_delta(*kind, text),
             Event::Assistant(turn) => {
                 let mut messages = self.partial_end(&turn.stop_reason);
-                messages.push(self.message("assistant", json!({ "message": assistant(turn) })));
+                let message = self.message("assistant", json!({ "message": assistant(turn) }));
+                messages.push(part_of(message, turn.parent.as_ref()));
                 messages
             }
-            Event::ToolResult(result) => vec![self.message("user", json!({ "message": tool_result(result) }))],
+            Event::ToolResult(result) => {
+                let message = self.message("user", json!({ "message": tool_result(result) }));
+                vec![part_of(message, result.parent.as_ref())]
+            }
             Event::Denied(denial) => vec![self.system("permission_denied", json!(denial))],
             Event::Retry(retry) => vec![self.system("api_retry", json!(retry))],
             Event::ModelFallback { from, to } => vec![self.system("model_fallback", json!({"from": from, "to": to}))],
@@ -82,6 +94,7 @@ impl Messages {
             )],
             Event::Verify(outcome) => vec![self.system("verify", json!(outcome))],
             Event::Budget(exceeded) => vec![self.system("budget", json!(exceeded))],
+            Event::SideRequest(request) => vec![self.system("side_request", json!(request))],
             Event::Compaction { before, after } => {
                 vec![self.system("compaction", json!({"before": before, "after": after}))]
             }

@@ -111,6 +111,8 @@ pub(super) struct People {
     tail: String,
     /// Heartbeats of the silence that lasts.
     beats: u64,
+    /// A program reads standard error as JSON: nothing but that goes there.
+    silent: bool,
 }
 
 impl People {
@@ -130,11 +132,31 @@ impl People {
             }
             Screen::Plain(writer) => Place::Plain(Sink::new(writer)),
         };
-        People { place, verbosity, colour, groups, group_open: false, tail: String::new(), beats: 0 }
+        People { place, verbosity, colour, groups, group_open: false, tail: String::new(), beats: 0, silent: false }
+    }
+
+    /// Keeps every line for people to itself; [`People::machine`] still speaks.
+    pub(super) fn silence(&mut self) {
+        self.silent = true;
+    }
+
+    /// Tells whether a person looks at a terminal.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.place, Place::Live(_))
+    }
+
+    /// Prints a line for a program.
+    pub(super) fn machine(&mut self, line: &str) {
+        let silent = std::mem::take(&mut self.silent);
+        self.raw(line);
+        self.silent = silent;
     }
 
     /// Prints one line for an error object or a last word, whatever the verbosity.
     pub(super) fn raw(&mut self, line: &str) {
+        if self.silent {
+            return;
+        }
         match &mut self.place {
             Place::Live(bar) => bar.suspend(|| {
                 let mut stream = std::io::stderr().lock();
@@ -283,6 +305,8 @@ impl People {
                 AnsiColor::Red.on_default(),
                 &format!("budget {} {} of {}", exceeded.kind, exceeded.spent, exceeded.limit),
             ),
+            // What it was for says so itself.
+            Event::SideRequest(_) => {}
             Event::Compaction { before, after } => {
                 self.say(Style::new(), &format!("ctx compacted from {before} to {after} tokens"));
             }

@@ -149,11 +149,16 @@ impl Renderer {
                 None
             }
         });
+        let mut people = People::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups);
+        // Today's action reads all of standard error as JSON; whoever wants to see more says -v.
+        if outputs.format == Format::Json && outputs.verbosity <= Verbosity::Normal && !people.is_live() {
+            people.silence();
+        }
         Renderer {
             format: outputs.format,
             stdout: Sink::new(outputs.stdout),
             reader: Reader { terminal: outputs.stdout_is_terminal, ci: outputs.ci, colour: outputs.stdout_colour },
-            people: People::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups),
+            people,
             messages: Messages::new(outputs.ids, outputs.include_partial),
             array: Vec::new(),
             fold: Fold::default(),
@@ -308,7 +313,7 @@ impl Renderer {
         }
         if self.format.is_messages() && is_error(end.exit) {
             let line = to_line(&fatal(end));
-            self.people.raw(&line);
+            self.people.machine(&line);
         }
     }
 }

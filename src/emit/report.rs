@@ -205,6 +205,11 @@ impl Fold {
                 self.started = Some(started.clone());
             }
             Event::Assistant(turn) => self.add_turn(turn),
+            Event::SideRequest(request) => {
+                self.api_ms = self.api_ms.saturating_add(request.api_ms);
+                self.tokens.add(&request.usage, request.requests);
+                self.cost.add(request.cost_usd);
+            }
             Event::ToolResult(result) => self.add_result(result),
             Event::Denied(denial) => self.denials.push((**denial).clone()),
             Event::Retry(retry) => self.retries.push(retry.clone()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::event::{
     AssistantTurn, BudgetExceeded, CallFacts, ChangesReport, DeltaKind, Event, FileReport, PermissionDenial, Retry,
-    RunError, RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
+    RunError, RunFinished, RunStarted, SideRequest, TokenUsage, ToolResult, VerifyOutcome,
 };
 use crate::exit::Exit;
 
@@ -102,6 +102,7 @@ fn run(end: RunFinished) -> Vec<Event> {
         }),
         Event::ModelFallback { from: "m".into(), to: "n".into() },
         Event::Assistant(Box::new(AssistantTurn {
+            parent: None,
             turn: 1,
             id: "a1".into(),
             model: "n".into(),
@@ -129,6 +130,7 @@ fn run(end: RunFinished) -> Vec<Event> {
             ..PermissionDenial::default()
         })),
         Event::ToolResult(Box::new(ToolResult {
+            parent: None,
             turn: 1,
             call_id: "c1".into(),
             tool: "edit".into(),
@@ -149,6 +151,13 @@ fn run(end: RunFinished) -> Vec<Event> {
             ..VerifyOutcome::default()
         }),
         Event::Budget(BudgetExceeded { kind: "tool_calls".into(), limit: 1.0, spent: 1.0 }),
+        Event::SideRequest(Box::new(SideRequest {
+            purpose: "compaction".into(),
+            usage: TokenUsage { input_tokens: Some(3), output_tokens: Some(2), ..TokenUsage::default() },
+            cost_usd: Some(0.0),
+            requests: 1,
+            api_ms: 4,
+        })),
         Event::Compaction { before: 10, after: 5 },
         Event::Redaction { count: 2 },
         Event::Warning { message: "careful\u{1b}[2J".into() },
@@ -252,7 +261,7 @@ fn the_result_has_the_fields_of_the_contract_in_their_order() {
     insta::assert_snapshot!(keys.join(" "), @"type subtype schema_version is_error exit_code exit_reason conclusion run_id session_id model recipe num_turns num_tool_calls duration_ms duration_api_ms result structured_result structured_output usage total_cost_usd budget permission_denials changes git verify findings dropped todos retries redactions replay warnings error stats");
     assert_eq!(
         result["usage"],
-        json!({"input_tokens": 1200, "cache_read_input_tokens": 800, "output_tokens": 90, "reasoning_tokens": null, "total_tokens": 1290, "requests": 2})
+        json!({"input_tokens": 1203, "cache_read_input_tokens": 800, "output_tokens": 92, "reasoning_tokens": null, "total_tokens": 1295, "requests": 3})
     );
     assert_eq!(result["model"], "n");
     assert_eq!(result["budget"]["exceeded"], json!({"kind": "tool_calls", "limit": 1, "spent": 1}));
@@ -425,7 +434,7 @@ fn the_lines_for_people_keep_their_shapes() {
     ctx compacted from 10 to 5 tokens
     warning: careful\u{1b}[2J
     wait 31 s: the model
-    ok 1 files, +1 -1  1 turns  1200 in (800 cached) / 90 out  ~$0.0012  3.4 s
+    ok 1 files, +1 -1  1 turns  1203 in (800 cached) / 92 out  ~$0.0012  3.4 s
     ");
 }
 

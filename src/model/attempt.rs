@@ -268,7 +268,7 @@ impl Attempt<'_> {
             status: Some(response.status),
             request_id: classified.request_id,
             retry_after: classified.retry_after,
-            ..Failure::new(classified.class, super::secret::mask_credentials(&words))
+            ..Failure::new(classified.class, crate::secret::mask_credentials(&words))
         }
     }
 
@@ -418,7 +418,7 @@ fn not_an_answer(body: &str) -> Failure {
     let trimmed = body.trim_start_matches('\u{feff}').trim_start();
     let shown: String = trimmed.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let end = shown.char_indices().map(|(at, _)| at).take_while(|at| *at <= SHOWN_BODY).last().unwrap_or(0);
-    let shown = super::secret::mask_credentials(if shown.len() > SHOWN_BODY { &shown[..end] } else { &shown });
+    let shown = crate::secret::mask_credentials(if shown.len() > SHOWN_BODY { &shown[..end] } else { &shown });
     let page = trimmed.starts_with('<');
     let words = if page { "answered with a web page" } else { "answered with something that is no answer" };
     Failure {

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::secret::{Secret, mask_credentials};
+use crate::secret::{Secret, mask_credentials};
 
 /// What is replaced in every text of a body.
 #[derive(Debug, Clone, Default)]

@@ -46,6 +46,9 @@ pub struct Header {
     pub base_url: String,
     /// The model that was asked.
     pub model: String,
+    /// The window that the server was seen to serve.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub served_window: Option<u64>,
     /// The secret of fence tags.
     pub fence_secret: String,
 }
@@ -149,6 +152,7 @@ impl Recorder {
         masks: Masks,
         base_url: &str,
         model: &str,
+        served_window: Option<u64>,
     ) -> Recorder {
         let mut sink = Sink { out, next: 1, failed: None };
         sink.line(&Header {
@@ -156,6 +160,7 @@ impl Recorder {
             created_by: concat!("qwen-run ", env!("CARGO_PKG_VERSION")).to_owned(),
             base_url: masks.hide_secrets(base_url),
             model: model.to_owned(),
+            served_window,
             fence_secret: FENCE_SECRET.to_owned(),
         });
         Recorder { inner, masks: Arc::new(masks), sink: Arc::new(Mutex::new(sink)) }

@@ -157,6 +157,12 @@ pub fn card_sampling(name: &str) -> Option<CardSampling> {
     }
 }
 
+/// Tells whether a model writes its calls into the text whatever its server does, so that the tools are better in the
+/// prompt from the first request: shorter to read, and in the shape that it follows (wire.md 2.1, 10).
+pub fn calls_in_text(name: &str) -> bool {
+    normal_name(name).starts_with("qwen2.5-coder")
+}
+
 /// Returns what a turn cost in US dollars; `None` if the price or a count is unknown (wire.md R49).
 pub fn cost(price: Option<Price>, usage: &super::Usage) -> Option<f64> {
     let price = price?;

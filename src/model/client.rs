@@ -53,6 +53,8 @@ struct State {
     model: usize,
     given_up: HashSet<Feature>,
     prompted: bool,
+    /// The server was asked, or need not be asked, which window it serves.
+    probed: bool,
     learned_window: Option<u64>,
     learned_output: Option<u64>,
     warned_of_truncation: bool,
@@ -81,21 +83,27 @@ impl Client {
     /// Prepares a client that writes a cassette beside its work.
     pub fn recording(config: ClientConfig, out: Box<dyn Write + Send>, masks: Masks) -> Result<Client, ModelError> {
         let endpoint = checked_endpoint(&config)?;
-        let (base_url, model) = (endpoint.to_string(), config.model.clone());
+        let (base_url, model, served) = (endpoint.to_string(), config.model.clone(), config.served_window);
         let http = Arc::new(Http::new(endpoint, &config));
-        Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model)))
+        Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model, served)))
     }
 
     /// Prepares a client over another transport, such as a cassette's player: no key is asked for.
     pub fn with_transport(config: ClientConfig, transport: Arc<dyn Transport>) -> Result<Client, ModelError> {
         let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;
         let quirks = config.provider.map_or_else(|| endpoint.quirks(), quirks_named);
+        let prompted = match config.text_tools {
+            TextToolsMode::Force => true,
+            TextToolsMode::Auto => quirks.local && catalogue::calls_in_text(&config.model),
+            TextToolsMode::Off => false,
+        };
         let state = State {
             endpoint,
             model: 0,
             given_up: HashSet::new(),
-            prompted: config.text_tools == TextToolsMode::Force,
-            learned_window: None,
+            prompted,
+            probed: false,
+            learned_window: config.served_window,
             learned_output: None,
             warned_of_truncation: false,
             calibration: 1.0,
@@ -167,7 +175,10 @@ impl Client {
         let has = |feature| !state.given_up.contains(&feature);
         let family = catalogue::normal_name(&model);
         // Other families' templates drop content that is a list.
-        let marks = self.quirks.cache == Cache::Marks && family.starts_with("qwen") && has(Feature::CacheControl);
+        let marks = self.config.cache_marks
+            && self.quirks.cache == Cache::Marks
+            && family.starts_with("qwen")
+            && has(Feature::CacheControl);
         let shape = Shape {
             prompted: state.prompted,
             parts: marks,
@@ -288,7 +299,7 @@ impl Client {
                 hint(&failure.class, self.quirks, &model)
             }
         });
-        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.host(), failure.message);
+        let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.authority(), failure.message);
         if let Some(reason) = reason {
             message.push_str("; ");
             message.push_str(&reason);
@@ -386,7 +397,7 @@ impl Client {
                         let mut state = self.state();
                         state.model += 1;
                         // What was learned of one model's limits says nothing of another's.
-                        state.learned_window = None;
+                        state.learned_window = self.config.served_window;
                         state.learned_output = None;
                     }
                     let to = self.model_name().to_owned();
@@ -520,10 +531,10 @@ impl Client {
         let calls = &turn.message.calls;
         let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());
         if leaked && !self.text_tools() && self.switch_to_text_tools() {
-            printed.push(Delta::Notice(Notice::Downgrade {
-                feature: feature_name(Feature::Tools).to_owned(),
-                message: "the server leaves the model's calls in the text".to_owned(),
-            }));
+            printed.push(Delta::Notice(Notice::Warning(
+                "the model's calls came as text: they are read from it, and the tools stand in the prompt from now on"
+                    .to_owned(),
+            )));
         }
     }
 
@@ -598,7 +609,18 @@ impl Model for Client {
         request: &'a Request,
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Turn, ModelError>> {
-        Box::pin(self.answer(request, on_delta))
+        Box::pin(async move {
+            let answer = self.answer(request, on_delta);
+            if !self.should_probe() {
+                return answer.await;
+            }
+            let probe = self.probe();
+            tokio::pin!(answer, probe);
+            match futures_util::future::select(answer, probe).await {
+                futures_util::future::Either::Left((turn, _)) => turn,
+                futures_util::future::Either::Right(((), answer)) => answer.await,
+            }
+        })
     }
 
     fn text_tools(&self) -> bool {
@@ -668,26 +690,57 @@ fn checked_endpoint(config: &ClientConfig) -> Result<Endpoint, ModelError> {
     Ok(endpoint)
 }
 
-/// Asks a server for its models and returns the name of the only one; an error when it has none or several.
-pub async fn only_model(config: &ClientConfig) -> Result<String, ModelError> {
+/// Asks a server for its models and returns the only one; an error when it has none or several.
+pub async fn only_model(config: &ClientConfig) -> Result<ServedModel, ModelError> {
     let client = Client::new(config.clone())?;
     client.only_model().await
 }
 
 impl Client {
-    /// Asks the server for its models and returns the name of the only one; an error when it has none or several.
-    pub async fn only_model(&self) -> Result<String, ModelError> {
+    /// Tells, once, whether the window is to be asked for: only on this machine, and only where neither the owner nor
+    /// the catalogue's price list knows who serves the model.
+    fn should_probe(&self) -> bool {
+        let mut state = self.state();
+        let needed = !state.probed
+            && state.endpoint.is_loopback()
+            && self.config.asks_for_window
+            && self.config.context_window.is_none()
+            && self.config.served_window.is_none()
+            && catalogue::facts_of(&self.config.model).price.is_none();
+        state.probed = true;
+        needed
+    }
+
+    /// Asks which window the server gives the model; whatever goes wrong with that is no one's concern.
+    async fn probe(&self) {
+        let wire = self.wire_request(Method::Get, "models", Vec::new());
+        let limit = Some(Instant::now() + PROBE);
+        let Ok(body) = self.attempt(limit).fetch(wire).await else { return };
+        let served = served_models(&body);
+        let window = match served.as_slice() {
+            [only] => only.window,
+            several => several.iter().find(|model| model.name == self.config.model).and_then(|model| model.window),
+        };
+        if let Some(window) = window {
+            let mut state = self.state();
+            state.learned_window = Some(state.learned_window.map_or(window, |known| known.min(window)));
+        }
+    }
+
+    /// Asks the server for its models and returns the only one; an error when it has none or several.
+    pub async fn only_model(&self) -> Result<ServedModel, ModelError> {
         let wire = self.wire_request(Method::Get, "models", Vec::new());
         let body = self.attempt(None).fetch(wire).await.map_err(|failure| self.error(*failure, 1, None))?;
-        let names = model_names(&body);
-        let problem = match names.as_slice() {
-            [name] => return Ok(name.clone()),
+        let models = served_models(&body);
+        let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+        let problem = match models.as_slice() {
+            [only] => return Ok(only.clone()),
             [] => "lists no model; load one, or name it with --model".to_owned(),
-            several => format!("has several models; name one with --model: {}", several.join(", ")),
+            _ => format!("has several models; name one with --model: {}", names.join(", ")),
         };
         Err(ModelError {
             class: ErrorClass::ModelNotFound,
-            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.host()),
+            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.authority()),
             hint: None,
             status: None,
             request_id: None,
@@ -696,17 +749,38 @@ impl Client {
     }
 }
 
-fn model_names(body: &str) -> Vec<String> {
+/// A model that a server lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedModel {
+    /// Its name there.
+    pub name: String,
+    /// The window that it is served with, where the list says so.
+    pub window: Option<u64>,
+}
+
+/// How long the question for the window may take, beside the first request.
+const PROBE: Duration = Duration::from_secs(5);
+
+fn served_models(body: &str) -> Vec<ServedModel> {
     let listed: Value = serde_json::from_str(body).unwrap_or_default();
     let items = listed.get("data").or_else(|| listed.get("models")).unwrap_or(&listed).as_array();
-    let mut names: Vec<String> = items
+    // llama.cpp, vLLM and LM Studio each have their own word for the window.
+    let window = |item: &Value| {
+        ["/meta/n_ctx", "/max_model_len", "/loaded_context_length"]
+            .iter()
+            .find_map(|place| item.pointer(place)?.as_u64())
+            .filter(|window| *window >= 512)
+    };
+    let mut models: Vec<ServedModel> = items
         .into_iter()
         .flatten()
-        .filter_map(|item| item.get("id").or_else(|| item.get("name")).unwrap_or(item).as_str())
-        .map(str::to_owned)
+        .filter_map(|item| {
+            let name = item.get("id").or_else(|| item.get("name")).unwrap_or(item).as_str()?;
+            Some(ServedModel { name: name.to_owned(), window: window(item) })
+        })
         .collect();
-    names.dedup();
-    names
+    models.dedup_by(|one, other| one.name == other.name);
+    models
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use serde_json::json;
 use super::*;
 use crate::model::cassette::Player;
 use crate::model::config::{Proxies, Sampling, Timers};
-use crate::model::secret::Secret;
 use crate::model::test_server::{
     DONE, Script, Step, TestServer, finish, respond, respond_with, says, stream, stream_head, text,
 };
 use crate::model::{Arguments, Price, Stop, StreamFault, TimeoutKind, ToolMessage};
+use crate::secret::Secret;
 
 /// Of no known shape, so that only knowing it can hide it.
 const KEY: &str = "very-hidden-0123456789";
@@ -34,7 +34,7 @@ fn tools() -> Arc<[ToolSpec]> {
 
 fn request() -> Request {
     Request {
-        messages: vec![Message::System("be brief".into()), Message::User(vec![Part::Text("do it".into())])],
+        messages: vec![Message::System("be brief".into()), Message::User(vec![Part::Text("do it".into())])].into(),
         tools: tools(),
         ..Request::default()
     }
@@ -211,9 +211,10 @@ async fn r37_the_servers_wait_is_refused_where_it_is_too_long() {
     let (ran, bodies) = play(vec![limited]).await;
     let error = ran.result.unwrap_err();
     assert_eq!(error.class, ErrorClass::RateLimit { retry_after: Some(Duration::from_secs(900)) });
+    let port = regex::Regex::new(r"127\.0\.0\.1:\d+").expect("the pattern is fixed");
     insta::assert_snapshot!(
-        error.message,
-        @"the local server (127.0.0.1) answered 429: slow; the server asks to wait 15 min, which is more than --max-wait (10 min)"
+        port.replace(&error.message, "127.0.0.1:PORT"),
+        @"the local server (127.0.0.1:PORT) answered 429: slow; the server asks to wait 15 min, which is more than --max-wait (10 min)"
     );
     assert_eq!(bodies.len(), 1);
 }
@@ -342,8 +343,8 @@ async fn r45_on_the_wire_each_request_begins_with_the_one_before() {
     let mut request = request();
     let turn = ask(&client, &request).await.result.unwrap();
     let id = turn.message.calls[0].id.clone();
-    request.messages.push(Message::Assistant(turn.message));
-    request.messages.push(Message::Tool(ToolMessage {
+    Arc::make_mut(&mut request.messages).push(Message::Assistant(turn.message));
+    Arc::make_mut(&mut request.messages).push(Message::Tool(ToolMessage {
         call_id: id,
         name: "write_file".into(),
         content: vec![Part::Text("ok".into())],
@@ -403,7 +404,7 @@ async fn r51_a_conversation_cut_in_silence_is_told_once() {
     let server = TestServer::play(vec![answer(), answer()]).await;
     let client = Client::new(config(&server)).unwrap();
     let mut request = request();
-    request.messages.push(Message::User(vec![Part::Text("long ".repeat(10_000))]));
+    Arc::make_mut(&mut request.messages).push(Message::User(vec![Part::Text("long ".repeat(10_000))]));
     let warnings = |ran: &Ran| ran.notices.iter().filter(|notice| matches!(notice, Notice::Warning(_))).count();
     assert_eq!(warnings(&ask(&client, &request).await), 1);
     assert_eq!(warnings(&ask(&client, &request).await), 0);
@@ -419,7 +420,7 @@ async fn r52_the_key_is_in_no_error_debug_output_or_cassette() {
     let masks = Masks::new("/nowhere", None, None, config.key.clone().into_iter().collect());
     let client = Client::recording(config.clone(), Box::new(cassette.clone()), masks).unwrap();
     let mut asked = request();
-    asked.messages.push(Message::User(vec![Part::Text(format!("my key is {KEY}"))]));
+    Arc::make_mut(&mut asked.messages).push(Message::User(vec![Part::Text(format!("my key is {KEY}"))]));
     let mut told = String::new();
     let mut sink = |delta: Delta| {
         if let Delta::Notice(notice) = delta {
@@ -618,7 +619,7 @@ async fn the_only_model_of_a_server_is_found() {
     };
     let server = TestServer::play(vec![list(&["one"]), list(&["one", "two"]), list(&[])]).await;
     let config = config(&server);
-    assert_eq!(only_model(&config).await.unwrap(), "one");
+    assert_eq!(only_model(&config).await.unwrap().name, "one");
     assert!(only_model(&config).await.unwrap_err().message.contains("one, two"));
     assert_eq!(only_model(&config).await.unwrap_err().class, ErrorClass::ModelNotFound);
     assert_eq!(server.seen()[0].line, "GET /v1/models HTTP/1.1");
@@ -661,7 +662,7 @@ async fn r62_a_replay_gives_the_same_turn_and_the_same_deltas() {
     let config = config(&server);
     let in_folder = |cwd: &str| {
         let mut request = request();
-        request.messages.push(Message::User(vec![Part::Text(format!("look at {cwd}/src"))]));
+        Arc::make_mut(&mut request.messages).push(Message::User(vec![Part::Text(format!("look at {cwd}/src"))]));
         request
     };
     let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/one/place")).unwrap();
@@ -703,7 +704,7 @@ async fn r62_another_request_fails_with_the_first_difference() {
     let ErrorClass::ReplayMismatch(difference) = second.unwrap_err().class else { panic!("it was played twice") };
     insta::assert_snapshot!(difference, @"the cassette ends after 1 requests and one more is made");
     let mut other = request();
-    other.messages[1] = Message::User(vec![Part::Text("do that".into())]);
+    Arc::make_mut(&mut other.messages)[1] = Message::User(vec![Part::Text("do that".into())]);
     let ErrorClass::ReplayMismatch(difference) = replay(other).await.0.unwrap_err().class else { panic!("it matched") };
     insta::assert_snapshot!(
         difference,
@@ -733,4 +734,62 @@ fn a_broken_cassette_is_refused() {
     for text in ["", "{}", "{\"v\":2}", "not json"] {
         assert!(Player::new(text, Masks::default()).is_err(), "{text}");
     }
+}
+
+/// Answers on connections that stay open: `answers` lists how many requests each connection answers before it is
+/// closed, with the next request read and unanswered.
+async fn closing_server(answers: Vec<usize>) -> (String, tokio::task::JoinHandle<usize>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let mut seen = 0;
+        for count in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            for number in 0..=count {
+                let mut request = Vec::new();
+                let mut buffer = [0; 4096];
+                while !request.ends_with(b"}") {
+                    match stream.read(&mut buffer).await {
+                        Ok(read) if read > 0 => request.extend_from_slice(&buffer[..read]),
+                        _ => break,
+                    }
+                }
+                if request.is_empty() {
+                    break;
+                }
+                seen += 1;
+                if number < count {
+                    let body = completion("fine");
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                        body.len()
+                    );
+                    stream.write_all(head.as_bytes()).await.unwrap();
+                }
+            }
+        }
+        seen
+    });
+    (url, task)
+}
+
+#[tokio::test]
+async fn r44_a_kept_connection_that_the_server_closed_is_no_retry() {
+    let (url, server) = closing_server(vec![1, 1]).await;
+    let client = Client::new(ClientConfig { retries: 0, ..ClientConfig::new(url, "qwen3-coder-plus") }).unwrap();
+    assert!(ask(&client, &request()).await.result.is_ok());
+    let second = ask(&client, &request()).await;
+    assert_eq!(second.notices, []);
+    assert_eq!(second.result.unwrap().requests, 1);
+    drop(client);
+    assert_eq!(server.await.unwrap(), 3, "the second request was sent twice");
+}
+
+#[tokio::test]
+async fn a_server_that_closes_every_connection_is_an_error_all_the_same() {
+    let (url, _server) = closing_server(vec![0, 0, 0]).await;
+    let client = Client::new(ClientConfig { retries: 0, ..ClientConfig::new(url, "qwen3-coder-plus") }).unwrap();
+    let error = ask(&client, &request()).await.result.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Network);
 }

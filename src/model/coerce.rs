@@ -5,58 +5,20 @@
 
 use std::sync::{Arc, OnceLock};
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{ValidationError, Validator};
+use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use super::ToolSpec;
 use super::repair::{self, Piece, Reading};
+use super::violation::{explain, problems, shorten};
+use crate::tool_name::{self, folded};
 
-/// Characters of the received arguments that a message shows.
-const SHOWN: usize = 500;
-
-/// Errors that one message names.
-const ERRORS_SHOWN: usize = 3;
-
-/// Prefixes that models put before a tool's name.
-const PREFIXES: [&str; 4] = ["functions.", "default_api.", "tools.", "functions:"];
-
-/// What models call our tools, squashed as [`squash`] does it; the first registered name counts.
-const TOOL_ALIASES: &[(&str, &[&str])] = &[
-    (
-        "run_shell_command",
-        &[
-            "bash",
-            "shell",
-            "execute",
-            "exec",
-            "terminal",
-            "runcommand",
-            "executecommand",
-            "shellcommand",
-            "runshell",
-            "runterminalcmd",
-            "cmd",
-        ],
-    ),
-    ("edit", &["replace", "strreplaceeditor", "strreplace", "strreplacebasededittool", "editfile", "searchreplace"]),
-    ("read_file", &["cat", "view", "read", "openfile", "viewfile"]),
-    ("write_file", &["write", "createfile", "savefile"]),
-    ("list_directory", &["ls", "list", "listdir", "listfiles", "readfolder"]),
-    ("search_file_content", &["grep", "grepsearch", "searchtext", "search", "ripgrep", "rg", "searchfiles"]),
-    ("glob", &["find", "findfiles", "filesearch"]),
-    ("web_fetch", &["fetch", "fetchurl"]),
-    ("web_search", &["googlewebsearch", "searchweb"]),
-    ("todo_write", &["todo", "todos", "writetodos"]),
-    ("save_memory", &["memory", "remember"]),
-    ("task", &["agent", "subagent"]),
-];
-
-/// What models call our parameters, squashed.
+/// What models call our parameters, folded.
 const PARAMETER_ALIASES: &[(&str, &[&str])] = &[
     ("file_path", PATHS),
     ("path", PATHS),
-    ("directory", &["dir", "cwd", "workdir", "workingdirectory", "folder", "path"]),
+    ("paths", &["path", "file", "files", "filepath", "filepaths", "absolutepath"]),
+    ("directory", &["dir", "cwd", "workdir", "workingdirectory", "folder", "path", "dirpath"]),
     ("command", &["cmd", "script", "bash", "shellcommand"]),
     ("old_string", &["oldstr", "search", "oldtext", "old"]),
     ("new_string", &["newstr", "replace", "replacement", "newtext", "new"]),
@@ -67,33 +29,100 @@ const PARAMETER_ALIASES: &[(&str, &[&str])] = &[
     ("is_background", &["background", "runinbackground"]),
     ("timeout", &["timeoutms"]),
     ("query", &["q", "searchquery"]),
-    ("url", &["uri", "link"]),
+    ("url", &["uri", "link", "urls"]),
 ];
 
 const PATHS: &[&str] =
     &["path", "file", "filename", "filepath", "absolutepath", "targetfile", "dir", "directory", "folder", "dirpath"];
 
-/// The tools on offer, with their schemas compiled when they are first needed.
+/// A tool's parameters: what its arguments must be. Compiled when they are first needed.
 #[derive(Debug)]
-pub struct ToolSet {
-    specs: Arc<[ToolSpec]>,
-    validators: Vec<OnceLock<Option<Validator>>>,
+pub struct Parameters {
+    name: String,
+    schema: Value,
+    validator: OnceLock<Option<Validator>>,
 }
 
 /// Arguments that fit the schema.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
+pub struct Fitted {
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// What was changed to make them fit, one clause each.
+    /// What was changed to make them fit, one clause each; empty for a model that calls well.
     pub notes: Vec<String>,
+}
+
+impl Parameters {
+    /// Takes a tool as the model sees it.
+    pub fn of(spec: &ToolSpec) -> Parameters {
+        Parameters { name: spec.name.clone(), schema: spec.parameters.clone(), validator: OnceLock::new() }
+    }
+
+    /// Validates arguments, coerces them where they do not fit, and validates again.
+    ///
+    /// Aliases of a built-in tool's parameters count at once, and what such a tool does not know is left out with a
+    /// note; a schema that is not ours is taken as it stands until something does not fit. The error is what the model
+    /// reads: the schema's message first, then what came and what would fit.
+    pub fn fit(&self, arguments: Map<String, Value>) -> Result<Fitted, String> {
+        let mut fitted = self.fit_schema(arguments)?;
+        if !self.is_ours() {
+            return Ok(fitted);
+        }
+        let Some(properties) = properties(&self.schema) else { return Ok(fitted) };
+        let unknown: Vec<String> =
+            fitted.arguments.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
+        for key in unknown {
+            fitted.arguments.shift_remove(&key);
+            fitted.notes.push(format!("{} has no parameter '{key}': it was left out", self.name));
+        }
+        Ok(fitted)
+    }
+
+    fn is_ours(&self) -> bool {
+        tool_name::BUILT_IN.contains(&self.name.as_str())
+    }
+
+    fn fit_schema(&self, mut arguments: Map<String, Value>) -> Result<Fitted, String> {
+        let schema = &self.schema;
+        let received = arguments.clone();
+        let mut notes = Vec::new();
+        if self.is_ours() {
+            unwrap_single(schema, &mut arguments, &mut notes);
+            rename_aliases(schema, &mut arguments, &mut notes);
+        }
+        let Some(validator) = self.validator.get_or_init(|| jsonschema::validator_for(schema).ok()) else {
+            // A schema that no validator understands comes from outside; who wrote it will judge the call.
+            return Ok(Fitted { arguments, notes });
+        };
+        let mut value = Value::Object(arguments);
+        if !validator.is_valid(&value) {
+            let mut object = into_object(value);
+            unwrap_single(schema, &mut object, &mut notes);
+            rename_aliases(schema, &mut object, &mut notes);
+            coerce_object(schema, &mut object, "", &mut notes);
+            value = Value::Object(object);
+            let wrong = problems(validator, &value);
+            if !wrong.is_empty() {
+                return Err(explain(&self.name, schema, &wrong, received));
+            }
+        }
+        whole_numbers(schema, &mut value);
+        Ok(Fitted { arguments: into_object(value), notes })
+    }
+}
+
+/// The tools on offer, for whoever reads calls.
+#[derive(Debug)]
+pub struct ToolSet {
+    specs: Arc<[ToolSpec]>,
+    parameters: Vec<Parameters>,
 }
 
 impl ToolSet {
     /// Takes the tools of a run; compiles nothing yet.
     pub fn new(specs: Arc<[ToolSpec]>) -> ToolSet {
-        let validators = specs.iter().map(|_| OnceLock::new()).collect();
-        ToolSet { specs, validators }
+        let parameters = specs.iter().map(Parameters::of).collect();
+        ToolSet { specs, parameters }
     }
 
     /// Returns the tools.
@@ -103,139 +132,34 @@ impl ToolSet {
 
     /// Finds the tool of this very name, known prefixes aside.
     pub fn exact(&self, name: &str) -> Option<&ToolSpec> {
-        self.position(name).map(|at| &self.specs[at])
+        let find = |name: &str| self.specs.iter().find(|spec| spec.name == name);
+        find(name).or_else(|| find(tool_name::bare(name)))
     }
 
-    /// Finds the tool that a model means by a name: exact, in another spelling, or by a known alias.
-    ///
-    /// Never the nearest: what is only similar is not found.
-    pub fn resolve(&self, name: &str) -> Option<&ToolSpec> {
-        if let Some(spec) = self.exact(name) {
-            return Some(spec);
+    /// Fits the arguments of the tool that a model means by a name; see [`Parameters::fit`].
+    pub fn check(&self, name: &str, arguments: Map<String, Value>) -> Result<Fitted, String> {
+        match self.position(name) {
+            Some(at) => self.parameters[at].fit(arguments),
+            None => Err(tool_name::not_found(name, self.names())),
         }
-        let squashed = squash(bare_name(name));
-        let mut same = self.specs.iter().filter(|spec| squash(&spec.name) == squashed);
-        if let Some(spec) = same.next() {
-            return if same.next().is_none() { Some(spec) } else { None };
-        }
-        TOOL_ALIASES
-            .iter()
-            .filter(|(_, aliases)| aliases.contains(&squashed.as_str()))
-            .find_map(|(tool, _)| self.exact(tool))
-    }
-
-    /// Says that there is no such tool, and which three are nearest.
-    pub fn not_found(&self, name: &str) -> String {
-        let squashed: Vec<char> = squash(bare_name(name)).chars().take(64).collect();
-        let mut nearest: Vec<(usize, &str)> = self
-            .specs
-            .iter()
-            .map(|spec| (distance(&squashed, &squash(&spec.name).chars().collect::<Vec<_>>()), spec.name.as_str()))
-            .collect();
-        nearest.sort();
-        let shown: String = name.chars().take(100).collect();
-        let names: Vec<String> = nearest.iter().take(3).map(|(_, name)| format!("\"{name}\"")).collect();
-        let mut message =
-            format!("Tool \"{shown}\" not found in registry. Tools must use the exact names that are registered.");
-        if !names.is_empty() {
-            message.push_str(&format!(" Did you mean one of: {}?", names.join(", ")));
-        }
-        message
-    }
-
-    /// Validates arguments, coerces them where they do not fit, and validates again.
-    ///
-    /// The error is what the model reads: the schema's message first, then what came and what would fit.
-    pub fn check(&self, name: &str, arguments: Map<String, Value>) -> Result<Checked, String> {
-        let Some(spec) = self.resolve(name) else {
-            return Err(self.not_found(name));
-        };
-        let at = self.position(&spec.name).expect("a resolved tool is registered");
-        let validator = self.validators[at].get_or_init(|| jsonschema::validator_for(&spec.parameters).ok());
-        let received = arguments.clone();
-        let mut notes = Vec::new();
-        let mut arguments = arguments;
-        rename_aliases(&spec.parameters, &mut arguments, &mut notes);
-        let Some(validator) = validator else {
-            // A schema that no validator understands comes from outside; who wrote it will judge the call.
-            return Ok(Checked { arguments, notes });
-        };
-        let mut value = Value::Object(arguments);
-        let first = problems(validator, &value);
-        if first.is_empty() {
-            whole_numbers(&spec.parameters, &mut value);
-            return Ok(Checked { arguments: into_object(value), notes });
-        }
-        let mut object = into_object(value);
-        unwrap_single(&spec.parameters, &mut object, &mut notes);
-        rename_aliases(&spec.parameters, &mut object, &mut notes);
-        coerce_object(&spec.parameters, &mut object, "", &mut notes);
-        value = Value::Object(object);
-        let second = problems(validator, &value);
-        if second.is_empty() {
-            return Ok(Checked { arguments: into_object(value), notes });
-        }
-        Err(format!(
-            "{}\nReceived: {}\nA valid call of {} has arguments like: {}",
-            second.join("; "),
-            shorten(&Value::Object(received).to_string(), SHOWN),
-            spec.name,
-            example(&spec.parameters)
-        ))
     }
 
     /// Tells whether a tool has parameters that must be there.
     pub(super) fn has_required(&self, name: &str) -> bool {
-        self.resolve(name)
-            .and_then(|spec| spec.parameters.get("required"))
+        self.position(name)
+            .and_then(|at| self.specs[at].parameters.get("required"))
             .and_then(Value::as_array)
             .is_some_and(|required| !required.is_empty())
     }
 
+    fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.specs.iter().map(|spec| spec.name.as_str())
+    }
+
     fn position(&self, name: &str) -> Option<usize> {
-        let find = |name: &str| self.specs.iter().position(|spec| spec.name == name);
-        find(name).or_else(|| find(bare_name(name)))
+        let name = tool_name::resolve(name, self.names())?;
+        self.specs.iter().position(|spec| spec.name == name)
     }
-}
-
-/// Takes known prefixes (`functions.`) and the counter of Kimi (`:0`) off a tool's name.
-pub fn bare_name(name: &str) -> &str {
-    let mut name = name.trim();
-    while let Some(rest) = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        name = rest;
-    }
-    match name.rsplit_once(':') {
-        Some((bare, counter)) if !bare.is_empty() && counter.bytes().all(|byte| byte.is_ascii_digit()) => bare,
-        Some(_) | None => name,
-    }
-}
-
-/// Lowercase letters and digits only: `ReadFile`, `read-file` and `read_file` are one.
-fn squash(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-/// Counts insertions, deletions, replacements and swaps of neighbours.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let width = b.len() + 1;
-    let mut table = vec![0; (a.len() + 1) * width];
-    for (at, cell) in table.iter_mut().take(width).enumerate() {
-        *cell = at;
-    }
-    for row in 1..=a.len() {
-        table[row * width] = row;
-        for column in 1..=b.len() {
-            let cost = usize::from(a[row - 1] != b[column - 1]);
-            let mut best = (table[(row - 1) * width + column] + 1)
-                .min(table[row * width + column - 1] + 1)
-                .min(table[(row - 1) * width + column - 1] + cost);
-            if row > 1 && column > 1 && a[row - 1] == b[column - 2] && a[row - 2] == b[column - 1] {
-                best = best.min(table[(row - 2) * width + column - 2] + 1);
-            }
-            table[row * width + column] = best;
-        }
-    }
-    table[a.len() * width + b.len()]
 }
 
 fn into_object(value: Value) -> Map<String, Value> {
@@ -247,86 +171,12 @@ fn into_object(value: Value) -> Map<String, Value> {
     }
 }
 
-fn shorten(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-// Messages.
-
-fn problems(validator: &Validator, value: &Value) -> Vec<String> {
-    let mut messages = Vec::new();
-    for error in validator.iter_errors(value).take(ERRORS_SHOWN) {
-        let message = message_of(&error);
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
-    messages
-}
-
-fn message_of(error: &ValidationError<'_>) -> String {
-    let place = format!("params{}", error.instance_path());
-    let received = || shorten(&error.instance().to_string(), 60);
-    match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            let name = property.as_str().map_or_else(|| property.to_string(), str::to_owned);
-            format!("{place} must have required property '{name}'")
-        }
-        ValidationErrorKind::Type { kind } => {
-            let types: Vec<String> = match kind {
-                TypeKind::Single(one) => vec![one.to_string()],
-                TypeKind::Multiple(many) => many.iter().map(|one| one.to_string()).collect(),
-            };
-            format!("{place} must be {} (received {})", types.join(","), received())
-        }
-        ValidationErrorKind::Enum { options } => {
-            format!("{place} must be equal to one of the allowed values: {options} (received {})", received())
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            format!("{place} must NOT have additional properties: '{}'", unexpected.join("', '"))
-        }
-        // The rest is rare in tools' schemas, and the crate's own words say it well.
-        _ => format!("{place}: {}", shorten(&error.to_string(), 300)),
-    }
-}
-
-/// Makes arguments that would be accepted, from the schema alone.
-fn example(schema: &Value) -> Value {
-    let mut object = Map::new();
-    let required = schema.get("required").and_then(Value::as_array);
-    for name in required.into_iter().flatten().filter_map(Value::as_str) {
-        let property = schema.pointer(&format!("/properties/{}", name.replace('~', "~0").replace('/', "~1")));
-        let value = match property {
-            Some(property) => {
-                match property.get("enum").and_then(Value::as_array).and_then(|options| options.first()) {
-                    Some(first) => first.clone(),
-                    None => match accepted(property).first() {
-                        Some(&"integer" | &"number") => Value::from(1),
-                        Some(&"boolean") => Value::Bool(false),
-                        Some(&"array") => Value::Array(Vec::new()),
-                        Some(&"object") => Value::Object(Map::new()),
-                        Some(_) | None => Value::from("…"),
-                    },
-                }
-            }
-            None => Value::from("…"),
-        };
-        object.insert(name.to_owned(), value);
-    }
-    Value::Object(object)
-}
-
-// Coercion.
-
 fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
 /// Returns the types that a schema takes; none if it does not say.
-fn accepted(schema: &Value) -> Vec<&str> {
+pub(super) fn accepted(schema: &Value) -> Vec<&str> {
     let mut types = Vec::new();
     match schema.get("type") {
         Some(Value::String(one)) => types.push(one.as_str()),
@@ -347,50 +197,43 @@ fn accepted(schema: &Value) -> Vec<&str> {
 }
 
 /// Renames keys that are no parameters to the parameter that they are known to stand for.
+///
+/// A key that may stand for several waits until the others are placed; two keys for one parameter leave open which is
+/// meant, unless they say the same.
 fn rename_aliases(schema: &Value, object: &mut Map<String, Value>, notes: &mut Vec<String>) {
     let Some(properties) = properties(schema) else { return };
-    let unknown: Vec<String> = object.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
-    if unknown.is_empty() {
-        return;
-    }
-    let missing: Vec<&String> = properties.keys().filter(|name| !object.contains_key(*name)).collect();
-    let means = |key: &str| -> Option<&String> {
-        let squashed = squash(key);
-        let one = |mut candidates: Box<dyn Iterator<Item = &String> + '_>| match (candidates.next(), candidates.next())
-        {
-            (Some(name), None) => Some(Some(name.clone())),
-            (Some(_), Some(_)) => Some(None),
-            (None, _) => None,
-        };
-        let spelled = one(Box::new(missing.iter().copied().filter(|name| squash(name) == squashed)));
-        let meant = match spelled {
-            Some(found) => found,
-            None => one(Box::new(missing.iter().copied().filter(|name| {
-                PARAMETER_ALIASES.iter().any(|(target, aliases)| target == name && aliases.contains(&squashed.as_str()))
-            })))?,
-        }?;
-        missing.iter().copied().find(|name| **name == meant)
-    };
-    let renames: Vec<(String, String)> =
-        unknown.iter().filter_map(|key| means(key).map(|target| (key.clone(), target.clone()))).collect();
-    for (key, target) in &renames {
-        // Two keys for one parameter leave open which is meant, unless they say the same.
-        let same =
-            renames.iter().filter(|(_, other)| other == target).all(|(other, _)| object.get(other) == object.get(key));
-        if !same {
-            continue;
+    loop {
+        let unknown: Vec<&String> = object.keys().filter(|key| !properties.contains_key(*key)).collect();
+        let missing: Vec<&String> = properties.keys().filter(|name| !object.contains_key(*name)).collect();
+        let meanings = unknown.iter().filter_map(|key| Some((*key, meaning(key, &missing)?)));
+        let meanings: Vec<(&String, &String)> = meanings.collect();
+        let clear = meanings.iter().find(|(key, target)| {
+            let mut rivals = meanings.iter().filter(|(_, other)| other == target);
+            rivals.all(|(other, _)| object.get(*other) == object.get(*key))
+        });
+        let Some((key, target)) = clear.map(|(key, target)| ((*key).clone(), (*target).clone())) else { return };
+        let same: Vec<String> =
+            meanings.iter().filter(|(_, other)| **other == target).map(|(other, _)| (*other).clone()).collect();
+        let value = object[&key].clone();
+        for key in same {
+            object.shift_remove(&key);
         }
-        if object.contains_key(target) {
-            continue;
-        }
-        let Some(value) = object.get(key).cloned() else { continue };
-        object.insert(target.clone(), value);
         notes.push(format!("`{key}` was taken as `{target}`"));
+        object.insert(target, value);
     }
-    for (key, target) in &renames {
-        if object.contains_key(target) {
-            object.shift_remove(key);
-        }
+}
+
+/// Returns the one missing parameter that a key stands for: its other spelling, else its alias.
+fn meaning<'a>(key: &str, missing: &[&'a String]) -> Option<&'a String> {
+    let squashed = folded(key);
+    let spelled: Vec<&&String> = missing.iter().filter(|name| folded(name) == squashed).collect();
+    let is_alias = |name: &&&String| {
+        PARAMETER_ALIASES.iter().any(|(target, aliases)| target == *name && aliases.contains(&squashed.as_str()))
+    };
+    let candidates = if spelled.is_empty() { missing.iter().filter(is_alias).collect() } else { spelled };
+    match candidates[..] {
+        [one] => Some(one),
+        _ => None,
     }
 }
 
@@ -466,8 +309,9 @@ fn coerce_object(schema: &Value, object: &mut Map<String, Value>, place: &str, n
 
 fn coerce(schema: &Value, value: &mut Value, place: &str, notes: &mut Vec<String>) {
     if let (Some(options), Value::String(text)) = (schema.get("enum").and_then(Value::as_array), &*value) {
-        let folded = text.to_lowercase();
-        let mut same = options.iter().filter(|option| option.as_str().is_some_and(|o| o.to_lowercase() == folded));
+        let spelled = |text: &str| text.trim().to_lowercase().replace(['-', ' '], "_");
+        let same_word = |option: &&Value| option.as_str().is_some_and(|option| spelled(option) == spelled(text));
+        let mut same = options.iter().filter(same_word);
         if !options.contains(value)
             && let (Some(option), None) = (same.next(), same.next())
         {
@@ -658,7 +502,7 @@ mod tests {
             assert!(check("grep_many", bad.clone()).is_err(), "{bad}");
         }
         let edit = json!({"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": "maybe"});
-        assert_eq!(check("edit", edit), Err("params/replace_all must be boolean (received \"maybe\")".into()));
+        assert_eq!(check("edit", edit), Err("params/replace_all must be boolean".into()));
     }
 
     #[test]
@@ -671,7 +515,7 @@ mod tests {
         insta::assert_snapshot!(whole, @r#"
         params must have required property 'file_path'; params must have required property 'content'
         Received: {}
-        A valid call of write_file has arguments like: {"file_path":"…","content":"…"}
+        A valid call of write_file has arguments like: {"file_path":"src/main.rs","content":"..."}
         "#);
     }
 
@@ -688,33 +532,107 @@ mod tests {
             assert_eq!(given, wanted);
         }
         assert!(check("write_file", json!({"path": "a", "file": "b", "content": "c"})).is_err());
-        // The real name wins, and the other stays what it is.
+        // The real name wins.
         assert_eq!(
             check("write_file", json!({"file_path": "a", "path": "b", "content": "c"})),
-            Ok(json!({"file_path": "a", "path": "b", "content": "c"}))
+            Ok(json!({"file_path": "a", "content": "c"}))
         );
     }
 
     #[test]
     fn r34_an_unknown_tool_is_named_with_its_neighbours_and_never_guessed() {
-        let set = set();
         assert_eq!(
-            set.not_found("read_fil"),
+            set().check("read_fil", Map::new()).unwrap_err(),
             "Tool \"read_fil\" not found in registry. Tools must use the exact names that are registered. Did you mean one of: \"read_file\", \"edit\", \"write_file\"?"
         );
-        for (name, tool) in [
-            ("functions.read_file", Some("read_file")),
-            ("functions.read_file:0", Some("read_file")),
-            ("ReadFile", Some("read_file")),
-            ("read-file", Some("read_file")),
-            ("bash", Some("run_shell_command")),
-            ("str_replace_editor", Some("edit")),
-            ("cat", Some("read_file")),
-            ("read_fil", None),
-            ("", None),
-        ] {
-            assert_eq!(set.resolve(name).map(|spec| spec.name.as_str()), tool, "{name}");
-        }
-        assert!(set.exact("bash").is_none());
+        assert!(set().exact("bash").is_none());
+        assert!(set().exact("functions.edit:0").is_some());
+    }
+
+    /// A tool of ours with every kind of parameter.
+    fn todo_write(arguments: Value) -> Result<Value, String> {
+        let schema = json!({"type": "object", "required": ["file_path", "content"], "properties": {
+            "file_path": {"type": "string"}, "content": {"type": "string"}, "offset": {"type": "integer", "minimum": 0},
+            "all": {"type": "boolean"}, "globs": {"type": "array", "items": {"type": "string"}},
+            "status": {"type": "string", "enum": ["pending", "in_progress"]}}});
+        Parameters::of(&spec("todo_write", schema))
+            .fit(into_object(arguments))
+            .map(|fitted| Value::Object(fitted.arguments))
+    }
+
+    #[test]
+    fn wrong_arguments_are_answered_with_the_path_and_an_example() {
+        insta::assert_snapshot!(todo_write(json!({"file_path": "a"})).unwrap_err(), @r#"
+        params must have required property 'content'
+        Received: {"file_path":"a"}
+        A valid call of todo_write has arguments like: {"file_path":"src/main.rs","content":"..."}
+        "#);
+        let first = |value| todo_write(value).unwrap_err().lines().next().unwrap_or_default().to_owned();
+        let with = |key: &str, value: Value| json!({"file_path": "a", "content": "b", key: value});
+        assert_eq!(first(with("offset", json!("12abc"))), "params/offset must be integer");
+        assert_eq!(first(with("offset", json!(-1))), "params/offset must be >= 0");
+        assert_eq!(first(with("all", json!("yes"))), "params/all must be boolean");
+        assert_eq!(first(with("globs", json!([{}]))), "params/globs/0 must be string");
+        assert_eq!(
+            first(with("status", json!("done"))),
+            r#"params/status must be equal to one of the allowed values: ["pending","in_progress"]"#
+        );
+        assert_eq!(first(json!({"file_path": ["a"], "content": "b"})), "params/file_path must be string");
+        assert_eq!(
+            first(json!({"offset": [1], "file_path": "a"})),
+            "params must have required property 'content'; params/offset must be integer"
+        );
+    }
+
+    #[test]
+    fn what_is_beyond_doubt_is_coerced_and_content_never_is() {
+        let with = |key: &str, value: Value| {
+            todo_write(json!({"file_path": "a", "content": "null", key: value})).unwrap()[key].clone()
+        };
+        assert_eq!(with("all", json!("True")), json!(true));
+        assert_eq!(with("offset", json!("5")), json!(5));
+        assert_eq!(with("offset", json!(5.0)), json!(5));
+        assert_eq!(with("offset", json!(null)), json!(null));
+        assert_eq!(with("offset", json!("None")), json!(null));
+        assert_eq!(with("globs", json!("a")), json!(["a"]));
+        assert_eq!(with("globs", json!("[\"a\",\"b\"]")), json!(["a", "b"]));
+        assert_eq!(with("status", json!("In-Progress")), json!("in_progress"));
+        assert_eq!(with("content", json!("null")), json!("null"));
+        assert_eq!(with("content", json!("true")), json!("true"));
+        assert_eq!(with("content", json!(12)), json!("12"));
+        assert!(todo_write(json!({"file_path": "a", "content": null})).is_err(), "a required null is not dropped");
+    }
+
+    #[test]
+    fn aliases_of_several_parameters_are_placed_where_one_order_is_possible() {
+        let schema = json!({"type": "object", "required": ["pattern"], "properties": {
+            "pattern": {"type": "string"}, "path": {"type": "string"}, "include": {"type": "string"},
+            "maxResults": {"type": "integer"}}});
+        let search =
+            |arguments| Parameters::of(&spec("search_file_content", schema.clone())).fit(into_object(arguments));
+        assert_eq!(
+            Value::Object(
+                search(json!({"query": "x", "directory": "src", "glob": "*.rs", "limit": "5"})).unwrap().arguments
+            ),
+            json!({"pattern": "x", "path": "src", "include": "*.rs", "maxResults": 5})
+        );
+        assert!(search(json!({"glob": "*.rs"})).is_err(), "a pattern or a filter may be meant");
+    }
+
+    #[test]
+    fn an_unknown_parameter_of_a_tool_of_ours_is_dropped_with_a_note() {
+        let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
+        let fitted = |name: &str| {
+            let arguments = into_object(json!({"query": "b", "mood": 1, "q": "c"}));
+            Parameters::of(&spec(name, schema.clone())).fit(arguments).unwrap()
+        };
+        let ours = fitted("web_search");
+        assert_eq!(Value::Object(ours.arguments), json!({"query": "b"}));
+        assert_eq!(
+            ours.notes,
+            ["web_search has no parameter 'mood': it was left out", "web_search has no parameter 'q': it was left out"]
+        );
+        // A schema of others may mean more than it says.
+        assert_eq!(Value::Object(fitted("theirs").arguments), json!({"query": "b", "mood": 1, "q": "c"}));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Price;
 use super::endpoint::DEFAULT_BASE_URL;
 use super::quirks::Provider;
-use super::secret::Secret;
+use crate::secret::Secret;
 
 /// The settings of a [`super::client::Client`].
 ///
@@ -42,6 +42,8 @@ pub struct ClientConfig {
     pub max_output_tokens: Option<u64>,
     /// Whether the model shall think; `None` leaves it to the server.
     pub thinking: Option<bool>,
+    /// Whether a server that wants `cache_control` marks gets them.
+    pub cache_marks: bool,
     /// Fields for the body that we know nothing of.
     pub extra_body: Map<String, Value>,
     /// Headers for every request.
@@ -58,6 +60,10 @@ pub struct ClientConfig {
     pub provider: Option<Provider>,
     /// The window in tokens, where the owner knows better than the catalogue.
     pub context_window: Option<u64>,
+    /// The window in tokens that the server was seen to serve: the catalogue's counts only as far as this.
+    pub served_window: Option<u64>,
+    /// Whether the server may be asked which window it serves, beside the first request; only on this machine.
+    pub asks_for_window: bool,
     /// The price, where the owner knows better than the catalogue.
     pub price: Option<Price>,
     /// Whether the model takes images, where the owner knows better than the catalogue.
@@ -83,6 +89,7 @@ impl ClientConfig {
             sampling: Sampling::default(),
             max_output_tokens: None,
             thinking: None,
+            cache_marks: true,
             extra_body: Map::new(),
             headers: Vec::new(),
             text_tools: TextToolsMode::Auto,
@@ -91,6 +98,8 @@ impl ClientConfig {
             allow_http: false,
             provider: None,
             context_window: None,
+            served_window: None,
+            asks_for_window: true,
             price: None,
             images: None,
             jitter_seed: 0,
@@ -167,7 +176,7 @@ pub struct Proxies {
 
 impl std::fmt::Debug for Proxies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let masked = |url: &Option<String>| url.as_deref().map(super::secret::mask_credentials);
+        let masked = |url: &Option<String>| url.as_deref().map(crate::secret::mask_credentials);
         f.debug_struct("Proxies")
             .field("https", &masked(&self.https))
             .field("http", &masked(&self.http))

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use super::quirks::{Provider, Quirks, quirks_of};
-use super::secret::Secret;
+use crate::secret::Secret;
 
 /// Where the requests go when nothing names an endpoint.
 pub const DEFAULT_BASE_URL: &str = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
@@ -64,7 +64,7 @@ impl Endpoint {
     pub fn parse(text: &str) -> Result<Endpoint, EndpointError> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\u{feff}'));
         let invalid = |problem: &str| EndpointError::Url {
-            url: super::secret::mask_credentials(text),
+            url: crate::secret::mask_credentials(text),
             problem: problem.to_owned(),
         };
         if text.is_empty() {
@@ -116,6 +116,14 @@ impl Endpoint {
         let path = format!("{}/{operation}", self.base.path().trim_end_matches('/'));
         url.set_path(&path);
         url
+    }
+
+    /// Returns the host, with its port where it is not the usual one.
+    pub fn authority(&self) -> String {
+        match self.base.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
     }
 
     /// Returns the host without its port.

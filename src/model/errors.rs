@@ -7,9 +7,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::quirks::{InsufficientQuota, Quirks};
-use super::secret::mask_credentials;
 use super::transport::header;
 use super::{ErrorClass, Feature};
+use crate::secret::mask_credentials;
 
 /// An error of a server, understood.
 #[derive(Debug, Clone, PartialEq)]

@@ -124,3 +124,14 @@ proptest::proptest! {
         let _ = classify(quirks_named(Provider::Unknown), Some(status), &[], &body, None);
     }
 }
+
+#[test]
+fn r39_quota_is_throttling_or_the_end_by_provider_and_words() {
+    let class = |provider: Provider, message: &str| {
+        let body = serde_json::json!({"error": {"message": message, "code": "insufficient_quota"}}).to_string();
+        class_name(&classify(quirks_named(provider), Some(429), &[], &body, None).class)
+    };
+    assert_eq!(class(Provider::DashScope, "Allocated quota exceeded, please increase your quota limit."), "rate_limit");
+    assert_eq!(class(Provider::DashScope, "Free allocated quota exceeded."), "billing");
+    assert_eq!(class(Provider::OpenAi, "You exceeded your current quota."), "billing");
+}

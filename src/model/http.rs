@@ -2,14 +2,15 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::BoxFuture;
 use super::config::{ClientConfig, Proxies};
 use super::endpoint::Endpoint;
-use super::secret::Secret;
 use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
+use crate::secret::Secret;
 
 /// Sends requests over HTTP. Nothing is set up, no certificate read, before the first one.
 pub struct Http {
@@ -20,6 +21,8 @@ pub struct Http {
     proxy: Proxies,
     connect: std::time::Duration,
     client: OnceLock<Result<reqwest::Client, TransportError>>,
+    /// Whether an answer has come, so that the next request may go out on the connection that it left open.
+    may_reuse: AtomicBool,
 }
 
 impl Http {
@@ -33,6 +36,7 @@ impl Http {
             proxy: config.proxy.clone(),
             connect: config.timers.connect,
             client: OnceLock::new(),
+            may_reuse: AtomicBool::new(false),
         }
     }
 
@@ -81,7 +85,7 @@ impl Http {
             return Ok(Vec::new());
         };
         let proxy = reqwest::Proxy::all(url.trim()).map_err(|error| TransportError::Setup {
-            message: format!("proxy `{}` is not valid: {}", super::secret::mask_credentials(url), causes(&error)),
+            message: format!("proxy `{}` is not valid: {}", crate::secret::mask_credentials(url), causes(&error)),
             hint: Some("correct HTTPS_PROXY or unset it".to_owned()),
         })?;
         Ok(vec![proxy.no_proxy(except)])
@@ -138,7 +142,15 @@ impl Transport for Http {
                 Method::Get => client.get(&request.url),
                 Method::Post => client.post(&request.url).body(request.body),
             };
-            let response = builder.headers(headers).send().await.map_err(|error| classify(&error))?;
+            let builder = builder.headers(headers);
+            let again = if self.may_reuse.load(Ordering::Relaxed) { builder.try_clone() } else { None };
+            let response = match (builder.send().await, again) {
+                // The server closed the kept connection while the request was on its way, and has not read it.
+                (Err(error), Some(again)) if was_closed(&error) => again.send().await,
+                (result, _) => result,
+            };
+            let response = response.map_err(|error| classify(&error))?;
+            self.may_reuse.store(true, Ordering::Relaxed);
             let headers = response
                 .headers()
                 .iter()
@@ -162,6 +174,16 @@ impl Body for HttpBody {
     }
 
     fn abandon(&mut self, _: End) {}
+}
+
+/// Tells whether a connection that stood was closed before a byte of the answer came.
+fn was_closed(error: &reqwest::Error) -> bool {
+    let message = causes(error).to_ascii_lowercase();
+    !error.is_connect()
+        && !error.is_timeout()
+        && ["closed before message completed", "connection reset", "broken pipe"]
+            .iter()
+            .any(|words| message.contains(words))
 }
 
 fn classify(error: &reqwest::Error) -> TransportError {
@@ -197,5 +219,5 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    super::secret::mask_credentials(&words.join(": "))
+    crate::secret::mask_credentials(&words.join(": "))
 }

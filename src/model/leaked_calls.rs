@@ -8,11 +8,12 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::coerce::{ToolSet, bare_name};
+use super::coerce::ToolSet;
 use super::repair::{self, ObjectError, Piece, Reading};
 use super::slots::{MAX_CALLS, Unnumbered, number};
 use super::xml_call::{self, XmlCall};
 use super::{Arguments, AssistantMessage};
+use crate::tool_name;
 
 /// Whether calls are looked for in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,7 +82,16 @@ pub fn broken_call(text: &str, tools: &ToolSet) -> Option<String> {
             Outcome::Cut { .. } | Outcome::Bad { .. } => None,
         })
     };
-    problem.or_else(misplaced).map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
+    let as_code = || {
+        let text = text.trim();
+        let (name, rest) = text.split_once('(')?;
+        (rest.ends_with(')') && tools.exact(name).is_some())
+            .then(|| format!("the call of `{name}` was not run: this is not how a call is written"))
+    };
+    problem
+        .or_else(misplaced)
+        .or_else(as_code)
+        .map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
 }
 
 fn named(name: Option<&str>) -> String {
@@ -575,7 +585,7 @@ fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -
         let arguments = Arguments::Object(arguments.as_object()?.clone());
         return Some(Candidate { name: name.clone(), arguments, shape, is_plain: false });
     };
-    let name = bare_name(object[name_key].as_str()?).to_owned();
+    let name = tool_name::bare(object[name_key].as_str()?).to_owned();
     let is_known = tools.exact(&name).is_some();
     let arguments_key = ["arguments", "parameters", "args", "input"].into_iter().find(|key| object.contains_key(*key));
     let others = || object.keys().filter(|key| *key != name_key);

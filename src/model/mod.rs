@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod errors;
 pub mod http;
 pub mod leaked_calls;
+pub mod local;
 pub mod printed;
 pub mod prompted;
 pub mod quirks;
@@ -22,7 +23,6 @@ pub mod repair;
 pub mod request;
 pub mod retry;
 pub mod script;
-pub mod secret;
 mod slots;
 pub mod sse;
 #[cfg(test)]
@@ -34,6 +34,7 @@ mod test_server;
 pub mod thinking;
 pub mod transport;
 mod tries;
+mod violation;
 mod xml_call;
 
 use std::future::Future;
@@ -165,8 +166,8 @@ pub struct ToolSpec {
 /// One request: everything that the model sees.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// The conversation, system message first.
-    pub messages: Vec<Message>,
+    /// The conversation, system message first; shared, so that a long one costs no more to send than a short one.
+    pub messages: std::sync::Arc<Vec<Message>>,
     /// The tools, sorted by name, the same for the whole run.
     pub tools: std::sync::Arc<[ToolSpec]>,
     /// The most tokens that the answer may have; `None` leaves it to the server.

@@ -6,32 +6,67 @@ use super::{Arguments, ToolCall, ToolSpec};
 
 /// Describes the tools for the system message; empty without tools.
 pub fn describe(tools: &[ToolSpec]) -> String {
-    let Some(example) = tools.iter().find(|tool| tool.name == "read_file").or(tools.first()) else {
+    if tools.is_empty() {
         return String::new();
-    };
-    let mut text =
-        "# Tools\n\nTools run on the user's machine when you write a call. A parameter with ? is optional.\n"
-            .to_owned();
+    }
+    let mut text = "# Tools\n\nTools run on the user's machine when you write a call.\n".to_owned();
     for tool in tools {
-        text.push_str(&format!("\n{}({})", tool.name, signature(tool)));
+        // Written like a function, it would be called like one.
+        text.push_str(&format!("\n<function={}>", tool.name));
+        let parameters = parameters(tool);
+        if !parameters.is_empty() {
+            text.push_str(&format!(" with {parameters}"));
+        }
         if !tool.description.is_empty() {
             text.push_str(&format!(": {}", tool.description.trim()));
         }
     }
     // The tag of results is not named here: small models would write it themselves.
     text.push_str(&format!(
-        "\n\nExample of a call. Values are raw text: no quotes, no escapes.\n\n{}\nWhen you need to see or change anything, your reply must end with such a call and nothing behind it; its result is given to you next. When the task is done, reply without a call.",
-        example_call(example)
+        "\n\nCalls are written like this. Values are raw text: no quotes, no escapes.\n\n{}\nTo see or change anything, end your reply with such a call and write nothing behind it; its result comes next. When the task is done, reply in words, without a call.",
+        examples(tools).join("\n")
     ));
     text
 }
 
-/// Writes a call in the shape that the description asks for.
+/// Adds to the words about a call that failed how that call is written; examples in JSON would teach the wrong shape.
+pub fn correction(problem: &str, tool: Option<&ToolSpec>) -> String {
+    let problem = ["\nExample: ", " Inside a string write"]
+        .iter()
+        .fold(problem, |kept, cut| kept.split_once(cut).map_or(kept, |(before, _)| before));
+    match tool {
+        Some(tool) => format!("{problem}\nWrite it like this:\n\n{}", example_call(tool)),
+        None => problem.to_owned(),
+    }
+}
+
+/// Returns examples of what small models get wrong without one: several parameters, and values of several lines.
+fn examples(tools: &[ToolSpec]) -> Vec<String> {
+    let known = |name: &str| tools.iter().any(|tool| tool.name == name);
+    let text = |value: &str| value.to_owned();
+    let mut examples = Vec::new();
+    if known("write_file") {
+        let values = [("file_path", text("notes.txt")), ("content", text("first line\nsecond line"))];
+        examples.push(shape("write_file", values.into_iter()));
+    }
+    if known("edit") {
+        let values =
+            [("file_path", text("notes.txt")), ("old_string", text("second line")), ("new_string", text("last line"))];
+        examples.push(shape("edit", values.into_iter()));
+    }
+    if examples.is_empty() {
+        let tool = tools.iter().find(|tool| tool.name == "read_file").or(tools.first());
+        examples.extend(tool.map(example_call));
+    }
+    examples
+}
+
+/// Writes a call in the shape that the description asks for; one that could not be read stays as the model wrote it,
+/// so that the answer's words about it make sense and an empty call is no example to follow.
 pub fn call(call: &ToolCall) -> String {
-    let empty = serde_json::Map::new();
     let arguments = match &call.arguments {
         Arguments::Object(map) => map,
-        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => &empty,
+        Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => return format!("{}\n", raw.trim_end()),
     };
     let values = arguments.iter().map(|(name, value)| {
         let text = match value {
@@ -46,6 +81,18 @@ pub fn call(call: &ToolCall) -> String {
 /// Wraps the answer to a call.
 pub fn response(words: &str) -> String {
     format!("<tool_response>\n{words}\n</tool_response>")
+}
+
+/// Follows the answers of a turn: small models go on calling for ever when nothing tells them that they may stop.
+const AFTER_SUCCESS: &str =
+    "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
+
+/// The same after a call that failed: they would otherwise take it for done.
+const AFTER_FAILURE: &str = "\n\nA call failed and changed nothing. Make it again, corrected.";
+
+/// Returns what follows the answers of a turn.
+pub fn after_responses(failed: bool) -> &'static str {
+    if failed { AFTER_FAILURE } else { AFTER_SUCCESS }
 }
 
 fn shape<'a>(name: &str, values: impl Iterator<Item = (&'a str, String)>) -> String {
@@ -83,13 +130,16 @@ fn required(tool: &ToolSpec) -> Vec<&str> {
     names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn signature(tool: &ToolSpec) -> String {
+/// Lists the parameters that a call needs. Small models fill in whatever is listed, with whatever comes to mind; what
+/// may be left out is taken all the same, and named by the tools' own messages where it helps.
+fn parameters(tool: &ToolSpec) -> String {
     let required = required(tool);
     let parameters: Vec<String> = properties(tool)
         .into_iter()
-        .map(|(name, schema)| {
-            let optional = if required.contains(&name) { "" } else { "?" };
-            format!("{name}{optional}: {}", type_of(schema))
+        .filter(|(name, _)| required.contains(name))
+        .map(|(name, schema)| match type_of(schema).as_str() {
+            "string" => name.to_owned(),
+            kind => format!("{name} ({kind})"),
         })
         .collect();
     parameters.join(", ")
@@ -144,12 +194,12 @@ mod tests {
         insta::assert_snapshot!(describe(&tools()), @r"
         # Tools
 
-        Tools run on the user's machine when you write a call. A parameter with ? is optional.
+        Tools run on the user's machine when you write a call.
 
-        list()
-        read_file(file_path: string, limit?: integer, tags?: string[], mode?: a|b): Reads a file.
+        <function=list>
+        <function=read_file> with file_path: Reads a file.
 
-        Example of a call. Values are raw text: no quotes, no escapes.
+        Calls are written like this. Values are raw text: no quotes, no escapes.
 
         <tool_call>
         <function=read_file>
@@ -159,7 +209,7 @@ mod tests {
         </function>
         </tool_call>
 
-        When you need to see or change anything, your reply must end with such a call and nothing behind it; its result is given to you next. When the task is done, reply without a call.
+        To see or change anything, end your reply with such a call and write nothing behind it; its result comes next. When the task is done, reply in words, without a call.
         ");
     }
 

@@ -469,6 +469,12 @@ impl Writer {
             }
             parts.extend(media);
         }
+        let failed = answers.iter().any(|answer| answer.message.is_none_or(|message| message.is_error));
+        let after = prompted::after_responses(failed);
+        match parts.last_mut() {
+            Some(Part::Text(last)) => last.push_str(after),
+            Some(Part::Media { .. }) | None => parts.push(Part::Text(after.trim_start().to_owned())),
+        }
         self.raw(",");
         self.parts("user", &parts, mark);
     }

@@ -286,6 +286,8 @@ fn in_prompted_mode_there_are_no_tool_messages() {
     look
     [Unsupported image file: "x.png" (image/png) is not shown to this model]
     </tool_response>
+
+    If the task is done, answer the user in words, without a call. Else make the next call.
     "#);
 }
 

@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::chunk::CallPiece;
-use super::coerce::{ToolSet, bare_name};
+use super::coerce::ToolSet;
 use super::cumulative::Joined;
 use super::repair::{self, Piece, Reading};
 use super::{Arguments, ToolCall};
+use crate::tool_name;
 
 /// Calls of one turn.
 pub(super) const MAX_CALLS: usize = 128;
@@ -347,7 +348,7 @@ impl Slots {
                 finished.has_nameless |= !is_blank;
                 continue;
             }
-            let name = bare_name(&slot.name).to_owned();
+            let name = tool_name::bare(&slot.name).to_owned();
             self.scanned += raw.len() as u64;
             let cut_before_arguments = is_blank && was_cut && at + 1 == count;
             let read = if cut_before_arguments {

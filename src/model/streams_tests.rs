@@ -58,10 +58,14 @@ async fn r42_every_example_stream_ends_as_it_should() {
         let title = format!("{} {}", case["n"], case["title"]);
         let expect = &case["expect"];
         let server = TestServer::play(vec![script(case), says("NEXT")]).await;
-        let config = ClientConfig { first_wait: Duration::from_micros(10), ..ClientConfig::new(&server.url, "m") };
+        let config = ClientConfig {
+            first_wait: Duration::from_micros(10),
+            asks_for_window: false,
+            ..ClientConfig::new(&server.url, "m")
+        };
         let client = Client::new(config).unwrap();
         let request = Request {
-            messages: vec![Message::User(vec![Part::Text("go".into())])],
+            messages: vec![Message::User(vec![Part::Text("go".into())])].into(),
             tools: tools(&cases),
             ..Request::default()
         };

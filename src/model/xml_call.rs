@@ -83,6 +83,13 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         .and_then(Value::as_object)
         .cloned()
         .unwrap_or_default();
+    let required: Vec<&str> = tools
+        .exact(&name)
+        .and_then(|spec| spec.parameters.get("required")?.as_array())
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut arguments = Map::new();
     loop {
         at = skip_blanks(text, at);
@@ -110,17 +117,29 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
                 }
             };
         }
-        let Some((key, start)) = tag(text, at, "<parameter") else {
+        let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
+        let unnamed = || {
+            // A value without a name can only be the one that is missing.
+            let start = at + rest.strip_prefix("<parameter>").map(|_| "<parameter>".len())?;
+            let mut missing = required.iter().filter(|key| !arguments.contains_key(**key));
+            let key = missing.next().filter(|_| missing.next().is_none())?;
+            Some(((*key).to_owned(), start))
+        };
+        let Some((key, start)) = named.or_else(unnamed) else {
             let near: String = rest.chars().take(30).collect();
             return XmlCall::Bad { name, problem: format!("expected `<parameter=` or `</function>`, found `{near}`") };
         };
-        let key = key.to_owned();
         let Some((end, next)) = value_end(text, start, ends, |other| {
             other != key && !arguments.contains_key(other) && is_property(other, &properties)
         }) else {
             return XmlCall::Cut { name };
         };
-        let value = &text[start..end];
+        let mut value = &text[start..end];
+        if next == end {
+            // The value has no end of its own, or one that its name wrote: `<parameter=content>…</content>`.
+            let own = format!("</{key}>");
+            value = value.trim_end().strip_suffix(own.as_str()).unwrap_or(value);
+        }
         let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
         let value = value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value);
         arguments.insert(key.clone(), typed(value, properties.get(&key)));

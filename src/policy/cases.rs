@@ -1,7 +1,5 @@
 //! The cases of `fixtures/policies/`: calls with the decision that the rules give, in a tree made for them.
 
-#![cfg(test)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -171,18 +169,165 @@ fn our_own_cases_are_decided_as_stated() {
 }
 
 #[test]
-fn the_builtin_policies_pass_their_own_tests() {
-    let fixture = fixture();
-    let facts = Facts {
+fn the_audited_cases_are_decided_as_stated() {
+    let (count, wrong) = wrong("audit.jsonl");
+    assert!(count >= 500 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn facts(fixture: &Fixture) -> Facts {
+    Facts {
         root: fixture.root.clone(),
-        included: Vec::new(),
+        included: vec![fixture.out.clone()],
         outputs: None,
         home: fixture.home.display().to_string(),
         tree: Arc::new(Disk),
         git_drivers: Vec::new(),
-    };
+    }
+}
+
+fn policy(yaml: &str) -> Policy {
+    let text = format!("version: 1\n{yaml}");
+    Policy::new(&LayerText { name: "p.yaml".to_owned(), text, standing: Standing::Operator }, &[], &|_| None).unwrap()
+}
+
+fn decide(policy: &Policy, fixture: &Fixture, tool: &str, argument: (&str, &str)) -> Verdict {
+    let input = serde_json::json!({ argument.0: argument.1 });
+    super::check::check_call(policy, &facts(fixture), tool, &input).verdict
+}
+
+#[test]
+fn a_rule_of_an_unknown_program_lists_all_that_it_may_get() {
+    let fixture = fixture();
+    let policy = policy(
+        "tools: {allow: [run_shell_command]}\npaths: {read: {allow: [\"**\"]}, write: {allow: [\"build/**\"]}}\nshell:\n  allow:\n    \
+         - {cmd: [mytool], options: {allow: [--json, -v, -q], paths: {--out: write, -i: read}}, operands: read, max_args: 4}\n    \
+         - {cmd: [gen, now], args: [[a, b]]}\n    - {cmd: [bare]}\n",
+    );
+    for (command, wanted) in [
+        ("mytool --json README.md", Verdict::Allow),
+        ("mytool -vq --out=build/x", Verdict::Allow),
+        ("mytool --out build/x", Verdict::Allow),
+        ("mytool -iREADME.md", Verdict::Allow),
+        ("mytool -- --json", Verdict::Allow),
+        ("mytool --out=src/x", Verdict::Deny),
+        ("mytool --jso", Verdict::Deny),
+        ("mytool -vx", Verdict::Deny),
+        ("mytool .env", Verdict::Deny),
+        ("mytool -i .env", Verdict::Deny),
+        ("mytool a b c d e", Verdict::Deny),
+        ("gen now a", Verdict::Allow),
+        ("gen now c", Verdict::Deny),
+        ("gen now a b", Verdict::Deny),
+        ("gen now", Verdict::Deny),
+        ("gen", Verdict::Deny),
+        ("bare", Verdict::Allow),
+        ("bare x", Verdict::Deny),
+        ("bare -x", Verdict::Deny),
+    ] {
+        assert_eq!(decide(&policy, &fixture, "run_shell_command", ("command", command)), wanted, "{command}");
+    }
+}
+
+#[test]
+fn protection_is_lifted_path_by_path_and_never_from_git() {
+    let fixture = fixture();
+    let policy = policy(
+        "tools: {allow: [read_file, write_file]}\npaths:\n  read: {allow: [\"**\"], deny: [\"docs/list*\"]}\n  \
+         write: {allow: [\"**\"], deny: [\"src/a.rs\"], create: false}\n  \
+         protected: {add: [\"config/**\"], remove: [QWEN.md, .env, \".git/**\", \".github/**\"]}\n",
+    );
+    for (tool, path, wanted) in [
+        ("write_file", "QWEN.md", Verdict::Allow),
+        ("write_file", ".github/workflows/ci.yml", Verdict::Allow),
+        ("write_file", "qwen.md", Verdict::Deny),
+        ("read_file", ".env", Verdict::Allow),
+        ("read_file", "src/.env", Verdict::Deny),
+        ("write_file", ".git/config", Verdict::Deny),
+        ("read_file", ".git/config", Verdict::Deny),
+        ("write_file", "config/settings.yml", Verdict::Deny),
+        ("write_file", "SRC/A.rs", Verdict::Deny),
+        ("write_file", "src/a.rs", Verdict::Deny),
+        ("write_file", "src/main.rs", Verdict::Allow),
+        ("write_file", "src/new.rs", Verdict::Deny),
+        ("read_file", "docs/LIST.txt", Verdict::Deny),
+        ("read_file", "docs/guide.md", Verdict::Allow),
+    ] {
+        assert_eq!(decide(&policy, &fixture, tool, ("file_path", path)), wanted, "{tool} {path}");
+    }
+    let included = fixture.out.join("data.txt");
+    assert_eq!(decide(&policy, &fixture, "read_file", ("file_path", included.to_str().unwrap())), Verdict::Allow);
+}
+
+#[test]
+fn an_explanation_reads_well() {
+    let fixture = fixture();
+    let policies = policies(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies"));
+    let input = serde_json::json!({ "command": "git status && git push" });
+    let text = super::explain::explain(&policies["review"], &facts(&fixture), "run_shell_command", &input);
+    assert!(text.starts_with("run_shell_command: denied"), "{text}");
+    assert!(text.contains("git status") && text.contains("because: ") && text.contains("review.yaml"), "{text}");
+}
+
+#[test]
+fn a_failed_inline_test_is_named_with_its_line() {
+    let fixture = fixture();
+    let policy = policy(
+        "tools: {allow: [run_shell_command]}\nshell: {allow: [{cmd: [ls]}]}\ntests:\n  - {allow: ls}\n  - {deny: ls}\n",
+    );
+    let error = super::check::require_tests(&policy, &facts(&fixture)).unwrap_err().to_string();
+    assert!(error.starts_with("p.yaml:6: the test `ls` should be denied and is allowed"), "{error}");
+}
+
+#[test]
+fn no_line_makes_the_check_panic() {
+    let fixture = fixture();
+    let policy = Policy::builtin("open").unwrap();
+    let lines = [
+        "{",
+        "[]",
+        "null",
+        "1",
+        "{}",
+        "{\"tool\":1}",
+        "{\"tool\":\"mcp\"}",
+        "{\"tool\":\"edit\",\"input\":[]}",
+        "{\"tool\":\"glob\",\"input\":{\"pattern\":[[]]}}",
+    ];
+    for answer in run_calls(&policy, &facts(&fixture), lines.into_iter()) {
+        assert_eq!(answer.decision, Verdict::Deny);
+    }
+}
+
+#[test]
+fn the_builtin_policies_pass_their_own_tests() {
+    let fixture = fixture();
+    let facts = facts(&fixture);
     for (name, _) in super::builtin::BUILTINS {
         let policy = Policy::builtin(name).unwrap();
         assert_eq!(super::check::require_tests(&policy, &facts), Ok(()), "{name}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_a_reader_panic(text in ".{0,60}", code in "[a-z/\\\\\\[\\]{}();\"'$@|>.:# \n]{0,40}") {
+        for text in [&text, &code] {
+            let _ = super::programs::sed::read(text);
+            let _ = super::programs::awk::check(text, false);
+            let _ = super::programs::jq::check(text);
+            let _ = super::glob::fold(text);
+            let _ = super::protected::braces(text);
+            let _ = super::check::urls_in(text);
+            let _ = super::glob::Glob::new(text);
+            let policy = Policy::builtin("open").unwrap();
+            let _ = policy.judge_url(&format!("https://{text}"), None);
+            let _ = super::file::PolicyFile::parse("p", text);
+        }
+    }
+
+    #[test]
+    fn folding_twice_is_folding_once(text in "\\PC{0,20}") {
+        let once = super::glob::fold(&text);
+        proptest::prop_assert_eq!(super::glob::fold(&once), once);
     }
 }

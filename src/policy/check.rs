@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::access::{Access, Pin};
-use super::decide::{Facts, Policy, TOOLS};
+use super::decide::{Facts, Policy};
 use super::decision::{Decision, Denial, Verdict};
 use super::file::{OperandKind, TestCall};
 use super::layers::LayerError;
 use super::programs;
-use super::rules::Answers;
+use crate::tool_name::real_name;
 
 /// The answer to one call of `policy check`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,19 +52,25 @@ pub fn run_calls<'a>(
     facts: &'a Facts,
     lines: impl Iterator<Item = &'a str> + 'a,
 ) -> impl Iterator<Item = Answer> + 'a {
-    lines.filter(|line| !line.trim().is_empty()).map(move |line| check_line(policy, facts, line))
+    let numbered = lines.enumerate().filter(|(_, line)| !line.trim().is_empty());
+    numbered.map(move |(index, line)| check_line(policy, facts, index + 1, line))
 }
 
-fn check_line(policy: &Policy, facts: &Facts, line: &str) -> Answer {
+fn check_line(policy: &Policy, facts: &Facts, number: usize, line: &str) -> Answer {
+    const SHAPE: &str =
+        "write {\"id\": \"1\", \"tool\": \"run_shell_command\", \"input\": {\"command\": \"git status\"}}";
+    let refused = |id: Value, what: String| Answer::new(id, Denial::new(what).hint(SHAPE).into());
     let call: Value = match serde_json::from_str(line) {
         Ok(call) => call,
+        // The parser's own line is always the first.
         Err(error) => {
-            return Answer::new(Value::Null, Denial::new(format!("the line is not JSON: {error}")).into());
+            let what = error.to_string().replace(" at line 1 column ", ", at column ");
+            return refused(Value::Null, format!("line {number} is not JSON: {what}"));
         }
     };
     let id = call.get("id").cloned().unwrap_or(Value::Null);
     let Some(tool) = call.get("tool").and_then(Value::as_str) else {
-        return Answer::new(id, Denial::new("the call names no tool").into());
+        return refused(id, format!("line {number} names no tool"));
     };
     let input = call.get("input").cloned().unwrap_or_else(|| json!({}));
     Answer::new(id, check_call(policy, facts, tool, &input))
@@ -76,30 +82,6 @@ pub fn check_call(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> 
         Ok((tool, accesses)) => policy.authorize(&tool, &accesses, facts).0,
         Err(denial) => denial.into(),
     }
-}
-
-/// Returns the real name of a tool: aliases, case and `-`/`_` aside. `None`: there is no such tool.
-pub fn real_name(tool: &str) -> Option<&'static str> {
-    let folded: String = tool.chars().filter(|c| *c != '-' && *c != '_').collect::<String>().to_lowercase();
-    let known = TOOLS.iter().chain(&["structured_output"]).find(|known| known.replace('_', "") == folded);
-    if let Some(known) = known {
-        return Some(known);
-    }
-    Some(match folded.as_str() {
-        "ls" | "listdir" | "listfiles" | "readfolder" => "list_directory",
-        "cat" | "view" | "read" | "open" => "read_file",
-        "write" | "createfile" | "writetofile" => "write_file",
-        "replace" | "strreplaceeditor" | "strreplace" | "editfile" => "edit",
-        "findfiles" | "find" => "glob",
-        "grep" | "grepsearch" | "searchtext" | "search" => "search_file_content",
-        "readfiles" => "read_many_files",
-        "bash" | "shell" | "execute" | "runshell" | "runcommand" | "sh" => "run_shell_command",
-        "fetch" => "web_fetch",
-        "memory" | "savemem" => "save_memory",
-        "todo" | "todowriter" => "todo_write",
-        "agent" => "task",
-        _ => return None,
-    })
 }
 
 // One value under its real name or an alias; an alias counts only where the real name is missing.
@@ -259,10 +241,18 @@ impl TestResult {
     }
 }
 
-/// Runs the inline tests of the granting layer.
+/// Runs the inline tests of every layer that comes from a file; where none does, those of the granting builtin.
+///
+/// A builtin's tests speak of the builtin as it is: a file that extends it may allow more or less and does not inherit
+/// them.
 pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
-    let first = policy.layers.first();
-    let tests = first.map(|layer| layer.tests.as_slice()).unwrap_or_default();
+    let is_builtin = |source: &str| source.starts_with("builtin:");
+    let from_files: Vec<_> = policy.layers.iter().filter(|layer| !is_builtin(&layer.source)).collect();
+    let layers = if from_files.is_empty() { policy.layers.iter().take(1).collect() } else { from_files };
+    let tests = layers.into_iter().flat_map(|layer| {
+        let own = |source: &str| source == layer.source || !is_builtin(source);
+        layer.tests.iter().filter(move |test| own(&test.rule.source))
+    });
     let one = |test: &super::layers::Located<super::file::TestCase>| {
         let (expected, call) = match (&test.value.allow, &test.value.deny) {
             (Some(call), _) => (Verdict::Allow, call),
@@ -284,7 +274,7 @@ pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
         };
         Some(TestResult { source: test.rule.source.clone(), call: shown, expected, decision })
     };
-    tests.iter().filter_map(one).collect()
+    tests.filter_map(one).collect()
 }
 
 fn main_argument(tool: &str, value: &Value) -> Value {
@@ -321,8 +311,13 @@ pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
 pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut found = Vec::new();
     for layer in policy.layers.iter() {
-        for rule in layer.shell.allow.iter().flatten() {
-            let interpreters = rule.value.cmd[0].0.iter().filter(|name| programs::interpreters::reads_code(name));
+        // What a builtin says is no news to whoever extends it.
+        let own = |source: &str| source == layer.source || !source.starts_with("builtin:");
+        for rule in layer.shell.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
+            // `deno test` runs the project's tests; `deno` alone runs whatever it is given.
+            let is_bare = rule.value.cmd.len() == 1 && rule.value.args.is_none();
+            let interpreters =
+                rule.value.cmd[0].0.iter().filter(|name| is_bare && programs::interpreters::reads_code(name));
             for name in interpreters {
                 found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
             }
@@ -332,7 +327,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
                 .0
                 .iter()
                 .filter(unknown)
-                .filter(|_| !lists && rule.value.operands != Some(OperandKind::Data))
+                .filter(|_| is_bare && !lists && rule.value.operands != Some(OperandKind::Data))
             {
                 found.push(format!(
                     "{}: {name} has no table: without `options` and `operands` the rule allows it bare only",
@@ -352,56 +347,10 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             let text = rule.value.text();
             let folder = text.trim_end_matches("/**").trim_end_matches("/*");
             let path = crate::path::RelPath::new(folder).filter(|path| !path.is_root() && !folder.contains('*'));
-            if path.is_some_and(|path| super::paths::is_protected(&path)) {
+            if path.is_some_and(|path| super::protected::is_protected(&path)) {
                 found.push(format!("{}: `{text}` is protected; only `protected.remove` lifts that", rule.rule.source));
             }
         }
     }
     found
-}
-
-/// Explains a decision as a tree for people: the parsed command, each effect, the rules, and why not.
-pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
-    let mut lines = Vec::new();
-    let decision = check_call(policy, facts, tool, input);
-    let verdict = match decision.verdict {
-        Verdict::Allow => "allowed",
-        Verdict::Deny => "denied",
-    };
-    let name = real_name(tool).unwrap_or(tool);
-    lines.push(format!("{name}: {verdict}"));
-    if let Ok((_, accesses)) = tool_accesses(tool, input) {
-        for access in &accesses {
-            if let Access::Run { command, directory } = access {
-                let answers = Answers::new(policy, facts);
-                let folder = directory.as_ref().and_then(|path| path.to_str());
-                let (steps, _) = super::shell::judge_in_steps(command, folder, &answers);
-                for step in steps {
-                    let indent = "  ".repeat(step.depth + 1);
-                    match &step.outcome {
-                        Ok(Some(rule)) => {
-                            lines.push(format!("{indent}{}  allowed by {} ({})", step.command, rule.rule, rule.source))
-                        }
-                        Ok(None) => lines.push(format!("{indent}{}  harmless, or looked through", step.command)),
-                        Err(denial) => lines.push(format!("{indent}{}  denied: {}", step.command, denial.reason)),
-                    }
-                    lines.extend(step.effects.iter().map(|effect| format!("{indent}  {effect}")));
-                }
-            }
-        }
-    }
-    if !matches!(name, "run_shell_command") {
-        lines.extend(decision.effects.iter().map(|effect| format!("  {effect}")));
-    }
-    let because = match &decision.rule {
-        Some(rule) => format!("because: {} [{}, {}]", decision.reason, rule.rule, rule.source),
-        None => format!("because: {}", decision.reason),
-    };
-    lines.push(because);
-    if let Some(hint) = &decision.hint {
-        lines.push(format!("hint: {hint}"));
-    }
-    let sources: Vec<_> = policy.layers.iter().map(|layer| layer.source.as_str()).collect();
-    lines.push(format!("layers asked: {}", sources.join(", ")));
-    lines.join("\n")
 }

@@ -14,6 +14,7 @@ use super::{mcp, web};
 use crate::change::Kind;
 use crate::event::{Limits, PolicyFacts};
 use crate::path::{Node, RelPath, Tree};
+use crate::tool_name;
 
 /// What decisions rest on besides the rules.
 #[derive(Clone)]
@@ -56,24 +57,6 @@ pub struct ChangeFacts {
     pub is_link: bool,
 }
 
-/// The names of the built-in tools.
-pub const TOOLS: [&str; 14] = [
-    "list_directory",
-    "read_file",
-    "write_file",
-    "edit",
-    "glob",
-    "search_file_content",
-    "read_many_files",
-    "run_shell_command",
-    "web_fetch",
-    "web_search",
-    "save_memory",
-    "todo_write",
-    "task",
-    "skill",
-];
-
 impl Policy {
     /// Puts layers together: the first grants, the others narrow. `parents` finds the files that `extends` names.
     pub fn new(first: &LayerText, narrowing: &[LayerText], parents: Parents<'_>) -> Result<Policy, LayerError> {
@@ -104,6 +87,12 @@ impl Policy {
 
     /// Decides a call: its tool, and everything it would touch. A grant comes with every allowed call.
     pub fn authorize(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
+        // A panic is a bug of ours, and a check that fails is a denial.
+        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.judged(tool, accesses, facts)));
+        judged.unwrap_or_else(|_| (Denial::new("the policy failed while it judged this call").into(), None))
+    }
+
+    fn judged(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
         let mut judge = Judge::new(self, facts);
         match judge.tool(tool, accesses).and_then(|()| accesses.iter().try_for_each(|access| judge.access(access))) {
             Ok(()) => judge.allowed(),
@@ -131,9 +120,9 @@ impl Policy {
         layers::changes(&self.layers)
     }
 
-    /// Returns the strictest answer to denials.
-    pub fn on_deny(&self) -> OnDeny {
-        self.layers.iter().filter_map(|layer| layer.on_deny).max().unwrap_or(OnDeny::Fail)
+    /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
+    pub fn on_deny(&self) -> Option<OnDeny> {
+        self.layers.iter().filter_map(|layer| layer.on_deny).max()
     }
 
     /// Returns what becomes of commands that cannot be analysed.
@@ -427,7 +416,7 @@ impl<'a> Judge<'a> {
         if foreign || tool == "structured_output" {
             return Ok(());
         }
-        if !TOOLS.contains(&tool) {
+        if !tool_name::BUILT_IN.contains(&tool) {
             return Err(Denial::new(format!("there is no tool {tool:?}")).by("tools"));
         }
         self.rule = name_allowed(&self.policy.layers, |layer| &layer.tools, tool, "tools")?;

@@ -435,3 +435,74 @@ pub fn lowest_of(a: &Limits, b: &Limits) -> Limits {
         cost_usd: low(a.cost_usd, b.cost_usd),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn text(name: &str, text: &str, standing: Standing) -> LayerText {
+        LayerText { name: name.to_owned(), text: format!("version: 1\n{text}"), standing }
+    }
+
+    fn operator(yaml: &str) -> LayerText {
+        text("p.yaml", yaml, Standing::Operator)
+    }
+
+    fn policy(first: &str, narrowing: &[&str]) -> Policy {
+        let narrowing: Vec<_> = narrowing.iter().map(|yaml| text("repo.yaml", yaml, Standing::Repository)).collect();
+        Policy::new(&operator(first), &narrowing, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_narrowing_layer_takes_away_and_never_gives() {
+        let both =
+            policy("tools: {allow: [read_file, edit]}", &["tools: {allow: [read_file, web_fetch]}", "name: silent"]);
+        assert!(!both.denies_tool("read_file"));
+        assert!(both.denies_tool("edit") && both.denies_tool("web_fetch"));
+    }
+
+    #[test]
+    fn limits_are_the_lowest_and_answers_to_denials_the_strictest() {
+        let both = policy(
+            "on_deny: continue\nlimits: {turns: 5, tool_calls: 9}\nchanges: commit",
+            &["on_deny: stop\nlimits: {turns: 9, denials: 2}\nchanges: apply"],
+        );
+        let limits = both.limits();
+        assert_eq!((limits.turns, limits.tool_calls, limits.denials), (Some(5), Some(9), Some(2)));
+        assert_eq!(both.on_deny(), Some(OnDeny::Stop));
+        assert_eq!(both.changes().allow, [Delivery::DryRun, Delivery::Apply]);
+    }
+
+    #[test]
+    fn an_operators_child_replaces_allows_and_adds_denies() {
+        let parent = "version: 1\ntools: {allow: [edit], deny: [glob]}\n";
+        let sum = digest(parent.as_bytes());
+        let child = operator(&format!(
+            "extends: {{file: base.yaml, sha256: {sum}}}\ntools: {{allow: [glob, read_file], deny: [task]}}"
+        ));
+        let find = |name: &str| (name == "base.yaml").then(|| parent.to_owned());
+        let layers = read(&child, &find).unwrap();
+        assert_eq!(layers.len(), 1);
+        let allow: Vec<_> = layers[0].tools.allow.iter().flatten().map(|rule| rule.value.as_str()).collect();
+        let deny: Vec<_> = layers[0].tools.deny.iter().map(|rule| rule.rule.source.as_str()).collect();
+        assert_eq!((allow, deny), (vec!["glob", "read_file"], vec!["base.yaml:2", "p.yaml:3"]));
+        let changed = |_: &str| Some(format!("{parent}#"));
+        assert!(read(&child, &changed).unwrap_err().to_string().contains("digest"));
+    }
+
+    #[test]
+    fn a_repositorys_parent_and_child_are_both_asked() {
+        let child = text("repo.yaml", "extends: builtin:read-only\ntools: {allow: [edit]}", Standing::Repository);
+        assert_eq!(read(&child, &|_| None).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn only_an_operators_file_lifts_protection_and_runs_the_unanalysable() {
+        let yaml = "paths: {protected: {remove: [QWEN.md]}}\nshell: {unanalysable: sandboxed}";
+        let of = |standing| read(&text("x", yaml, standing), &|_| None).unwrap().remove(0);
+        assert_eq!(of(Standing::Operator).protected_remove.len(), 1);
+        assert_eq!(of(Standing::Repository).protected_remove.len(), 0);
+        assert_eq!(policy("shell: {unanalysable: sandboxed}", &[yaml]).unanalysable(), Unanalysable::Deny);
+    }
+}

@@ -5,11 +5,13 @@
 
 pub mod access;
 pub mod builtin;
+#[cfg(test)]
 mod cases;
 pub mod check;
 pub mod decide;
 pub mod decision;
 pub mod effect;
+pub mod explain;
 pub mod file;
 mod glob;
 pub mod grant;
@@ -20,9 +22,12 @@ pub mod needs;
 mod operator;
 mod paths;
 pub mod programs;
+mod protected;
 pub mod redact;
 mod rules;
 pub mod shell;
+pub mod suggest;
+pub mod trust;
 pub mod web;
 
 pub use access::{Access, Pin};

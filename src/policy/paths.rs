@@ -11,53 +11,11 @@ use super::decision::Denial;
 use super::effect::Effect;
 use super::glob::{Glob, fold, fold_name};
 use super::layers::Layer;
+use super::protected::{braces, names_secret, protected_name, secret_name};
 use crate::path::{Node, RelPath, Tree};
 
 const MAX_LINKS: usize = 40;
 const MAX_WALK: usize = 200_000;
-
-/// Protected names at any depth (F4); those of F3 come on top.
-const PROTECTED: [&str; 39] = [
-    ".git",
-    ".github",
-    ".qwen",
-    ".husky",
-    ".vscode",
-    ".idea",
-    ".devcontainer",
-    ".gitlab-ci.yml",
-    ".gitmodules",
-    ".gitattributes",
-    ".pre-commit-config.yaml",
-    ".npmrc",
-    ".mcp.json",
-    ".envrc",
-    "qwen.md",
-    "agents.md",
-    "claude.md",
-    "gemini.md",
-    ".cursor",
-    ".cursorrules",
-    ".windsurf",
-    ".claude",
-    ".gemini",
-    ".codex",
-    ".continue",
-    ".circleci",
-    ".travis.yml",
-    "jenkinsfile",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "lefthook.yml",
-    ".pypirc",
-    "codeowners",
-    ".bashrc",
-    ".bash_profile",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".inputrc",
-];
 
 /// Where a path leads, all links followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -329,7 +287,12 @@ impl<'a> PathRules<'a> {
             };
             walk(self.tree(), &base, &start, &mut left, &mut visit)?;
             for link in linked {
-                let (resolved, place) = self.inside(&RelPath::root(), &link.under(&base))?;
+                let link_path = link.under(&base);
+                // A circle or a dangling link has no contents; where it would lead is still judged.
+                let (resolved, place) = match self.inside(&RelPath::root(), &link_path) {
+                    Err(denial) if denial.rule.as_ref().is_some_and(|rule| rule.rule == "F1") => continue,
+                    other => other?,
+                };
                 match (&resolved.node, place) {
                     (Some(Node::Dir), Place::Workspace(path)) => {
                         if let Some(denial) = self.read_denied(&path, &link.to_string()) {
@@ -704,85 +667,4 @@ fn strip_tail(absolute: &Path, tail: &RelPath) -> PathBuf {
 fn literal_prefix(glob: &str) -> String {
     let parts = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\']));
     parts.map(fold_name).collect::<Vec<_>>().join("/")
-}
-
-/// Tells whether the built-in lists protect a path.
-pub(crate) fn is_protected(path: &RelPath) -> bool {
-    let folded = fold(&path.to_string_lossy());
-    protected_name(&folded).is_some() || secret_name(&folded).is_some()
-}
-
-// What F3 never reads, on a folded path.
-fn secret_name(folded: &str) -> Option<&'static str> {
-    if folded.starts_with("secrets/") {
-        return Some("secrets/");
-    }
-    folded.split('/').find_map(|name| match name {
-        ".git" => Some("the contents of .git"),
-        ".env" => Some(".env"),
-        ".env.example" => None,
-        _ if name.starts_with(".env.") => Some(".env.*"),
-        _ if name.ends_with(".pem") => Some("*.pem"),
-        _ if name.ends_with(".key") => Some("*.key"),
-        _ if name.starts_with("id_rsa") => Some("id_rsa*"),
-        _ => None,
-    })
-}
-
-// What F4 never writes, on a folded path.
-fn protected_name(folded: &str) -> Option<&'static str> {
-    let mut names = folded.split('/').peekable();
-    while let Some(name) = names.next() {
-        if let Some(known) = PROTECTED.iter().find(|known| **known == name) {
-            return Some(known);
-        }
-        if name.starts_with(".aider") {
-            return Some(".aider*");
-        }
-        if name.starts_with(".yarnrc") {
-            return Some(".yarnrc*");
-        }
-        if name == ".cargo" && names.peek().is_some_and(|next| next.starts_with("config")) {
-            return Some(".cargo/config*");
-        }
-    }
-    None
-}
-
-// Whether one part of a glob names a secret rather than merely matching it.
-fn names_secret(part: &str) -> bool {
-    let part = part.to_lowercase();
-    if part.starts_with('*') && [".pem", ".key"].iter().any(|end| part.ends_with(end)) {
-        return true;
-    }
-    let Ok(glob) = globset::GlobBuilder::new(&part).literal_separator(true).build() else { return true };
-    let glob = glob.compile_matcher();
-    let matches =
-        [".env", ".env.local", ".git", "id_rsa", "id_rsa.pub", "a.pem", "a.key"].iter().any(|name| glob.is_match(name));
-    match part.find('*') {
-        None => matches,
-        Some(star) => matches && part[..star].chars().filter(|c| !"[]\\".contains(*c)).count() >= 3,
-    }
-}
-
-/// Expands the braces of a glob; `None` where that would be too many.
-pub(crate) fn braces(pattern: &str) -> Option<Vec<String>> {
-    let mut done = Vec::new();
-    let mut pending = vec![pattern.to_owned()];
-    while let Some(text) = pending.pop() {
-        if done.len() + pending.len() > 200 {
-            return None;
-        }
-        // The innermost first group: a closing brace and the last opening one before it.
-        let group = text.find('}').and_then(|close| text[..close].rfind('{').map(|open| (open, close)));
-        match group {
-            None => done.push(text),
-            Some((open, close)) => {
-                for alternative in text[open + 1..close].split(',') {
-                    pending.push(format!("{}{alternative}{}", &text[..open], &text[close + 1..]));
-                }
-            }
-        }
-    }
-    Some(done)
 }

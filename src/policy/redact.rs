@@ -1,10 +1,12 @@
-//! Secrets: found in the environment and by their shape, masked in what the model reads, kept out of changes.
+//! Secrets: found in the environment and by their shape, masked in what is read and printed, kept out of changes.
 //!
-//! Best effort, and said to be: what a command hashes or reverses is not recognised.
+//! Every different secret text has a placeholder of its own in the run, and what looks like a placeholder by itself is
+//! masked as well: restoring what was masked gives the same text. Best effort, and said to be: what a command hashes
+//! or reverses is not recognised.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use regex::Regex;
@@ -15,18 +17,21 @@ use crate::path::RelPath;
 /// The shortest value of a variable that counts.
 const SHORTEST: usize = 8;
 
-/// Shapes of tokens that are known by their beginning.
+/// Shapes of tokens that are known by their beginning. ASCII classes: cheaper, and tokens are ASCII.
 const SHAPES: &[(&str, &str)] = &[
-    ("key", r"\bsk-(?:proj-|or-v1-|ant-|sp-)?[A-Za-z0-9_-]{20,}"),
-    ("github-token", r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})"),
-    ("gitlab-token", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    ("aws-key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("google-key", r"\bAIza[A-Za-z0-9_-]{35}\b"),
-    ("slack-token", r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
-    ("npm-token", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    ("jwt", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-    ("private-key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"),
+    ("key", r"(?-u:\bsk-(?:proj-|or-v1-|ant-|sp-)?[A-Za-z0-9_-]{20,200})"),
+    ("github-token", r"(?-u:\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{30,255}))"),
+    ("gitlab-token", r"(?-u:\bglpat-[A-Za-z0-9_-]{20,100})"),
+    ("aws-key", r"(?-u:\b(?:AKIA|ASIA)[A-Z0-9]{16}\b)"),
+    ("google-key", r"(?-u:\bAIza[A-Za-z0-9_-]{35}\b)"),
+    ("slack-token", r"(?-u:\bxox[abprs]-[A-Za-z0-9-]{10,250})"),
+    ("npm-token", r"(?-u:\bnpm_[A-Za-z0-9]{36}\b)"),
+    ("jwt", r"(?-u:\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"),
+    ("private-key", r"-----BEGIN (?-u:[A-Z ]*)PRIVATE KEY-----(?:[^-]|-[^-])*-----END (?-u:[A-Z ]*)PRIVATE KEY-----"),
 ];
+
+/// What a placeholder looks like.
+const PLACEHOLDER: &str = r"\[redacted:(?-u:[A-Za-z0-9_.-]{1,200})\]";
 
 /// Words in the name of a variable that make its value a secret.
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PASSPHRASE"];
@@ -34,31 +39,184 @@ const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", 
 /// What counts as a secret in a run, and the placeholder of each that was met.
 #[derive(Debug)]
 pub struct Secrets {
-    /// Every spelling of a variable's value, the longest first, with its placeholder.
-    values: Vec<(String, String)>,
-    shapes: Vec<(String, Regex)>,
-    met: Mutex<HashMap<String, String>>,
+    /// Every spelling of a variable's value, with the name of its placeholder.
+    values: HashMap<String, String>,
+    patterns: Vec<(String, String)>,
+    /// Made when the first text comes.
+    finder: OnceLock<Finder>,
+    met: Mutex<Met>,
+}
+
+/// Placeholders that were given out.
+#[derive(Debug, Default)]
+struct Met {
+    of_text: HashMap<String, String>,
+    of_placeholder: HashMap<String, Origin>,
+}
+
+/// What a placeholder stands for.
+#[derive(Debug, Clone)]
+struct Origin {
+    text: String,
+    /// It is no secret: the text looked like a placeholder by itself.
+    is_plain: bool,
+}
+
+#[derive(Debug)]
+struct Finder {
+    any: Regex,
+    kinds: Vec<(String, Regex)>,
+    placeholder: Regex,
+}
+
+/// Why a text with placeholders cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the placeholder redacted:{name} stands for a secret that this file did not hold when the run began; \
+     leave that part of the file as it is, or write a reference to the secret's variable instead"
+)]
+pub struct NotHeld {
+    /// The placeholder's name.
+    pub name: String,
 }
 
 impl Secrets {
     /// Finds the secrets of an environment. `patterns` are further shapes; the error names the one that is no pattern.
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, String> {
-        let mut values = Vec::new();
+        let mut values = HashMap::new();
         for (name, value) in variables.iter().filter(|(name, value)| is_secret(name, value)) {
-            let placeholder = format!("[redacted:{name}]");
-            values.extend(spellings(value.trim()).into_iter().map(|spelling| (spelling, placeholder.clone())));
+            for (kind, spelling) in spellings(value.trim()) {
+                // A value under two names keeps the first one.
+                values.entry(spelling).or_insert_with(|| match kind {
+                    "" => name.clone(),
+                    kind => format!("{name}.{kind}"),
+                });
+            }
         }
-        values.sort_by_key(|(spelling, _)| std::cmp::Reverse(spelling.len()));
-        let mut shapes = Vec::new();
-        for (name, pattern) in SHAPES {
-            let pattern = Regex::new(pattern).expect("the pattern is a constant and a test compiles it");
-            shapes.push(((*name).to_owned(), pattern));
-        }
+        let mut shapes: Vec<(String, String)> =
+            SHAPES.iter().map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned())).collect();
         for pattern in patterns {
             let compiled = Regex::new(pattern).map_err(|error| format!("`{pattern}` is no pattern: {error}"))?;
-            shapes.push(("pattern".to_owned(), compiled));
+            if compiled.is_match("") {
+                return Err(format!("`{pattern}` matches the empty text, so it would match everywhere"));
+            }
+            shapes.push(("pattern".to_owned(), format!("(?:{pattern})")));
         }
-        Ok(Secrets { values, shapes, met: Mutex::default() })
+        Ok(Secrets { values, patterns: shapes, finder: OnceLock::new(), met: Mutex::default() })
+    }
+
+    /// One expression finds everything in one pass: its literal beginnings are searched side by side.
+    fn finder(&self) -> &Finder {
+        self.finder.get_or_init(|| {
+            let compile = |pattern: &str| {
+                regex::RegexBuilder::new(pattern).size_limit(64 << 20).build().expect("each part was compiled alone")
+            };
+            let mut values: Vec<&String> = self.values.keys().collect();
+            values.sort_by_key(|value| (std::cmp::Reverse(value.len()), *value));
+            let parts: Vec<String> = values
+                .into_iter()
+                .map(|value| regex::escape(value))
+                .chain(self.patterns.iter().map(|(_, pattern)| pattern.clone()))
+                .chain([PLACEHOLDER.to_owned()])
+                .collect();
+            Finder {
+                any: compile(&parts.join("|")),
+                kinds: self.patterns.iter().map(|(kind, pattern)| (kind.clone(), compile(pattern))).collect(),
+                placeholder: compile(PLACEHOLDER),
+            }
+        })
+    }
+
+    /// Masks secrets in a text that the model is to read, and counts the places.
+    pub fn mask<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
+        self.replaced(text, false)
+    }
+
+    /// Masks secrets in a text that people and logs see: placeholders that are there already stay as they are.
+    pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.replaced(text, true).0
+    }
+
+    fn replaced<'t>(&self, text: &'t str, placeholders_stay: bool) -> (Cow<'t, str>, u64) {
+        let finder = self.finder();
+        let mut masked = String::new();
+        let (mut done, mut count) = (0, 0);
+        for found in finder.any.find_iter(text) {
+            let kind = self.kind(finder, text, found.start(), found.as_str());
+            if kind.is_none() && placeholders_stay {
+                continue;
+            }
+            count += u64::from(kind.is_some());
+            masked.push_str(&text[done..found.start()]);
+            masked.push_str(&self.placeholder(kind, found.as_str()));
+            done = found.end();
+        }
+        if done == 0 {
+            return (Cow::Borrowed(text), 0);
+        }
+        masked.push_str(&text[done..]);
+        (Cow::Owned(masked), count)
+    }
+
+    /// Names what was found; `None` for what only looks like a placeholder.
+    fn kind<'s>(&'s self, finder: &'s Finder, text: &str, start: usize, found: &str) -> Option<Kind<'s>> {
+        if let Some(name) = self.values.get(found) {
+            return Some(Kind::Value(name));
+        }
+        let starts_here = |shape: &Regex| shape.find_at(text, start).is_some_and(|at| at.start() == start);
+        finder.kinds.iter().find(|(_, shape)| starts_here(shape)).map(|(kind, _)| Kind::Shape(kind))
+    }
+
+    fn placeholder(&self, kind: Option<Kind<'_>>, text: &str) -> String {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = met.of_text.get(text) {
+            return known.clone();
+        }
+        let mut number = met.of_text.len();
+        let placeholder = loop {
+            number += 1;
+            let name = match kind {
+                Some(Kind::Value(name)) => name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_"),
+                Some(Kind::Shape(kind)) => format!("{kind}-{number}"),
+                None => format!("text-{number}"),
+            };
+            let taken = |name: &str| met.of_placeholder.contains_key(&format!("[redacted:{name}]"));
+            if !taken(&name) {
+                break format!("[redacted:{name}]");
+            }
+            let name = format!("{name}-{number}");
+            if !taken(&name) {
+                break format!("[redacted:{name}]");
+            }
+        };
+        met.of_text.insert(text.to_owned(), placeholder.clone());
+        met.of_placeholder.insert(placeholder.clone(), Origin { text: text.to_owned(), is_plain: kind.is_none() });
+        placeholder
+    }
+
+    /// Puts the secrets back where a text holds placeholders of this run. `held` is the file as it was when the run
+    /// began: a secret that it did not hold is not written into it. What only looks like a placeholder stays.
+    pub fn restore<'t>(&self, text: &'t str, held: &str) -> Result<Cow<'t, str>, NotHeld> {
+        if !text.contains("[redacted:") {
+            return Ok(Cow::Borrowed(text));
+        }
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = None;
+        let restored = self.finder().placeholder.replace_all(text, |found: &regex::Captures<'_>| {
+            match met.of_placeholder.get(&found[0]) {
+                None => found[0].to_owned(),
+                Some(origin) if origin.is_plain || held.contains(&origin.text) => origin.text.clone(),
+                Some(_) => {
+                    let name = found[0].trim_start_matches("[redacted:").trim_end_matches(']').to_owned();
+                    refused.get_or_insert(NotHeld { name });
+                    String::new()
+                }
+            }
+        });
+        match refused {
+            Some(refused) => Err(refused),
+            None => Ok(restored),
+        }
     }
 
     /// Names a secret that a change adds to a file; none where the file held it before, or where adding is allowed.
@@ -68,45 +226,42 @@ impl Secrets {
         }
         let before = String::from_utf8_lossy(diff::text_of(&change.before));
         let after = String::from_utf8_lossy(diff::text_of(&change.after));
-        let value =
-            self.values.iter().find(|(value, _)| after.contains(value.as_str()) && !before.contains(value.as_str()));
-        if let Some((_, placeholder)) = value {
-            return Some(placeholder.clone());
-        }
-        self.shapes.iter().find_map(|(name, shape)| {
-            let new = shape.find_iter(&after).find(|found| !before.contains(found.as_str()));
-            new.map(|_| format!("something with the shape of a {name}"))
-        })
+        self.all_in(&after).into_iter().find(|(text, _)| !before.contains(text)).map(|(_, name)| name)
     }
 
-    fn placeholder(&self, kind: &str, secret: &str) -> String {
-        let mut met = self.met.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let number = met.len() + 1;
-        met.entry(secret.to_owned()).or_insert_with(|| format!("[redacted:{kind}-{number}]")).clone()
+    /// Names the secrets that a text shows, each once.
+    pub fn shown_in(&self, text: &str) -> Vec<String> {
+        let mut names: Vec<String> = self.all_in(text).into_iter().map(|(_, name)| name).collect();
+        names.sort();
+        names.dedup();
+        names
     }
+
+    fn all_in<'t>(&self, text: &'t str) -> Vec<(&'t str, String)> {
+        let finder = self.finder();
+        let named = |found: regex::Match<'t>| {
+            let name = match self.kind(finder, text, found.start(), found.as_str())? {
+                Kind::Value(name) => format!("the value of {name}"),
+                Kind::Shape(kind) => format!("something with the shape of {kind}"),
+            };
+            Some((found.as_str(), name))
+        };
+        finder.any.find_iter(text).filter_map(named).collect()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind<'s> {
+    Value(&'s str),
+    Shape(&'s str),
 }
 
 /// Masks secrets in a text and counts the places.
 pub fn mask(secrets: &Secrets, text: String) -> (String, u64) {
-    let mut count = 0;
-    let mut masked = text;
-    for (value, placeholder) in &secrets.values {
-        let places = masked.matches(value.as_str()).count();
-        if places > 0 {
-            count += places as u64;
-            masked = masked.replace(value.as_str(), placeholder);
-        }
+    match secrets.mask(&text) {
+        (Cow::Borrowed(_), _) => (text, 0),
+        (Cow::Owned(masked), count) => (masked, count),
     }
-    for (kind, shape) in &secrets.shapes {
-        let replaced = shape.replace_all(&masked, |found: &regex::Captures<'_>| {
-            count += 1;
-            secrets.placeholder(kind, &found[0])
-        });
-        if let Cow::Owned(text) = replaced {
-            masked = text;
-        }
-    }
-    (masked, count)
 }
 
 fn is_secret(name: &str, value: &str) -> bool {
@@ -117,57 +272,146 @@ fn is_secret(name: &str, value: &str) -> bool {
         // A path or a number is where a secret is, or how large; not one itself.
         && !value.starts_with('/')
         && !value.bytes().all(|byte| byte.is_ascii_digit())
+        // One of our own placeholders would be put back into itself.
+        && !value.contains("[redacted:")
 }
 
-/// Returns a secret as it is, in base64, percent-encoded and in hexadecimal.
-fn spellings(value: &str) -> Vec<String> {
-    let url: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+/// Returns a secret as it is, in base64 (also where it begins within a longer text), percent-encoded, in hexadecimal and
+/// as JSON writes it, each with the name of the spelling.
+fn spellings(value: &str) -> Vec<(&'static str, String)> {
+    use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+    let mut all = vec![("", value.to_owned())];
     let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let mut all = vec![
-        value.to_owned(),
-        base64::engine::general_purpose::STANDARD_NO_PAD.encode(value),
-        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value),
-        hex.to_uppercase(),
-        hex,
-        url,
-    ];
-    all.sort();
-    all.dedup();
+    all.push(("HEX", hex.to_uppercase()));
+    all.push(("hex", hex));
+    all.push(("url", url::form_urlencoded::byte_serialize(value.as_bytes()).collect()));
+    for offset in 0..3_usize {
+        let mut bytes = vec![0; offset];
+        bytes.extend_from_slice(value.as_bytes());
+        for (kind, engine) in [("base64", &STANDARD_NO_PAD), ("base64url", &URL_SAFE_NO_PAD)] {
+            let text = engine.encode(&bytes);
+            // The first characters hold bits of what stands before; the last one may hold bits of what follows.
+            let start = (offset * 8).div_ceil(6);
+            let end = if bytes.len() % 3 == 0 { text.len() } else { text.len() - 1 };
+            all.push((kind, text[start..end].to_owned()));
+            if offset == 0 {
+                all.push((kind, text));
+            }
+        }
+    }
+    let json = serde_json::Value::from(value).to_string();
+    all.push(("json", json[1..json.len() - 1].to_owned()));
+    all.retain(|(_, text)| text.len() >= SHORTEST);
     all
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::change::Entry;
 
     fn secrets() -> Secrets {
-        let variables =
-            [("API_TOKEN", "hunter2-hunter2"), ("SSH_KEY_PATH", "/home/x/key"), ("MAX_TOKENS", "100000000")];
+        secrets_of(&["ACME-[A-Z0-9]{20}".to_owned()])
+    }
+
+    fn secrets_of(patterns: &[String]) -> Secrets {
+        let variables = [
+            ("API_TOKEN", "hunter2-hunter2"),
+            ("SSH_KEY_PATH", "/home/x/key"),
+            ("MAX_TOKENS", "100000000"),
+            ("MULTI_SECRET", "first line\nsecond line"),
+        ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Secrets::new(&variables, &["ACME-[A-Z0-9]{20}".to_owned()]).unwrap()
+        Secrets::new(&variables, patterns).unwrap()
+    }
+
+    fn masked(secrets: &Secrets, text: &str) -> String {
+        mask(secrets, text.to_owned()).0
     }
 
     #[test]
     fn a_secret_is_masked_in_every_spelling() {
         let secrets = secrets();
-        let texts = ["a hunter2-hunter2 b", "aHVudGVyMi1odW50ZXIy", "68756e746572322d68756e74657232"];
+        let inner = base64::engine::general_purpose::STANDARD.encode("user:hunter2-hunter2@host");
+        let texts = [
+            "a hunter2-hunter2 b",
+            "aHVudGVyMi1odW50ZXIy",
+            "68756e746572322d68756e74657232",
+            "68756E746572322D68756E74657232",
+            inner.as_str(),
+            r#"{"k":"first line\nsecond line"}"#,
+            "first line\nsecond line",
+            "first+line%0Asecond+line",
+        ];
         for text in texts {
             let (masked, count) = mask(&secrets, text.to_owned());
-            assert!(masked.contains("[redacted:API_TOKEN]"), "{masked}");
-            assert_eq!(count, 1);
+            assert!(masked.contains("[redacted:") && count == 1, "{text}: {masked}");
         }
         assert_eq!(mask(&secrets, "/home/x/key 100000000".to_owned()).1, 0);
     }
 
     #[test]
-    fn a_placeholder_stands_for_one_secret_and_is_the_same_each_time() {
+    fn a_placeholder_stands_for_one_text_and_is_the_same_each_time() {
         let secrets = secrets();
         let key = |letter: char| format!("sk-{}", letter.to_string().repeat(24));
-        let text = format!("{} {} {} ACME-{}", key('a'), key('b'), key('a'), "A1".repeat(10));
+        let text = format!("{} {} {} ACME-{} hunter2-hunter2", key('a'), key('b'), key('a'), "A1".repeat(10));
         let (masked, count) = mask(&secrets, text);
-        assert_eq!(count, 4);
-        assert_eq!(masked, "[redacted:key-1] [redacted:key-2] [redacted:key-1] [redacted:pattern-3]");
+        assert_eq!(count, 5);
+        assert_eq!(
+            masked,
+            "[redacted:key-1] [redacted:key-2] [redacted:key-1] [redacted:pattern-3] [redacted:API_TOKEN]"
+        );
+    }
+
+    #[test]
+    fn what_looks_like_a_placeholder_is_masked_and_comes_back_as_it_was() {
+        let secrets = secrets();
+        let text = "hunter2-hunter2 [redacted:API_TOKEN] [redacted:x]";
+        let hidden = masked(&secrets, text);
+        assert_eq!(hidden, "[redacted:API_TOKEN] [redacted:text-2] [redacted:text-3]");
+        assert_eq!(secrets.restore(&hidden, text).unwrap(), text);
+        assert_eq!(mask(&secrets, "[redacted:y]".to_owned()).1, 0, "it is no secret");
+    }
+
+    #[test]
+    fn a_secret_comes_back_only_into_a_file_that_held_it() {
+        let secrets = secrets();
+        let hidden = masked(&secrets, "token = hunter2-hunter2");
+        assert_eq!(secrets.restore(&hidden, "hunter2-hunter2").unwrap(), "token = hunter2-hunter2");
+        let refused = secrets.restore(&hidden, "another file").unwrap_err();
+        assert_eq!(refused.name, "API_TOKEN");
+        assert!(refused.to_string().contains("did not hold"), "{refused}");
+        assert_eq!(secrets.restore("[redacted:INVENTED]", "").unwrap(), "[redacted:INVENTED]");
+    }
+
+    proptest! {
+        #[test]
+        fn masking_then_restoring_gives_the_same_text(pieces in prop::collection::vec(prop_oneof![
+            Just("hunter2-hunter2".to_owned()),
+            Just("aHVudGVyMi1odW50ZXIy".to_owned()),
+            Just("[redacted:API_TOKEN]".to_owned()),
+            Just("[redacted:key-1]".to_owned()),
+            Just("[redacted:".to_owned()),
+            Just("]".to_owned()),
+            Just("first line\nsecond line".to_owned()),
+            Just("-----BEGIN RSA PRIVATE KEY-----\nx\n-----END RSA PRIVATE KEY-----".to_owned()),
+            "sk-[a-c]{20,22}",
+            "ghp_[a-b0-1]{30,31}",
+            "ACME-[A-B]{19,21}",
+            "\\PC{0,12}",
+            "[ \n\r\t\"\\\\]{0,3}",
+        ], 0..12)) {
+            static SHARED: std::sync::LazyLock<Secrets> = std::sync::LazyLock::new(secrets);
+            let secrets = &*SHARED;
+            let text = pieces.concat();
+            let hidden = masked(secrets, &text);
+            for secret in ["hunter2-hunter2", "first line\nsecond line"] {
+                prop_assert!(!hidden.contains(secret), "{hidden:?}");
+            }
+            prop_assert_eq!(secrets.restore(&hidden, &text).unwrap(), text);
+        }
     }
 
     #[test]
@@ -176,13 +420,34 @@ mod tests {
         let path = RelPath::new("a").unwrap();
         let change = |before: &str, after: &str| Change { before: Entry::file(before), after: Entry::file(after) };
         let adds = change("x", "x hunter2-hunter2");
-        assert_eq!(secrets.added(&path, &adds, true), Some("[redacted:API_TOKEN]".into()));
+        assert_eq!(secrets.added(&path, &adds, true), Some("the value of API_TOKEN".into()));
         assert_eq!(secrets.added(&path, &adds, false), None);
         assert_eq!(secrets.added(&path, &change("hunter2-hunter2", "hunter2-hunter2 y"), true), None);
+        let key = format!("k = {}", "AKIA0123456789ABCDEF");
+        let named = secrets.added(&path, &change("", &key), true);
+        assert_eq!(named, Some("something with the shape of aws-key".into()));
+        assert_eq!(secrets.added(&path, &change("", "[redacted:API_TOKEN]"), true), None);
+    }
+
+    #[test]
+    fn people_see_placeholders_as_the_model_wrote_them() {
+        let secrets = secrets();
+        assert_eq!(secrets.hide("[redacted:key-1] hunter2-hunter2"), "[redacted:key-1] [redacted:API_TOKEN]");
     }
 
     #[test]
     fn a_pattern_that_is_none_is_named() {
         assert!(Secrets::new(&BTreeMap::new(), &["(".to_owned()]).unwrap_err().contains("`(`"));
+        assert!(Secrets::new(&BTreeMap::new(), &["x*".to_owned()]).unwrap_err().contains("everywhere"));
+    }
+
+    /// Not a measurement: a quadratic search would not end.
+    #[test]
+    fn a_megabyte_of_text_is_one_pass() {
+        let secrets = secrets();
+        let text = "let key = sk-ab; // eyJ [redacted: -----BEGIN ghp_ hunter2\n".repeat(20_000);
+        assert_eq!(mask(&secrets, text.clone()).1, 0);
+        let begins = "-----BEGIN PRIVATE KEY-----\n".repeat(40_000);
+        assert_eq!(mask(&secrets, begins).1, 0);
     }
 }

@@ -79,6 +79,9 @@ impl<'a> Answers<'a> {
         }
         let name = base_name(&program.text);
         if layer.shell.default == Some(DefaultRule::Allow) {
+            if let Some(denial) = launched(layer, name, words) {
+                return Err(denial);
+            }
             let cx = self.context(Mode::Open, stdin, folders);
             let rule = RuleRef { rule: "shell.default".to_owned(), source: layer.source.clone() };
             return Ok((rule, self.open(cx, name, words)?));
@@ -271,11 +274,13 @@ impl<'a> Answers<'a> {
         }
         call.name = format!("{name} {}", first.text);
         let sub = table.subcommands.iter().find(|sub| named(sub.names, &first.text));
-        let sub = sub.or_else(|| table.subcommands.iter().find(|sub| sub.names == "*"));
         match sub {
             Some(sub) => {
                 call.found.retain(|found| found.name == "--literal-pathspecs");
                 call.apply(sub, &rest[1..])?;
+            }
+            None if name == "git" => {
+                return Err(call.deny("an unknown subcommand may be an alias for anything").by("G11"));
             }
             None => words_as_paths(&mut call, &rest[1..])?,
         }
@@ -421,10 +426,40 @@ fn denied_by(layer: &Layer, words: &[Word]) -> Option<Denial> {
     Some(Denial::new(reason).by_rule(rule.rule.clone()))
 }
 
+// Tools that run the program behind a word of theirs, which a deny rule must find there too. What they fetch and run
+// under a name of their own is theirs.
+fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
+    let gate: &[&str] = match name {
+        "npx" | "bunx" | "pnpx" | "uvx" | "cross-env" | "cross-env-shell" | "env-cmd" | "dotenv" | "dotenvx"
+        | "direnv" | "nix-shell" | "concurrently" | "nodemon" | "corepack" | "xcrun" => &[],
+        "npm" | "pnpm" | "yarn" | "bun" => &["exec", "x", "dlx"],
+        "uv" | "poetry" | "pipenv" | "pdm" | "hatch" | "rye" | "pixi" | "conda" | "mamba" | "micromamba" | "rustup"
+        | "doppler" | "op" | "nix" => &["run", "exec", "shell", "develop"],
+        "bundle" | "rbenv" | "pyenv" | "nodenv" | "asdf" | "mise" | "volta" | "opam" | "stack" | "cabal" | "dune" => {
+            &["exec", "x", "run"]
+        }
+        _ => return None,
+    };
+    let start = match gate {
+        [] => 1,
+        gate => 1 + words.iter().position(|word| gate.contains(&word.text.as_str()))?,
+    };
+    let behind = words.get(start..).unwrap_or_default();
+    if let Some(word) = behind.iter().find(|word| !word.literal || word.text.contains(char::is_whitespace)) {
+        let reason = format!("`{name}` may run `{}` as a command", word.text);
+        return Some(Denial::unanalysable(reason).by("G3"));
+    }
+    (0..behind.len()).find_map(|at| denied_by(layer, &behind[at..]))
+}
+
 fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
     let Some(program) = words.first() else { return false };
     let name = fold_name(base_name(&program.text));
-    let names_program = |known: &String| fold_name(base_name(known)) == name;
+    // `nc.openbsd`, `mkfs.ext4`, `git.exe`: kinds of the program that is named.
+    let names_program = |known: &String| {
+        let known = fold_name(base_name(known));
+        name.strip_prefix(&known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
     if !rule.cmd[0].0.iter().any(names_program) {
         return false;
     }
@@ -453,6 +488,10 @@ fn subcommand_matches(elements: &[super::file::Element], words: &[Word], table: 
         };
         if element.0.iter().any(is) && below() {
             return true;
+        }
+        // `cargo +nightly`.
+        if word.text.starts_with('+') {
+            continue;
         }
         if word.text.len() > 1 && word.text.starts_with('-') {
             match arity(options, &word.text) {

@@ -73,6 +73,11 @@ pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<
             .by("web")
             .hint("use the https address"));
     }
+    // `https:/host` and `https:host` are repaired in one way with a base and in another without.
+    let scheme = text.split(['/', '?', '#']).next().filter(|first| first.contains(':'));
+    if let Some(scheme) = scheme.filter(|scheme| !text[scheme.len()..].starts_with("//") || !scheme.ends_with(':')) {
+        return refuse(&format!("`{scheme}` without two slashes"));
+    }
     let authority = authority(text);
     if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
         return refuse("user information in a URL");
@@ -90,6 +95,9 @@ pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<
     };
     if host.split('.').any(str::is_empty) {
         return refuse("a host with an empty label");
+    }
+    if !host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
+        return refuse("a host with letters that no host name has");
     }
     if host.split('.').next_back().is_some_and(|last| last == "localhost" || last.parse::<u64>().is_ok()) {
         return refuse("not a public host name");
@@ -161,7 +169,7 @@ fn host_matches(rule: &str, host: &str) -> bool {
 }
 
 fn segments(path: &str) -> Vec<Vec<u8>> {
-    path.trim_start_matches('/').split('/').map(decode).collect()
+    path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect()
 }
 
 fn is_below(url: &Url, folder: &str) -> bool {

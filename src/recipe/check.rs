@@ -429,7 +429,7 @@ impl Checker<'_> {
             }
         }
         for text in asked.tools.iter().flatten() {
-            let known = crate::policy::decide::TOOLS;
+            let known = crate::tool_name::BUILT_IN;
             if !known.contains(&text.as_str()) {
                 let message = match nearest(&text.value, known.iter().copied()) {
                     Some(near) => format!("`needs.tools`: there is no tool `{}`; did you mean `{near}`?", text.value),

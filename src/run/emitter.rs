@@ -1,11 +1,14 @@
 //! The one place that events go through on their way to the renderer.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::emit::Renderer;
 use crate::event::{Event, RunFinished, ToolResult};
 use crate::exit::Exit;
+use crate::policy::redact::Secrets;
+
+use super::redaction::without_secrets;
 
 /// Passes events on, remembers which calls are still without an answer, and ends the stream exactly once.
 pub struct Emitter {
@@ -17,14 +20,25 @@ struct State {
     open: Vec<(u32, String, String)>,
     last: Instant,
     waiting_for: String,
+    secrets: Option<Arc<Secrets>>,
 }
 
 impl Emitter {
     /// Starts the stream.
     pub fn new(renderer: Renderer) -> Emitter {
-        let state =
-            State { renderer: Some(renderer), open: Vec::new(), last: Instant::now(), waiting_for: String::new() };
+        let state = State {
+            renderer: Some(renderer),
+            open: Vec::new(),
+            last: Instant::now(),
+            waiting_for: String::new(),
+            secrets: None,
+        };
         Emitter { state: Mutex::new(state) }
+    }
+
+    /// Masks these secrets in every event from now on.
+    pub fn hide(&self, secrets: Arc<Secrets>) {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).secrets = Some(secrets);
     }
 
     /// Passes one event on.
@@ -47,6 +61,10 @@ impl Emitter {
             }
             _ => {}
         }
+        let event = match &state.secrets {
+            Some(secrets) => without_secrets(event, secrets),
+            None => event,
+        };
         if let Some(renderer) = &mut state.renderer {
             renderer.event(&event);
         }

@@ -2,34 +2,46 @@
 
 pub mod answers;
 pub mod checks;
+pub mod context;
 pub mod emitter;
 pub mod gather;
+pub mod hooks;
+pub mod images;
 pub mod judge;
+pub mod library;
 pub mod listing;
 pub mod model;
 pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
 pub mod recipe;
+pub mod redaction;
 pub mod runner;
+pub mod session;
 pub mod setup;
 pub mod signals;
+pub mod slash_command;
 pub mod task;
 pub mod tool_lists;
+pub mod tools;
+pub mod trust;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
-use crate::agent::invoke::Invoker;
+use crate::agent::delegate::Delegates;
+use crate::agent::invoke::{self, Invoker};
 use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
 use crate::cli::RunArgs;
 use crate::emit::Renderer;
-use crate::event::{Event, RunError, RunFinished};
+use crate::event::{Event, RunError, RunFinished, RunStarted};
 use crate::exit::Exit;
+use crate::model::local::{self, LocalServer};
+use crate::model::{Message, Part};
 use crate::settings::Environment;
 use crate::tools::ToolContext;
 
@@ -38,8 +50,10 @@ use answers::Taken;
 use checks::{Bench, Verification};
 use emitter::Emitter;
 use gather::Gathered;
+use hooks::Hooks;
 use outcome::Stage;
 use outputs::Streams;
+use session::RunSession;
 use setup::Setup;
 use signals::Signals;
 
@@ -52,7 +66,7 @@ pub struct Failure {
     /// The way to end.
     pub exit: Exit,
     /// What happened.
-    pub error: RunError,
+    pub error: Box<RunError>,
 }
 
 impl Failure {
@@ -61,13 +75,13 @@ impl Failure {
         let retryable = exit == Exit::Unavailable;
         Failure {
             exit,
-            error: RunError {
+            error: Box::new(RunError {
                 code: exit.name().into(),
                 message: message.into(),
                 hint: Some(hint.into()).filter(|hint: &String| !hint.is_empty()),
                 retryable,
                 budget: None,
-            },
+            }),
         }
     }
 }
@@ -85,10 +99,13 @@ impl From<Stopped> for Failure {
 pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Exit {
     let started = Instant::now();
     let id = outputs::new_id();
-    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, &id)));
+    let session = RunSession::choose(arguments, environment, &id);
+    let session_id = session.as_ref().map_or(id.as_str(), |session| session.id.as_str());
+    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, session_id)));
     let stage = OnceLock::new();
     let finished = {
-        let work = std::panic::AssertUnwindSafe(work(arguments, environment, &id, &emitter, &stage)).catch_unwind();
+        let work =
+            std::panic::AssertUnwindSafe(work(arguments, environment, &id, session, &emitter, &stage)).catch_unwind();
         tokio::pin!(work);
         let mut signals = Signals::listen().ok();
         let mut heartbeat = tokio::time::interval(Duration::from_secs(1));
@@ -112,6 +129,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     if let Some(stage) = stage.get() {
         stage.complete(&mut finished);
         stage.end_commands().await;
+        stage.compare(&mut finished);
     }
     finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     emitter.finish(finished)
@@ -122,26 +140,44 @@ async fn work(
     arguments: &RunArgs,
     environment: &Environment,
     id: &str,
+    session: Result<RunSession, Failure>,
     emitter: &Emitter,
     stage: &OnceLock<Stage>,
 ) -> RunFinished {
-    let prepared = match setup::prepare(arguments, environment, id).await {
+    let session = match session {
+        Ok(session) => session,
+        Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
+    };
+    // Ends with this function, however that ends.
+    let local = match local_server(arguments, environment, emitter).await {
+        Ok(local) => local,
+        Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
+    };
+    let mut arguments = arguments.clone();
+    if let Some(server) = &local {
+        arguments.model.openai_base_url = Some(server.base_url.clone());
+        arguments.model.model = Some(server.model.clone());
+    }
+    let prepared = match setup::prepare(&arguments, environment, id).await {
         Ok(prepared) => prepared,
-        Err(failure) => return RunFinished::failed(failure.exit, failure.error),
+        Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
     let setup = prepared.setup;
     let stage = stage.get_or_init(|| prepared.stage);
-    for message in &setup.warnings {
+    if setup.policy.redacts() {
+        emitter.hide(Arc::clone(&setup.secrets));
+    }
+    for message in setup.warnings.iter().chain(&session.warnings) {
         emitter.emit(Event::Warning { message: message.clone() });
     }
-    match converse(&setup, stage, emitter).await {
+    match converse(&setup, &session, stage, emitter).await {
         Ok(answer) => outcome::deliver(&setup, stage, emitter, answer),
         Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
             emitter.emit(Event::Warning { message: format!("skipped: {}", failure.error.message) });
             outcome::nothing_to_do("skipped: the provider is not available".to_owned())
         }
         Err(failure) => {
-            let mut finished = RunFinished::failed(failure.exit, failure.error);
+            let mut finished = RunFinished::failed(failure.exit, *failure.error);
             if failure.exit == Exit::Verify && setup.discards() {
                 // `on_exhausted: discard`: the change does not stand in the result.
                 finished.changes.mode = stage.mode.name().into();
@@ -149,6 +185,21 @@ async fn work(
             finished
         }
     }
+}
+
+/// Starts the server of `--local`.
+async fn local_server(
+    arguments: &RunArgs,
+    environment: &Environment,
+    emitter: &Emitter,
+) -> Result<Option<LocalServer>, Failure> {
+    let Some(model) = &arguments.model.local else { return Ok(None) };
+    let tell = |waited: Duration| {
+        emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
+    };
+    let path = environment.value("PATH").unwrap_or_default();
+    let started = local::start(&environment.cwd.join(model), &path, &tell).await;
+    started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
 }
 
 /// What the model's work came to.
@@ -170,7 +221,7 @@ impl Answer {
 }
 
 /// The conversation, with the checks in between.
-async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Answer, Failure> {
+async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &Emitter) -> Result<Answer, Failure> {
     let emit = |event: Event| emitter.emit(event);
     let judge = setup.judge(stage);
     let outer = setup.outer_judge(stage);
@@ -182,7 +233,7 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
         runner: &stage.runner,
         media: setup.client.facts_of_images(),
     };
-    emit(Event::RunStarted(Box::new(setup.started(stage))));
+    emit(Event::RunStarted(Box::new(RunStarted { session_id: session.id.clone(), ..setup.started(stage) })));
     let bench = setup.bench(stage);
     if let Some(nothing) = before(setup, &verification, &bench, &emit).await? {
         return Ok(Answer::nothing_to_do(nothing));
@@ -200,19 +251,38 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
             }
         },
     };
-    let (message, warnings) = setup.message(&judge, &context, prompt).await?;
-    for message in warnings {
-        emit(Event::Warning { message });
+    let hooks = setup.hooks(session);
+    let (mut message, events) = setup.message(&judge, &context, prompt).await?;
+    events.into_iter().for_each(emit);
+    if let Some(hooks) = &hooks {
+        let said = hooks.session_start(session.resumed).await?;
+        hooks.warnings().into_iter().for_each(emit);
+        if !said.is_empty() {
+            message.insert(0, Part::Text(format!("{}\n\n", (setup.redact)(said).0)));
+        }
     }
-    let transcript = Transcript::begin(setup.system_prompt(), message);
-    let invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact);
+    let message = setup.masked(message, &emit);
+    let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
+    let mask = |text: String| (setup.redact)(text).0;
+    let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
+    let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
+        .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
+        .with_delegates(Delegates {
+            model: setup.client.as_model(),
+            agents: &setup.agents,
+            max_output_tokens: setup.max_output_tokens,
+        });
+    if setup.policy.redacts() {
+        invoker = invoker.restoring(&setup.secrets);
+    }
     let options = AgentOptions {
         on_deny: setup.on_deny,
         max_output_tokens: setup.max_output_tokens,
         changes_expected: setup.changes_expected,
     };
     let account = Account::open(setup.limits.clone(), setup.started_at);
-    let mut agent = Agent::new(setup.client.as_model(), invoker, account, transcript, options, &emit);
+    let mut agent = Agent::new(setup.client.as_model(), invoker, account, transcript, options, &emit)
+        .keeping(Some(&keep), session.earlier.len() + 1);
 
     let mut attempt = 1;
     let mut repairs = setup.wanted.repairs;
@@ -220,8 +290,19 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
     loop {
         let text = match agent.converse().await {
             Ending::Answer(text) => text,
-            Ending::Stopped(stopped) => return Err(stopped.into()),
+            Ending::Stopped(stopped) => {
+                hooks.iter().flat_map(Hooks::warnings).for_each(emit);
+                return Err(stopped.into());
+            }
         };
+        if let Some(hooks) = &hooks {
+            let more = hooks.stop().await;
+            hooks.warnings().into_iter().for_each(emit);
+            if let Some(more) = more {
+                agent.say(format!("A hook of the user's wants more before the end: {}", mask(more)));
+                continue;
+            }
+        }
         let by_tool = setup.memory.answer.lock().expect("nothing panics while it holds the answer").take();
         let mut taken = match setup.wanted.take(by_tool, &text) {
             Ok(taken) => taken,

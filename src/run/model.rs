@@ -10,10 +10,10 @@ use crate::model::canonical::Masks;
 use crate::model::cassette::Player;
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
-use crate::model::secret::Secret;
 use crate::model::{ErrorClass, Model, ModelError};
+use crate::secret::Secret;
 use crate::settings::keys::{self, Wishes};
-use crate::settings::{Environment, ModelChoice, Settings};
+use crate::settings::{Environment, ModelChoice, Settings, providers};
 
 use super::Failure;
 
@@ -25,6 +25,8 @@ pub struct Chosen {
     pub name: String,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// The key in use, to be masked wherever it shows up.
+    pub key: Option<Secret>,
 }
 
 /// Where the answers come from.
@@ -63,7 +65,12 @@ pub async fn choose(
         let script = script
             .and_then(|text| Script::parse(&text))
             .map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "correct the script"))?;
-        return Ok(Chosen { client: Answering::Scripted(script), name: "scripted".into(), warnings: Vec::new() });
+        return Ok(Chosen {
+            client: Answering::Scripted(script),
+            name: "scripted".into(),
+            warnings: Vec::new(),
+            key: None,
+        });
     }
     let flags = &arguments.model;
     let masks = masks(environment, root);
@@ -107,30 +114,43 @@ pub async fn choose(
         recipe_model,
         offline: player.is_some(),
     };
-    let endpoint = keys::resolve(&wishes, environment, settings)
-        .map_err(|error| Failure::new(error.exit, error.message, error.hint))?;
-    let key =
-        match &endpoint.key {
-            Some(key) => Some(Secret::parse(key.value.reveal()).map_err(|error| {
-                Failure::new(Exit::Auth, format!("{error} ({})", key.origin), "paste the key again")
-            })?),
-            None => None,
-        };
+    let refused_key = |error: keys::KeyError| Failure::new(error.exit, error.message, error.hint);
+    let settings =
+        &providers::applied(settings, environment, wishes.model, wishes.base_url.is_some()).map_err(refused_key)?;
+    let mut endpoint = keys::resolve(&wishes, environment, settings).map_err(refused_key)?;
+    if let Some(kind) = &settings.auth_selected_type
+        && !matches!(kind.value.as_str(), "openai" | "USE_OPENAI" | "")
+    {
+        endpoint.warnings.push(format!(
+            "{}: security.auth.selectedType `{}` is not known here; the server and key are those of `openai`",
+            kind.origin, kind.value
+        ));
+    }
+    let key = endpoint.key.as_ref().map(|key| key.value.clone());
+    let used = key.clone();
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
+    if let Some(header) = recorded {
+        config.served_window = header.served_window;
+    }
     config.model = match &endpoint.model {
         ModelChoice::Named(name) => name.value.clone(),
-        ModelChoice::TheOnlyOne => crate::model::client::only_model(&config).await.map_err(|error| {
-            let exit = match &error.class {
-                ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
-                _ => Exit::Config,
-            };
-            Failure::new(
-                exit,
-                error.message,
-                error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()),
-            )
-        })?,
+        ModelChoice::TheOnlyOne => {
+            let served = crate::model::client::only_model(&config).await.map_err(|error| {
+                let exit = match &error.class {
+                    ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
+                    _ => Exit::Config,
+                };
+                Failure::new(
+                    exit,
+                    error.message,
+                    error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()),
+                )
+            })?;
+            config.served_window = served.window;
+            config.asks_for_window = false;
+            served.name
+        }
     };
     let name = config.model.clone();
     let client = match (player, &arguments.test.record) {
@@ -147,7 +167,8 @@ pub async fn choose(
         }
         (None, None) => Client::new(config),
     };
-    Ok(Chosen { client: Answering::Http(Box::new(client.map_err(refused)?)), name, warnings: endpoint.warnings })
+    let client = Answering::Http(Box::new(client.map_err(refused)?));
+    Ok(Chosen { client, name, warnings: endpoint.warnings, key: used })
 }
 
 fn refused(error: ModelError) -> Failure {
@@ -175,7 +196,7 @@ fn configure(
     config.sampling = Sampling {
         temperature: flags.temperature.or_else(|| parameter("temperature")?.as_f64()),
         top_p: flags.top_p.or_else(|| parameter("top_p")?.as_f64()),
-        seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()),
+        seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()).or_else(|| parameter("seed")?.as_i64()),
     };
     config.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
     config.fallback_models = match &settings.model_fallbacks {
@@ -184,6 +205,13 @@ fn configure(
         None => Vec::new(),
     };
     config.extra_body = settings.extra_body.clone();
+    for (name, value) in &settings.sampling_params {
+        if !matches!(name.as_str(), "temperature" | "top_p" | "max_tokens" | "seed") {
+            config.extra_body.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    reasoning(config, settings);
+    config.cache_marks = settings.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
     for (name, value) in &settings.custom_headers {
         config.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
     }
@@ -230,4 +258,16 @@ fn configure(
     };
     config.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
     Ok(())
+}
+
+/// `reasoning` of the settings: `false` or `true`, or an object with `effort` and `budget_tokens`.
+fn reasoning(config: &mut ClientConfig, settings: &Settings) {
+    let Some(reasoning) = &settings.reasoning else { return };
+    config.thinking = Some(reasoning.value != serde_json::Value::Bool(false));
+    let fields = [("effort", "reasoning_effort"), ("budget_tokens", "thinking_budget")];
+    for (name, field) in fields {
+        if let Some(value) = reasoning.value.get(name) {
+            config.extra_body.entry(field).or_insert_with(|| value.clone());
+        }
+    }
 }

@@ -12,12 +12,12 @@ use crate::deliver::{self, DeliverError, Delivered, Delivery, Gate, Order, Site}
 use crate::event::{ChangesReport, RunError, RunFinished};
 use crate::exit::Exit;
 use crate::path::RelPath;
-use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::recipe::file::{Body, IfNoChanges};
 use crate::verify::Failed;
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
+use crate::workspace::untouched::Untouched;
 
 use super::emitter::Emitter;
 use super::runner::{Runner, judge_change};
@@ -38,6 +38,8 @@ pub struct Stage {
     pub mode: Mode,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
+    /// How the tree was, where nothing else keeps commands from writing to it in a dry run.
+    pub untouched: Option<Untouched>,
 }
 
 /// How changes are delivered, before there is a message for a commit.
@@ -85,12 +87,35 @@ impl Stage {
         finished.changes.rolled_back = rolled_back;
     }
 
+    /// Ends a dry run that changed the tree as a failure: without isolation only this look afterwards can tell.
+    pub fn compare(&self, finished: &mut RunFinished) {
+        let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) else { return };
+        let exit = finished.exit.or_worse(Exit::Failed);
+        if exit == Exit::Failed {
+            finished.error = Some(RunError {
+                code: "tree_changed".into(),
+                message: format!("a command of this dry run changed {}", path.display()),
+                hint: Some(
+                    "it ran without isolation (--sandbox off); look at `git status`, and leave the flag out".into(),
+                ),
+                ..RunError::default()
+            });
+        }
+        finished.exit = exit;
+    }
+
     /// Ends commands in the background: nothing outlives the run.
     pub async fn end_commands(&self) {
         self.runner.end().await;
         if let Some(base) = &self.base {
             base.end().await;
         }
+    }
+
+    /// Returns the workspace's place in the repository.
+    fn prefix(&self) -> &RelPath {
+        static ROOT: std::sync::LazyLock<RelPath> = std::sync::LazyLock::new(RelPath::root);
+        self.repository.as_ref().map_or(&ROOT, |repository| &repository.prefix)
     }
 
     fn report(&self, delivered: &Delivered, changes: &ChangeSet) -> ChangesReport {
@@ -112,9 +137,14 @@ impl Stage {
             patch_file: self.patch_file.as_ref().map(|path| path.display().to_string()),
             applied: delivered.applied,
             rolled_back: false,
-            policy_changed: changes.iter().any(|(path, _)| path.to_string_lossy().ends_with(".qwen/policy.yaml")),
+            policy_changed: changes.iter().any(|(path, _)| is_policy(&patch::name_in_repository(self.prefix(), path))),
         }
     }
+}
+
+/// Tells whether a path (relative to the repository) is the policy, or a file beside it that it may extend.
+fn is_policy(name: &[u8]) -> bool {
+    name.strip_prefix(b".qwen/").is_some_and(|rest| rest.ends_with(b".yaml") || rest.ends_with(b".yml"))
 }
 
 /// Delivers what is staged, or says why not.
@@ -181,6 +211,12 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
             for message in &delivered.warnings {
                 emitter.emit(crate::event::Event::Warning { message: message.clone() });
             }
+            // What the gate let through was there before, or the policy allows it.
+            let shown = setup.secrets.shown_in(&String::from_utf8_lossy(&delivered.patch));
+            if !shown.is_empty() {
+                let message = format!("the patch shows {}; it is masked in logs alone", shown.join(" and "));
+                emitter.emit(crate::event::Event::Warning { message });
+            }
             finished.branch = delivered.branch.clone();
             finished.commit = delivered.commit.clone();
             finished.changes = stage.report(&delivered, &changes);
@@ -195,7 +231,7 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
 
 fn failed(mut finished: RunFinished, failure: Failure, rolled_back: bool) -> RunFinished {
     finished.exit = failure.exit;
-    finished.error = Some(failure.error);
+    finished.error = Some(*failure.error);
     finished.changes.rolled_back = rolled_back;
     finished
 }
@@ -307,14 +343,20 @@ pub fn interrupted(exit: Exit) -> RunFinished {
 }
 
 /// Returns the policy's facts for a stage.
-pub fn facts(stage_workspace: &Arc<Workspace>, setup_home: String, outputs: PathBuf, included: Vec<PathBuf>) -> Facts {
+pub fn facts(
+    stage_workspace: &Arc<Workspace>,
+    setup_home: String,
+    outputs: PathBuf,
+    included: Vec<PathBuf>,
+    git_drivers: Vec<String>,
+) -> Facts {
     Facts {
         root: stage_workspace.root().to_path_buf(),
         included,
         outputs: Some(outputs),
         home: setup_home,
         tree: Arc::clone(stage_workspace) as Arc<dyn crate::path::Tree>,
-        git_drivers: Vec::new(),
+        git_drivers,
     }
 }
 

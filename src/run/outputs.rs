@@ -1,10 +1,11 @@
 //! Where a run's outputs go: streams, files and colours, from flags and environment.
 
 use std::io::Write;
+use std::path::Path;
 
 use crate::cli::RunArgs;
 use crate::emit::{Colours, Format, Ids, OutputFiles, Outputs, Screen};
-use crate::settings::Environment;
+use crate::settings::{self, Environment};
 
 /// The process's standard streams, or a test's.
 pub struct Streams {
@@ -24,7 +25,7 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
     let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
     let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| environment.cwd.join(path));
     Outputs {
-        format: output.output_format.unwrap_or(Format::Text),
+        format: output.output_format.or_else(|| format_of_settings(arguments, environment)).unwrap_or(Format::Text),
         include_partial: output.include_partial_messages,
         stdout_is_terminal: streams.stdout_is_terminal,
         stdout_colour: colours.on(streams.stdout_is_terminal),
@@ -42,6 +43,24 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
         },
         ids: Ids::new(session, new_id),
     }
+}
+
+/// Returns `output.format` of the settings.
+///
+/// What is wrong with them is found and told later, by whoever needs the rest of them: without a format there is nobody
+/// to tell it to. The key can do no harm, so whose word it is does not matter.
+fn format_of_settings(arguments: &RunArgs, environment: &Environment) -> Option<Format> {
+    let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
+    let workspace = environment.cwd.join(cd).canonicalize().ok()?;
+    let top = workspace.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&workspace);
+    let request = settings::load::Request {
+        project_root: top.to_path_buf(),
+        workspace: workspace.clone(),
+        bare: arguments.context.bare,
+        ..settings::load::Request::default()
+    };
+    let loaded = settings::load(&request, environment).ok()?;
+    Format::from_name(&loaded.settings.output_format?.value)
 }
 
 /// Makes an id that is unique and ordered by time.

@@ -4,8 +4,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::exit::Exit;
+use crate::policy::decide::Facts;
 use crate::policy::layers::{LayerText, Standing};
-use crate::policy::{Policy, builtin};
+use crate::policy::{Policy, builtin, check};
 
 use super::{Failure, tool_lists};
 
@@ -27,8 +28,10 @@ pub struct PolicySources<'a> {
     pub cwd: &'a Path,
     /// The repository's top folder, else the workspace.
     pub top: &'a Path,
-    /// Whether the repository's own files are trusted.
+    /// Whether the repository's own files are trusted as they lie there.
     pub trusted: bool,
+    /// The repository's policy from the trusted commit, with a name for messages.
+    pub trusted_text: Option<(String, String)>,
     /// The machine's policy; `/etc/qwen/policy.yaml` but in tests.
     pub machine: &'a Path,
 }
@@ -42,6 +45,20 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// Whether the granting layer is a file (then a mode only narrows).
     pub from_file: bool,
+    /// Each file with inline tests as a policy of its own, so that a flag that narrows cannot make a test fail.
+    tested: Vec<Policy>,
+}
+
+impl Chosen {
+    /// Runs the inline tests of every file, as each load does: one that fails is 52.
+    pub fn require_tests(&self, facts: &Facts) -> Result<(), Failure> {
+        for policy in &self.tested {
+            check::require_tests(policy, facts).map_err(|error| {
+                config(error.to_string(), "correct the rules or the test; `qwen policy explain` shows why")
+            })?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads the layers and puts them together. Every fault is 52: nothing was sent.
@@ -57,10 +74,13 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         narrowing.push(tool_lists::excluded_layer(sources.excluded)?);
     }
 
-    let (mut first, from_file) = match (sources.named, &repository_text) {
-        (Some(named), _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
-        (None, Some(text)) if sources.trusted => (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true),
-        (None, _) => {
+    let (mut first, from_file) = match (sources.named, &sources.trusted_text, &repository_text) {
+        (Some(named), _, _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
+        (None, Some((name, text)), _) => (layer(name, text.clone(), Standing::Operator), true),
+        (None, None, Some(text)) if sources.trusted => {
+            (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true)
+        }
+        (None, None, _) => {
             let name = match (sources.mode, sources.delivers) {
                 // A delivery flag is the operator's word, so the plain mode may deliver.
                 (Some("default") | None, true) => "edit",
@@ -77,11 +97,21 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
             warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned())
         }
     }
-    if let Some(text) = repository_text
+    if let (Some(_), Some((name, text))) = (sources.named, &sources.trusted_text) {
+        narrowing.push(layer(name, text.clone(), Standing::Repository));
+    }
+    let same_as_trusted = |text: &String| sources.trusted_text.as_ref().is_some_and(|(_, trusted)| trusted == text);
+    if let Some(text) = repository_text.filter(|text| !same_as_trusted(text))
         && !(sources.named.is_none() && sources.trusted)
     {
-        if !sources.trusted {
-            warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
+        match (&sources.trusted_text, sources.trusted) {
+            (_, true) => {}
+            (Some((name, _)), false) => {
+                warnings.push(format!("policy: .qwen/policy.yaml of the tree narrows only; what counts is {name}"));
+            }
+            (None, false) => {
+                warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
+            }
         }
         narrowing.push(layer(".qwen/policy.yaml", text, Standing::Repository));
     }
@@ -95,6 +125,12 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     if let Some(text) = machine_policy(sources.machine)? {
         narrowing.push(layer(&sources.machine.display().to_string(), text, Standing::Operator));
     }
+    let files: Vec<String> = [sources.named.filter(|named| !named.starts_with("builtin:")).map(str::to_owned)]
+        .into_iter()
+        .flatten()
+        .chain(sources.trusted_text.iter().map(|(name, _)| name.clone()))
+        .chain([".qwen/policy.yaml".to_owned(), sources.machine.display().to_string()])
+        .collect();
     let base = match sources.named {
         Some(named) if !named.starts_with("builtin:") => {
             sources.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default()
@@ -105,7 +141,16 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;
-    Ok(Chosen { policy, warnings, from_file })
+    let open = LayerText::builtin("open").expect("it is one of the built-in policies");
+    let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
+        // The machine's policy only ever takes away: alone it would allow nothing.
+        true => Policy::new(&open, std::slice::from_ref(text), &parents),
+        false => Policy::new(text, &[], &parents),
+    };
+    let is_file = |text: &&LayerText| files.contains(&text.name);
+    let tested: Result<Vec<Policy>, _> = std::iter::once(&first).chain(&narrowing).filter(is_file).map(alone).collect();
+    let tested = tested.map_err(|error| config(error.to_string(), "correct the file"))?;
+    Ok(Chosen { policy, warnings, from_file, tested })
 }
 
 /// Reads a policy by the name that a flag or variable gives.

@@ -14,7 +14,7 @@ use crate::policy::decide::{ChangeFacts, Facts};
 use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::{CommandPlan, Policy};
-use crate::sandbox::{Captured, Demand, LentTree, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use crate::sandbox::{Captured, Demand, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;

@@ -10,37 +10,48 @@ use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
-use crate::cli::run::{ApprovalMode, ChangesMode, FailOn};
+use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::deliver;
-use crate::event::{Limits, PolicyFacts, RunStarted};
+use crate::event::{Event, Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
-use crate::model::{Model, Part, ToolSpec};
+use crate::model::{Part, ToolSpec};
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
-use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
+use crate::policy::file::{Delivery as PolicyDelivery, LentTree, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
 use crate::policy::{Policy, redact};
 use crate::prompt::system;
 use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted, Severity};
-use crate::sandbox::{Demand, SandboxError};
+use crate::sandbox::{self, Demand, SandboxError};
+use crate::secret::Secret;
 use crate::settings::{self, Environment, Settings};
 use crate::tools::structured_output::StructuredOutput;
+use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
+use crate::workspace::ignore::Ignored;
 use crate::workspace::repository::Repository;
+use crate::workspace::untouched::Untouched;
 
 use super::Failure;
 use super::answers::{self, Wanted};
 use super::checks::{Bench, Check, Place, Verification};
+use super::context::{self, ContextSources};
 use super::gather::Gatherer;
+use super::hooks::Hooks;
+use super::images;
 use super::judge::RunJudge;
 use super::model::Chosen;
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
 use super::recipe::{Active, Surroundings};
 use super::runner::Runner;
+use super::session::RunSession;
+use super::slash_command::Commands;
 use super::task::Task;
+use super::trust::{self, TrustFlags, Trusted};
 
 /// Limits where nothing else says so (cli.md 2).
 const TURNS: u64 = 100;
@@ -73,6 +84,8 @@ pub struct Setup {
     pub client: Chosen,
     /// The tools.
     pub registry: Registry,
+    /// Who tasks can be given to.
+    pub agents: Vec<AgentFile>,
     /// The tools that the model sees.
     pub offered: Arc<[ToolSpec]>,
     /// What tools remember.
@@ -110,6 +123,8 @@ pub struct Setup {
     /// What the answer must be.
     pub wanted: Wanted,
     outer: Policy,
+    /// Whose files of the checkout count.
+    pub trusted: Trusted,
     prompt: Prompt,
     files: Vec<String>,
     strict: bool,
@@ -118,7 +133,12 @@ pub struct Setup {
     home: String,
     included: Vec<PathBuf>,
     isolation_off: bool,
+    cwd: PathBuf,
+    git_drivers: Vec<String>,
     replay: Option<String>,
+    commands: Commands,
+    images: Vec<Part>,
+    hooks: Hooks,
 }
 
 /// A run that may begin.
@@ -151,18 +171,34 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
 
-    let trusted = arguments.later.trust_checkout || environment.is_on("QWEN_TRUST_CHECKOUT");
+    let flags = TrustFlags {
+        trusted_ref: arguments.policy.trusted_ref.clone(),
+        trust_checkout: arguments.policy.trust_checkout,
+    };
+    let state = state_folder(environment).ok();
+    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
     let request = settings::load::Request {
         project_root: top.clone(),
         workspace: workspace.root().to_path_buf(),
-        trusted,
-        trusted_ref: None,
+        trusted: trusted.checkout,
+        trusted_ref: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/settings.json")?,
+            None => None,
+        },
         bare: arguments.context.bare,
     };
     let loaded = settings::load(&request, environment).map_err(|error| {
         Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
+    if !arguments.context.bare {
+        warnings.extend(trusted.left_out(&top));
+    }
+    let says_no = |key: &Option<settings::Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
+    workspace.disregard(Ignored {
+        git: says_no(&settings.respect_git_ignore),
+        qwen: says_no(&settings.respect_qwen_ignore),
+    });
 
     let time = jiff::Timestamp::now().to_string();
     let surroundings =
@@ -191,11 +227,15 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         excluded: &lists.excluded,
         cwd: &environment.cwd,
         top: &top,
-        trusted,
+        trusted: trusted.checkout,
+        trusted_text: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
+            None => None,
+        },
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
-    warnings.extend(chosen.warnings);
-    let policy = chosen.policy;
+    warnings.extend(chosen.warnings.iter().cloned());
+    let policy = chosen.policy.clone();
     let delivery = delivery_mode(asked, mode, &policy, recipe.as_ref(), &mut warnings)?;
     let outer = policy.clone();
     let mut policy = policy;
@@ -213,6 +253,58 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         .transpose()?;
     let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
+    if policy.lent_tree() == LentTree::InPlace {
+        if let Mode::Branch(_) = delivery {
+            return Err(Failure::new(
+                Exit::Config,
+                "`sandbox.workspace: in-place` leaves changes in the work tree, and --branch leaves it as it is",
+                "use --apply or --commit, or `workspace: staged`",
+            ));
+        }
+        warnings.push("`sandbox.workspace: in-place` is not built yet: commands get a staged copy".to_owned());
+    }
+    let included = included_folders(arguments, &settings, &environment)?;
+    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+    let demand = demand(arguments, &policy)?;
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    // The runner's own facts point at its own folder of outputs, which is made with it.
+    let git_drivers = repository.as_ref().map(drivers).unwrap_or_default();
+    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+    chosen.require_tests(&facts)?;
+    let runner = Runner::new(
+        Arc::clone(&workspace),
+        repository.clone(),
+        policy.clone(),
+        facts,
+        demand,
+        variables.clone(),
+        sandbox::own_executable(),
+    )
+    .map_err(no_temporary_folder)?;
+    if demand == Demand::Require {
+        runner.sandbox().map_err(sandbox_failure)?;
+    }
+    let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
+    let base = if on_base {
+        let pristine = Workspace::open(workspace.root())
+            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+        let pristine = Arc::new(pristine);
+        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+        let runner = Runner::new(
+            pristine,
+            repository.clone(),
+            outer.clone(),
+            facts,
+            demand,
+            variables,
+            sandbox::own_executable(),
+        );
+        Some(runner.map_err(no_temporary_folder)?)
+    } else {
+        None
+    };
+
     let prompt = match &recipe {
         Some(_) => Prompt::default(),
         None => read_prompt(arguments, &environment, &mut warnings).await?,
@@ -223,11 +315,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
     warnings.extend(client.warnings.iter().cloned());
     if arguments.context.strict && !warnings.is_empty() {
-        return Err(Failure::new(
-            Exit::Config,
-            warnings.join("; "),
-            "--strict makes an error of what is otherwise a warning",
-        ));
+        return Err(strict(&warnings));
     }
     let mut limits = limits(arguments, &settings, &policy);
     if let Some(active) = &recipe {
@@ -241,55 +329,50 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
 
-    let included = included_folders(arguments, &settings, &environment)?;
-    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-    let demand = if policy.sandbox_required() { Demand::Require } else { Demand::Auto };
-    let helper = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
-    let variables: BTreeMap<OsString, OsString> =
-        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    // The runner's own facts point at its own folder of outputs, which is made with it.
-    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone());
-    let runner = Runner::new(
-        Arc::clone(&workspace),
-        repository.clone(),
-        policy.clone(),
-        facts,
-        demand,
-        variables.clone(),
-        helper.clone(),
-    )
-    .map_err(no_temporary_folder)?;
-    let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
-    let base = if on_base {
-        let pristine = Workspace::open(workspace.root())
-            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
-        let pristine = Arc::new(pristine);
-        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone());
-        let runner = Runner::new(pristine, repository.clone(), outer.clone(), facts, demand, variables, helper);
-        Some(runner.map_err(no_temporary_folder)?)
-    } else {
-        None
+    let extra = super::tools::Wanted {
+        settings: &settings,
+        environment: &environment,
+        policy: &policy,
+        home: &home,
+        included: &included,
     };
-    let mut registry = registry(&policy);
+    let super::tools::Tools { mut registry, agents, warnings: of_tools } =
+        super::tools::tools(&extra, &workspace, &runner).await;
+    if arguments.context.strict && !of_tools.is_empty() {
+        return Err(strict(&of_tools));
+    }
+    warnings.extend(of_tools);
     if let Some(schema) = &wanted.schema {
         registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
     }
-    if demand == Demand::Require {
-        runner.sandbox().map_err(sandbox_failure)?;
-    }
-
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
     let secrets = Arc::new(
-        Secrets::new(&environment.variables, &policy.secret_patterns())
+        Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
+    let (context, commands) = if arguments.context.bare {
+        (Vec::new(), Commands::none())
+    } else {
+        let (context, problems) = context::gather(&ContextSources {
+            home: environment.home.as_deref(),
+            top: &top,
+            workspace: workspace.root(),
+            settings: &settings,
+            policy: &policy,
+        });
+        skipped(problems, arguments.context.strict, &mut warnings)?;
+        (context, Commands::of(&environment, &top, trusted.checkout, &policy))
+    };
+    let mut problems = Vec::new();
+    let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
+    let images = images::read(&arguments.input.images, &environment.cwd, client.facts_of_images(), &mut problems)?;
+    skipped(problems, arguments.context.strict, &mut warnings)?;
     let mut appended: Vec<String> = Vec::new();
     if let Some(active) = &recipe {
         appended.extend(active.instructions()?);
@@ -299,7 +382,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let system = system::system_prompt(
         arguments.context.system_prompt.as_deref(),
         &policy.summary(),
-        &[],
+        &context,
         Some(&appended.join("\n\n")),
     );
     let offered: Arc<[ToolSpec]> = registry.specs().into();
@@ -328,16 +411,16 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         on_deny: on_deny(arguments, &policy),
         limits,
         registry,
+        agents,
         offered,
         memory: RunMemory::default(),
         tool_limits,
         redact: Box::new(move |text| if redacts { redact::mask(&masking, text) } else { (text, 0) }),
         secrets,
         max_output_tokens: arguments.model.max_output_tokens,
-        changes_expected: match &recipe {
-            Some(active) => active.changes_expected() || arguments.changes.require_changes,
-            None => delivery != Mode::DryRun || arguments.changes.require_changes,
-        },
+        // A mode delivers changes if there are any; it does not say that there must be some.
+        changes_expected: arguments.changes.require_changes
+            || recipe.as_ref().map_or(delivers, Active::changes_expected),
         require_changes: arguments.changes.require_changes,
         max_changed_files: arguments.changes.max_changed_files,
         max_patch_bytes: arguments.changes.max_patch_bytes,
@@ -355,6 +438,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         recipe,
         wanted,
         outer,
+        trusted,
         prompt,
         files: arguments.input.files.clone(),
         strict: arguments.context.strict,
@@ -362,20 +446,37 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         system,
         home,
         included,
-        isolation_off: false,
+        isolation_off: demand == Demand::Off,
+        cwd: environment.cwd.clone(),
+        git_drivers,
         replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
+        commands,
+        images,
+        hooks,
         client,
         policy,
     };
-    let stage =
-        Stage { workspace, runner, base, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
+    let own_files = [
+        &arguments.output.result_file,
+        &arguments.output.events_file,
+        &arguments.output.patch_file,
+        &arguments.output.summary_file,
+        &arguments.test.record,
+    ];
+    let untouched = (demand == Demand::Off && delivery == Mode::DryRun).then(|| {
+        let own_files = own_files.iter().filter_map(|path| path.as_ref()).map(|path| setup.cwd.join(path)).collect();
+        Untouched::remember(workspace.root(), own_files)
+    });
+    let patch_file = arguments.output.patch_file.clone();
+    let stage = Stage { workspace, runner, base, repository, mode: delivery, patch_file, untouched };
     Ok(Prepared { setup, stage })
 }
 
 impl Setup {
     /// Returns the facts that decisions rest on.
     pub fn facts(&self, stage: &Stage) -> Facts {
-        outcome::facts(&stage.workspace, self.home.clone(), stage.runner.outputs(), self.included.clone())
+        let (home, included) = (self.home.clone(), self.included.clone());
+        outcome::facts(&stage.workspace, home, stage.runner.outputs(), included, self.git_drivers.clone())
     }
 
     /// Returns the gate for the calls of the run.
@@ -513,17 +614,20 @@ impl Setup {
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
     }
 
-    /// Returns the first message and warnings: the recipe's prompt as it is, else what was typed and what it names.
+    /// Returns the first message and what there is to tell: the recipe's prompt as it is, else what was typed and what it
+    /// names.
     pub async fn message(
         &self,
         judge: &RunJudge<'_>,
         context: &ToolContext<'_>,
         prompt: Option<String>,
-    ) -> Result<(Vec<Part>, Vec<String>), Failure> {
+    ) -> Result<(Vec<Part>, Vec<Event>), Failure> {
         let Some(text) = prompt else { return self.task(judge, context, &self.prompt).message().await };
         // A recipe that asks for no reading is not shown the names of the project either.
         if self.registry.get("read_file").is_none() {
-            return Ok((vec![Part::Text(text)], Vec::new()));
+            let mut parts = vec![Part::Text(text)];
+            parts.extend(self.images.iter().cloned());
+            return Ok((parts, Vec::new()));
         }
         let prompt = Prompt { read: Some(text), typed: Vec::new() };
         self.task(judge, context, &prompt).message().await
@@ -569,13 +673,55 @@ impl Setup {
 
     /// Returns what makes the first message.
     pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>, prompt: &'a Prompt) -> Task<'a> {
-        Task { prompt, files: &self.files, registry: &self.registry, judge, context, strict: self.strict }
+        Task {
+            prompt,
+            files: &self.files,
+            registry: &self.registry,
+            judge,
+            context,
+            strict: self.strict,
+            commands: &self.commands,
+            images: &self.images,
+        }
     }
 
-    /// Returns the system prompt.
-    pub fn system_prompt(&self) -> String {
-        self.system.clone()
+    /// Returns the hooks, told of the session; `None` if there are none.
+    pub fn hooks(&self, session: &RunSession) -> Option<Hooks> {
+        self.hooks.begin(&session.id, self.permission_mode)
     }
+
+    /// Returns the system prompt, without secrets.
+    pub fn system_prompt(&self) -> String {
+        if self.policy.redacts() { self.secrets.hide(&self.system).into_owned() } else { self.system.clone() }
+    }
+
+    /// Masks the secrets of the first message: it may show files.
+    pub fn masked(&self, message: Vec<Part>, emit: &dyn Fn(Event)) -> Vec<Part> {
+        let mut places = 0;
+        let parts = message.into_iter().map(|part| match part {
+            Part::Text(text) => {
+                let (text, count) = (self.redact)(text);
+                places += count;
+                Part::Text(text)
+            }
+            Part::Media { .. } => part,
+        });
+        let parts = parts.collect();
+        if places > 0 {
+            emit(Event::Redaction { count: places });
+        }
+        parts
+    }
+}
+
+/// Passes on what was skipped; `--strict` makes an error of it.
+fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> Result<(), Failure> {
+    if strict && !problems.is_empty() {
+        let hint = "--strict makes an error of what is otherwise a warning";
+        return Err(Failure::new(Exit::Config, problems.join("; "), hint));
+    }
+    warnings.extend(problems);
+    Ok(())
 }
 
 /// Returns the flags with the recipe's wishes about the model where they leave room.
@@ -628,6 +774,20 @@ fn builtin_of(mode: ApprovalMode) -> &'static str {
         ApprovalMode::Default => "default",
         ApprovalMode::AutoEdit => "edit",
         ApprovalMode::Yolo => "open",
+    }
+}
+
+/// How strong a wall is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched off.
+fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
+    match (arguments.policy.sandbox, policy.sandbox_required()) {
+        (Some(SandboxMode::Off), true) => Err(Failure::new(
+            Exit::Config,
+            format!("--sandbox off was given and the policy {} requires isolation", policy.facts().name),
+            "leave the flag out; `qwen sandbox doctor` says what this machine gives",
+        )),
+        (Some(SandboxMode::Off), false) => Ok(Demand::Off),
+        (Some(SandboxMode::Require), _) | (_, true) => Ok(Demand::Require),
+        (Some(SandboxMode::Auto) | None, false) => Ok(Demand::Auto),
     }
 }
 
@@ -758,23 +918,23 @@ fn limits(arguments: &RunArgs, settings: &Settings, policy: &Policy) -> Limits {
 
 fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
     use crate::cli::run::OnDeny as Flag;
-    let of_policy = match policy.on_deny() {
+    let of_policy = policy.on_deny().map(|on_deny| match on_deny {
         PolicyOnDeny::Continue => OnDeny::Continue,
         PolicyOnDeny::Fail => OnDeny::Fail,
         PolicyOnDeny::Stop => OnDeny::Stop,
-    };
-    let of_flag = match arguments.policy.on_deny {
-        None => return of_policy,
-        Some(Flag::Continue) => OnDeny::Continue,
-        Some(Flag::Fail) => OnDeny::Fail,
-        Some(Flag::Stop) => OnDeny::Stop,
-    };
+    });
+    let of_flag = arguments.policy.on_deny.map(|on_deny| match on_deny {
+        Flag::Continue => OnDeny::Continue,
+        Flag::Fail => OnDeny::Fail,
+        Flag::Stop => OnDeny::Stop,
+    });
     let strictness = |on_deny: OnDeny| match on_deny {
         OnDeny::Continue => 0,
         OnDeny::Fail => 1,
         OnDeny::Stop => 2,
     };
-    if strictness(of_flag) >= strictness(of_policy) { of_flag } else { of_policy }
+    // A policy that says nothing binds no flag.
+    of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny)).unwrap_or(OnDeny::Fail)
 }
 
 /// Lists of tools from flags and settings, with their specifiers.
@@ -804,11 +964,20 @@ impl ToolLists {
     }
 }
 
-/// Returns the tools that the model sees: those that the policy does not deny as a whole.
-fn registry(policy: &Policy) -> Registry {
-    let mut registry = Registry::of_built_ins();
-    registry.retain(|name| !policy.denies_tool(name));
-    registry
+/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, and the key in use.
+pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTreeMap<String, String> {
+    let mut variables = environment.variables.clone();
+    for (name, (value, _)) in &environment.additional {
+        variables.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    if let Some(key) = key.filter(|key| !variables.values().any(|value| value.trim() == key.expose())) {
+        variables.insert("API_KEY".to_owned(), key.expose().to_owned());
+    }
+    variables
+}
+
+fn strict(warnings: &[String]) -> Failure {
+    Failure::new(Exit::Config, warnings.join("; "), "--strict makes an error of what is otherwise a warning")
 }
 
 fn included_folders(

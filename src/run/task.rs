@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::invoke::Judge;
 use crate::cli::prompt::{Piece, Prompt};
-use crate::event::RunError;
+use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::Part;
 use crate::policy::Access;
@@ -13,6 +13,7 @@ use crate::tools::{Registry, ToolContext};
 
 use super::Failure;
 use super::listing::listing;
+use super::slash_command::Commands;
 
 /// What makes the first message.
 pub struct Task<'a> {
@@ -28,17 +29,21 @@ pub struct Task<'a> {
     pub context: &'a ToolContext<'a>,
     /// Whether a name that is no path is an error (`--strict`).
     pub strict: bool,
+    /// What `/name` may call.
+    pub commands: &'a Commands,
+    /// Images of `--image`.
+    pub images: &'a [Part],
 }
 
 impl Task<'_> {
-    /// Reads what the prompt names and returns the message and warnings.
+    /// Reads what the prompt names and returns the message, and what there is to tell.
     ///
     /// Everything is read through the tools and under the policy: what may not be read is an error where it was named
     /// by a flag or `@`, and simply not shown where the prompt only mentions it.
-    pub async fn message(&self) -> Result<(Vec<Part>, Vec<String>), Failure> {
+    pub async fn message(&self) -> Result<(Vec<Part>, Vec<Event>), Failure> {
         let mut warnings = Vec::new();
         let mut included = String::new();
-        let mut media = Vec::new();
+        let mut media = self.images.to_vec();
         let mut task = String::new();
         for file in self.files {
             let text = self.file(file).await?;
@@ -50,6 +55,7 @@ impl Task<'_> {
                 task.push_str("\n\n");
             }
         }
+        let begins = task.len();
         for piece in &self.prompt.typed {
             match piece {
                 Piece::Text(text) => task.push_str(text),
@@ -76,11 +82,18 @@ impl Task<'_> {
                 },
             }
         }
+        let mut events: Vec<Event> = warnings.into_iter().map(|message| Event::Warning { message }).collect();
+        if let Some(called) = self.commands.expand(&self.prompt.typed_text(), self).await? {
+            task.truncate(begins);
+            task.push_str(&called.text);
+            media.extend(called.media);
+            events.extend(called.events);
+        }
         let shown = self.mentioned().await;
         let names = listing(self.context.workspace, LISTING_CHARS);
         let mut parts = vec![Part::Text(first_message(&names, &shown, &included, task.trim()))];
         parts.extend(media);
-        Ok((parts, warnings))
+        Ok((parts, events))
     }
 
     /// Reads the small files that the typed text mentions without `@`.
@@ -129,7 +142,7 @@ impl Task<'_> {
     }
 
     /// Reads `@path`; `None` if nothing is there.
-    async fn include(&self, path: &str) -> Result<Option<Vec<Part>>, Failure> {
+    pub(super) async fn include(&self, path: &str) -> Result<Option<Vec<Part>>, Failure> {
         let mut arguments = Map::new();
         arguments.insert("paths".into(), Value::from(vec![path]));
         match self.call("read_many_files", arguments).await {
@@ -137,15 +150,11 @@ impl Task<'_> {
                 Ok(None)
             }
             Ok(parts) => Ok(Some(parts)),
-            Err(error) if error.starts_with("denied") => Err(Failure {
-                exit: Exit::Denied,
-                error: RunError {
-                    code: "denied".into(),
-                    message: format!("@{path} in the prompt: {error}"),
-                    hint: Some("the policy's `paths.read` decides what a prompt may include".into()),
-                    ..RunError::default()
-                },
-            }),
+            Err(error) if error.starts_with("denied") => Err(Failure::new(
+                Exit::Denied,
+                format!("@{path} in the prompt: {error}"),
+                "the policy's `paths.read` decides what a prompt may include",
+            )),
             Err(_) => Ok(None),
         }
     }
@@ -173,10 +182,7 @@ fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
 }
 
 fn input(message: String, hint: &str) -> Failure {
-    Failure {
-        exit: Exit::Input,
-        error: RunError { code: "input".into(), message, hint: Some(hint.to_owned()), ..RunError::default() },
-    }
+    Failure::new(Exit::Input, message, hint)
 }
 
 #[cfg(test)]

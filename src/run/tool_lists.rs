@@ -1,13 +1,14 @@
 //! Lists of tools from flags and settings (`tools.core`, `exclude`, `allowed`, `permissions`) as layers of the policy.
 //!
-//! An entry is a tool's name or `run_shell_command(git status)`: the command's first words. Every list is enforced with
-//! its specifiers in every mode; only the operator's `allowed` adds anything, and only to a built-in policy.
+//! An entry is a tool's name, `run_shell_command(git status)` (the command's first words), or, where it takes away,
+//! `Read(glob)` and `Edit(glob)`. Every list is enforced with its specifiers in every mode; only the operator's
+//! `allowed` adds anything, and only to a built-in policy.
 
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
-use crate::tools::registry::real_name;
+use crate::tool_name::real_name;
 
 use super::Failure;
 
@@ -19,11 +20,12 @@ const SHELL: &str = "run_shell_command";
 struct Entry {
     tool: String,
     words: Vec<String>,
+    path: Option<(&'static str, String)>,
 }
 
 /// Returns the layer that keeps only the named tools.
 pub fn core_layer(list: &[String]) -> Result<LayerText, Failure> {
-    let entries = parse(list)?;
+    let entries = parse(list, Paths::Refused)?;
     let mut policy = json!({"version": 1, "name": "tools.core", "tools": {"allow": names(&entries)}});
     let commands = commands(&entries);
     if !commands.is_empty() && !entries.iter().any(|entry| entry.tool == SHELL && entry.words.is_empty()) {
@@ -34,8 +36,8 @@ pub fn core_layer(list: &[String]) -> Result<LayerText, Failure> {
 
 /// Returns the layer that takes the named tools and commands away.
 pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
-    let entries = parse(list)?;
-    let whole: Vec<&Entry> = entries.iter().filter(|entry| entry.words.is_empty()).collect();
+    let entries = parse(list, Paths::Taken)?;
+    let whole: Vec<&Entry> = entries.iter().filter(|entry| entry.words.is_empty() && entry.path.is_none()).collect();
     let mut policy = json!({"version": 1, "name": "tools.exclude"});
     if !whole.is_empty() {
         policy["tools"] = json!({"deny": whole.iter().map(|entry| entry.tool.clone()).collect::<Vec<_>>()});
@@ -44,12 +46,19 @@ pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
     if !commands.is_empty() {
         policy["shell"] = json!({"deny": commands});
     }
+    for kind in ["read", "write"] {
+        let paths = entries.iter().filter_map(|entry| entry.path.as_ref());
+        let globs: Vec<&String> = paths.filter(|(of, _)| *of == kind).map(|(_, glob)| glob).collect();
+        if !globs.is_empty() {
+            policy["paths"][kind] = json!({"deny": globs});
+        }
+    }
     layer("tools.exclude", &policy)
 }
 
 /// Returns a built-in policy with the named tools and commands added.
 pub fn allowed_layer(builtin: &LayerText, list: &[String]) -> Result<LayerText, Failure> {
-    let entries = parse(list)?;
+    let entries = parse(list, Paths::Refused)?;
     let mut policy: Value = serde_yaml::from_str(&builtin.text).expect("a test reads every built-in policy");
     add(&mut policy, ["tools", "allow"], names(&entries).into_iter().map(Value::from));
     add(&mut policy, ["shell", "allow"], commands(&entries));
@@ -78,26 +87,44 @@ fn commands(entries: &[Entry]) -> Vec<Value> {
     with_words.map(|entry| json!({"cmd": entry.words})).collect()
 }
 
-fn parse(list: &[String]) -> Result<Vec<Entry>, Failure> {
+/// Whether an entry may name files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Paths {
+    Taken,
+    Refused,
+}
+
+fn parse(list: &[String], paths: Paths) -> Result<Vec<Entry>, Failure> {
     let entry = |text: &String| {
         let text = text.trim();
-        let (name, words) = match text.split_once('(') {
-            None => (text, Vec::new()),
+        let (name, inner) = match text.split_once('(') {
+            None => (text, ""),
             Some((name, rest)) => {
-                let inner = rest.strip_suffix(')').ok_or_else(|| wrong(text, "the bracket is not closed"))?;
-                // Claude's and Qwen Code's spelling `npm test:*` means: with whatever follows, as here always.
-                let inner = inner.trim_end_matches(":*").trim_end_matches(" *");
-                (name, inner.split_whitespace().map(str::to_owned).collect())
+                (name, rest.strip_suffix(')').ok_or_else(|| wrong(text, "the bracket is not closed"))?.trim())
             }
         };
-        let tool = real_name(name.trim()).to_owned();
+        let tool = real_name(name.trim()).unwrap_or(name.trim()).to_owned();
         if tool.is_empty() {
             return Err(wrong(text, "there is no name"));
         }
-        if !words.is_empty() && tool != SHELL {
-            return Err(wrong(text, "only run_shell_command takes a command in brackets"));
+        let kind = match tool.as_str() {
+            "read_file" => Some("read"),
+            "edit" | "write_file" => Some("write"),
+            _ => None,
+        };
+        match kind {
+            _ if inner.is_empty() || inner == "*" => Ok(Entry { tool, words: Vec::new(), path: None }),
+            _ if tool == SHELL => {
+                // Claude's and Qwen Code's spelling `npm test:*` means: with whatever follows, as here always.
+                let words = inner.trim_end_matches(":*").trim_end_matches(" *");
+                Ok(Entry { tool, words: words.split_whitespace().map(str::to_owned).collect(), path: None })
+            }
+            Some(kind) if paths == Paths::Taken => {
+                let glob = inner.trim_start_matches("./").trim_start_matches('/');
+                Ok(Entry { tool, words: Vec::new(), path: Some((kind, glob.to_owned())) })
+            }
+            Some(_) | None => Err(wrong(text, "only run_shell_command takes a command in brackets")),
         }
-        Ok(Entry { tool, words })
     };
     list.iter().filter(|text| !text.trim().is_empty()).map(entry).collect()
 }
@@ -142,8 +169,22 @@ mod tests {
     }
 
     #[test]
+    fn files_can_be_taken_away() {
+        let open = LayerText::builtin("open").unwrap();
+        let list = texts(&["Read(./private/**)", "Edit(src/*.lock)", "Write(*)"]);
+        let policy = Policy::new(&open, &[excluded_layer(&list).unwrap()], &|_| None).unwrap();
+        assert!(policy.denies_tool("write_file") && !policy.denies_tool("edit") && !policy.denies_tool("read_file"));
+        let layer = excluded_layer(&list).unwrap().text;
+        assert!(
+            layer.contains(r#""paths":{"read":{"deny":["private/**"]},"write":{"deny":["src/*.lock"]}}"#),
+            "{layer}"
+        );
+        assert!(core_layer(&texts(&["Read(src/**)"])).is_err());
+    }
+
+    #[test]
     fn an_entry_that_is_none_is_named() {
-        for (entry, problem) in [("edit(x)", "only run_shell_command"), ("run_shell_command(x", "not closed")] {
+        for (entry, problem) in [("glob(x)", "only run_shell_command"), ("run_shell_command(x", "not closed")] {
             assert!(core_layer(&texts(&[entry])).unwrap_err().error.message.contains(problem));
         }
     }

@@ -1,5 +1,7 @@
 //! Which isolation this machine gives, and the one thing that would improve it.
 
+#![expect(clippy::disallowed_methods, reason = "the helper is started to try the machine")]
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -25,10 +27,11 @@ pub struct Diagnosis {
     pub advice: String,
 }
 
-/// Tries everything in a child. `private` is a folder of ours that has `root` and `tmp` in it.
-pub fn diagnose(helper: &Path, private: &Path) -> Diagnosis {
+/// Tries everything in a child. `private` is an empty folder of ours.
+pub fn diagnose(helper: &Path, private: &Path) -> io::Result<Diagnosis> {
+    super::make_private_folders(private)?;
     let probe = probe(helper, private);
-    Diagnosis { tier: probe.tier(), advice: advice(&probe), probe }
+    Ok(Diagnosis { tier: probe.tier(), advice: advice(&probe), probe })
 }
 
 impl Diagnosis {

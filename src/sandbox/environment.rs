@@ -39,6 +39,8 @@ pub(super) struct Parts<'a> {
     pub(super) toolchains: &'a BTreeMap<String, OsString>,
     pub(super) pass: &'a [String],
     pub(super) set: &'a [(String, String)],
+    /// Whether root runs us.
+    pub(super) is_root: bool,
 }
 
 /// Builds the environment; later sources win: handed on, our own, toolchains, `pass`, `set`.
@@ -58,6 +60,10 @@ pub(super) fn build(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
         ("DEBIAN_FRONTEND", OsStr::new("noninteractive")),
     ];
     environment.extend(own.map(|(name, value)| (name.into(), value.into())));
+    if parts.is_root {
+        // Root's tar would give files to owners that it cannot give them to in here.
+        environment.insert("TAR_OPTIONS".into(), "--no-same-owner".into());
+    }
     environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
     environment.extend(parts.toolchains.iter().map(|(name, value)| (name.into(), value.clone())));
     let allowed = |name: &&String| !is_dangerous(name);
@@ -135,6 +141,7 @@ mod tests {
             toolchains: &BTreeMap::new(),
             pass: &pass,
             set: &set,
+            is_root: false,
         });
         let names: Vec<_> = environment.keys().map(|name| name.to_str().unwrap()).collect();
         let expected = [

@@ -4,6 +4,8 @@
 //! be that child. So the keeper is started first; it keeps the time and ends everything when the socket to us closes.
 //! It starts the leader, which builds the wall around itself, starts the programs and waits for them.
 
+#![expect(clippy::disallowed_methods, reason = "the helper starts itself again, and what it was told to start")]
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,6 +46,13 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Below namespaces the programs could otherwise end what ends them. In namespaces we are out of their reach.
+fn guard_this_process(guarded: &mut Vec<i32>) {
+    let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    // As a process, and as the group that a new session makes it the leader of.
+    guarded.extend([own, -own]);
+}
+
 /// What the keeper waits for.
 enum Happened {
     /// The leader said something.
@@ -79,7 +88,7 @@ fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<Owne
     if what.wall.tier == Tier::T3 {
         super::namespaces::unshare(what.wall.network).map_err(part("namespaces"))?;
     }
-    what.wall.guarded.push(i32::try_from(std::process::id()).unwrap_or(i32::MAX));
+    guard_this_process(&mut what.wall.guarded);
     let (ours, theirs) = UnixStream::pair().map_err(part("a socket"))?;
     let mut command = Command::new(own_executable());
     command.arg(HELPER).arg("lead").env_clear();
@@ -220,7 +229,8 @@ fn wait_for_either(
 
 fn lead() -> io::Result<()> {
     let control = wire::inherited()?;
-    let (what, descriptors) = wire::receive(&control)?;
+    let (mut what, descriptors) = wire::receive(&control)?;
+    guard_this_process(&mut what.wall.guarded);
     match lead_programs(&control, &what, descriptors) {
         Ok(end) => wire::report(&control, &Report::Ended(end)),
         Err(why) => wire::report(&control, &Report::Failed(why)),
@@ -369,7 +379,7 @@ fn probe() -> io::Result<()> {
 /// Builds the wall around this process and everything that it will start.
 #[cfg(target_os = "linux")]
 fn build_wall(wall: &super::wire::Wall) -> Result<(), String> {
-    limit_resources().map_err(|error| format!("limits: {error}"))?;
+    limit_resources(wall.tier).map_err(|error| format!("limits: {error}"))?;
     if let Some(view) = &wall.view {
         super::namespaces::build(view, wall.network)?;
     }
@@ -392,11 +402,20 @@ fn build_wall(_wall: &super::wire::Wall) -> Result<(), String> {
     Ok(())
 }
 
-/// No memory of a crashed program reaches the disk.
+/// The most processes of a command where they are counted by themselves: in a namespace of users.
 #[cfg(target_os = "linux")]
-fn limit_resources() -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+const MOST_PROCESSES: u64 = 8192;
+
+/// No memory of a crashed program reaches the disk, and a program that only multiplies ends.
+#[cfg(target_os = "linux")]
+fn limit_resources(tier: Tier) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    if tier == Tier::T3 {
+        let most = getrlimit(Resource::Nproc).maximum.map_or(MOST_PROCESSES, |most| most.min(MOST_PROCESSES));
+        setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
 }
 
 /// Even root starts its programs with no more power than any user.
@@ -416,7 +435,7 @@ fn give_up_capabilities() -> io::Result<()> {
 }
 
 /// Returns our own executable: on Linux by the link that no update of the file can break.
-pub(super) fn own_executable() -> std::path::PathBuf {
+pub fn own_executable() -> std::path::PathBuf {
     if cfg!(target_os = "linux") {
         return "/proc/self/exe".into();
     }
@@ -463,11 +482,14 @@ fn die_with_keeper() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps processes of the same user from reading our memory. No failure of the run if the system does not know it.
+/// Keeps processes of the same user from reading the memory of this one; `main` calls it for the run.
+///
+/// It is no failure if the system does not know it.
 #[cfg(target_os = "linux")]
-pub(super) fn make_undumpable() {
+pub fn make_undumpable() {
     let _unknown = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
+/// Does nothing where the system has no such thing.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn make_undumpable() {}
+pub fn make_undumpable() {}

@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use super::wire::Program;
+
 /// The tool that applies a profile to a program.
 pub const TOOL: &str = "/usr/bin/sandbox-exec";
 
@@ -28,6 +30,16 @@ pub fn profile(read: &[OsString], write: &[OsString], network: bool) -> String {
     text
 }
 
+/// Starts a program under the profile.
+pub(super) fn wrap(program: &mut Program, profile: &str) {
+    let Some(file) = program.file.replace(TOOL.into()) else {
+        program.file = None;
+        return;
+    };
+    let own = [OsString::from("sandbox-exec"), "-p".into(), profile.into(), file];
+    program.words = own.into_iter().chain(program.words.iter().skip(1).cloned()).collect();
+}
+
 /// Quotes a path as a string of the profile's language; bytes that are no text cannot be said, and match nothing.
 fn quoted(path: &OsStr) -> String {
     let text = String::from_utf8_lossy(path.as_bytes());
@@ -37,6 +49,16 @@ fn quoted(path: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_was_not_found_stays_so() {
+        let mut program = Program { file: None, words: vec!["x".into()] };
+        wrap(&mut program, "p");
+        assert_eq!(program, Program { file: None, words: vec!["x".into()] });
+        let mut program = Program { file: Some("/bin/x".into()), words: vec!["x".into(), "y".into()] };
+        wrap(&mut program, "p");
+        assert_eq!(program.words, ["sandbox-exec", "-p", "p", "/bin/x", "y"]);
+    }
 
     #[test]
     fn a_path_cannot_end_its_string() {

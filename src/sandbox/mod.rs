@@ -18,6 +18,7 @@ mod landlock;
 pub mod macos;
 mod namespaces;
 mod output;
+pub mod own_command;
 mod run;
 #[cfg(target_os = "linux")]
 mod seccomp;
@@ -32,13 +33,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-pub use helper::{HELPER, helper_main};
+pub use helper::{HELPER, helper_main, make_undumpable, own_executable};
 pub use output::{Captured, OutputBounds};
-pub use run::{Piped, RunOutput};
+pub use run::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};
 
 use crate::path::Tree;
 use crate::policy::CommandPlan;
+use crate::policy::grant::Start;
 
 /// What the operator asks of isolation (`--sandbox`, `sandbox.require`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +156,10 @@ pub struct RunRequest {
     pub write: Vec<PathBuf>,
     /// Paths inside the tree that must stay read-only: needs T3.
     pub read_only: Vec<PathBuf>,
+    /// Paths inside the tree that look empty and cannot be written, as files that nobody may read: needs T3.
+    ///
+    /// A copy does not have them in the first place.
+    pub hidden: Vec<PathBuf>,
     /// Git's variables (policy.md G11), and others that this one run needs.
     pub variables: Vec<(String, String)>,
     /// When it is ended.
@@ -175,6 +181,7 @@ impl RunRequest {
             read: Vec::new(),
             write: Vec::new(),
             read_only: Vec::new(),
+            hidden: Vec::new(),
             variables: Vec::new(),
             timeout,
             background: false,
@@ -215,10 +222,7 @@ impl Sandbox {
         }
         let failed = |path: &Path| SandboxError::io(path.display().to_string());
         let private = options.private.canonicalize().map_err(failed(&options.private))?;
-        for name in ["home", "tmp", "root"] {
-            let folder = private.join(name);
-            std::fs::DirBuilder::new().recursive(true).create(&folder).map_err(failed(&folder))?;
-        }
+        make_private_folders(&private).map_err(failed(&private))?;
         let probe = match options.demand {
             Demand::Off => Probe::default(),
             Demand::Auto | Demand::Require | Demand::AtMost(_) => doctor::probe(&options.helper, &private),
@@ -250,6 +254,7 @@ impl Sandbox {
             toolchains: &toolchains.variables,
             pass: &options.env_pass,
             set: &options.env_set,
+            is_root: rustix::process::geteuid().is_root(),
         });
         let home = options.environment.get(&OsString::from("HOME")).map(PathBuf::from);
         let mut read = system::readable(options.disk, &options.read_system);
@@ -279,6 +284,20 @@ impl Sandbox {
     /// Returns the tier that commands run in.
     pub fn tier(&self) -> Tier {
         self.tier
+    }
+
+    /// Tells whether a command may run at all: below T2 a dry run runs only what writes nothing.
+    ///
+    /// `--sandbox off` is the operator's word, and the run compares the tree afterwards.
+    pub fn may_run(&self, plan: &CommandPlan, dry_run: bool) -> Result<(), SandboxError> {
+        let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
+        if matches!(plan.start, Start::AsWritten(_)) && !self.tier.isolates() {
+            return refused("a command that cannot be read runs only isolated, and there is no isolation here");
+        }
+        if dry_run && !plan.writes_nothing && !self.tier.isolates() && self.demand != Demand::Off {
+            return refused("in a dry run a command that may write needs Landlock, or --sandbox off");
+        }
+        Ok(())
     }
 
     /// Tells whether an overlay can be lent instead of a copy.
@@ -331,4 +350,12 @@ impl Sandbox {
         let ending: Vec<_> = background.into_iter().map(run::Background::end).collect();
         futures_util::future::join_all(ending).await
     }
+}
+
+/// Makes the folders that every command has: its home, its temporary folder, and a place to mount at.
+fn make_private_folders(private: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    ["home", "tmp", "root"]
+        .iter()
+        .try_for_each(|name| std::fs::DirBuilder::new().recursive(true).mode(0o700).create(private.join(name)))
 }

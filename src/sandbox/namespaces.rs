@@ -4,6 +4,8 @@
 //! file system together from an empty one, makes it its root, and goes into one more namespace of users, in which it
 //! has its old number and no power over the mounts.
 
+#![expect(clippy::disallowed_methods, reason = "mount points are made here")]
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,8 @@ pub(super) struct View {
     pub(super) mounts: Vec<Mount>,
     /// Parts of what was mounted that are made read-only.
     pub(super) read_only: Vec<OsString>,
+    /// Parts of what was mounted that are covered with something empty.
+    pub(super) hidden: Vec<OsString>,
 }
 
 /// Something that is mounted.
@@ -78,6 +82,7 @@ impl View {
             ids,
             mounts: mounts.into_iter().map(|(at, what)| Mount { at: at.into(), what }).collect(),
             read_only: request.read_only.iter().map(|path| tree_at.join(path).into()).collect(),
+            hidden: request.hidden.iter().map(|path| tree_at.join(path).into()).collect(),
         }
     }
 }
@@ -162,6 +167,7 @@ mod linux {
             let path = Path::new(path);
             keep_read_only(root, path).map_err(|error| said("keep read-only", path, error))?;
         }
+        hide(root, &view.hidden).map_err(|error| format!("hidden files: {error}"))?;
         make_devices(root).map_err(|error| format!("devices: {error}"))?;
         make_proc(root).map_err(|error| format!("/proc: {error}"))?;
         if !root.join("var/tmp").exists() {
@@ -183,6 +189,13 @@ mod linux {
 
     /// Mounts one thing. What lies below something that was mounted to be read is there already.
     fn attach(root: &Path, at: &Path, what: &Source, covered: &mut Vec<PathBuf>) -> io::Result<()> {
+        if leads_away(root, at) {
+            return match what {
+                // What is wanted there is then not to be seen: the command misses it, and nothing is lost.
+                Source::Read(_) | Source::Layered(_) | Source::Scratch => Ok(()),
+                Source::Write(_) | Source::Overlay { .. } => Err(io::Error::other("a link stands in the way")),
+            };
+        }
         match what {
             Source::Read(from) => {
                 let from = Path::new(from);
@@ -239,6 +252,18 @@ mod linux {
         }
     }
 
+    /// Tells whether a link stands in the way to a place, once it is below `root`.
+    ///
+    /// It would be followed from the old root: a command of before could have us make a file wherever it likes.
+    fn leads_away(root: &Path, at: &Path) -> bool {
+        let mut place = root.to_path_buf();
+        let relative = at.strip_prefix("/").unwrap_or(at);
+        relative.components().any(|part| {
+            place.push(part);
+            fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink())
+        })
+    }
+
     fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool) -> io::Result<()> {
         if is_folder {
             fs::create_dir_all(target)?;
@@ -281,12 +306,36 @@ mod linux {
     }
 
     fn keep_read_only(root: &Path, path: &Path) -> io::Result<()> {
+        if leads_away(root, path) {
+            return Err(io::Error::other("a link stands in the way"));
+        }
         let target = below(root, path);
         if !target.exists() {
             return Ok(());
         }
         mount_bind_recursive(&target, &target)?;
         restrict(&target, true)
+    }
+
+    /// Covers each path with an empty file or folder.
+    fn hide(root: &Path, paths: &[std::ffi::OsString]) -> io::Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let (file, folder) = (root.join(".hidden-file"), root.join(".hidden-folder"));
+        fs::File::create(&file)?;
+        fs::create_dir(&folder)?;
+        for path in paths {
+            // A link is only a name; what it leads to is judged by its own.
+            if leads_away(root, Path::new(path)) {
+                continue;
+            }
+            let target = below(root, Path::new(path));
+            let Ok(found) = fs::symlink_metadata(&target) else { continue };
+            mount_bind_recursive(if found.is_dir() { &folder } else { &file }, &target)?;
+            restrict(&target, true)?;
+        }
+        Ok(())
     }
 
     fn make_devices(root: &Path) -> io::Result<()> {
@@ -385,6 +434,7 @@ mod linux {
             ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
             mounts: Vec::new(),
             read_only: Vec::new(),
+            hidden: Vec::new(),
         };
         let try_overlay = || {
             let folder = |name: &str| {

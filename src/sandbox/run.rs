@@ -1,5 +1,7 @@
 //! One command from its start to its end, as seen from our side of the socket.
 
+#![expect(clippy::disallowed_methods, reason = "commands are started here")]
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,10 +19,10 @@ use tokio::task::JoinHandle;
 use super::environment::{is_valid, look_up};
 use super::namespaces::View;
 use super::output::{Capture, Captured, OutputBounds};
-use super::system;
 use super::tier::Tier;
 use super::wire::{self, End, Instructions, Program, Report, Wall};
-use super::{HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
+use super::{Demand, HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
+use super::{macos, system};
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
 
@@ -204,7 +206,10 @@ async fn next(reports: &mut Lines<BufReader<UnixStream>>) -> Option<Report> {
 }
 
 async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
-    match next(reports).await {
+    let Ok(first) = tokio::time::timeout(PATIENCE, next(reports)).await else {
+        return Err(SandboxError::NotStarted("the helper hangs while it builds the wall".to_owned()));
+    };
+    match first {
         Some(Report::Started { group, pids }) => Ok((group, pids)),
         Some(Report::Failed(why)) => Err(SandboxError::NotStarted(why)),
         Some(Report::Ended(_) | Report::Probed(_)) | None => {
@@ -302,11 +307,11 @@ fn argv_of(plan: &CommandPlan) -> Vec<String> {
 fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Result<Instructions, SandboxError> {
     let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
     let as_written = matches!(plan.start, Start::AsWritten(_));
-    if as_written && !sandbox.tier.isolates() {
-        return refused("a command that cannot be read runs only isolated, and there is no isolation here");
-    }
-    if !request.read_only.is_empty() && sandbox.tier == Tier::T2 {
-        return refused("a part of a writable tree can be kept read-only in T3 alone; lend a copy instead");
+    sandbox.may_run(plan, false)?;
+    // By the operator's word nothing is held back; by the machine's weakness it must not be.
+    let held_back = !request.read_only.is_empty() || !request.hidden.is_empty();
+    if held_back && sandbox.tier != Tier::T3 && sandbox.demand != Demand::Off {
+        return refused("a part of a lent tree can be held back in T3 alone; lend a copy without it instead");
     }
     if matches!(request.tree, LentTree::Overlay { .. }) && !sandbox.has_overlay() {
         return refused("an overlay can be lent in T3 alone; lend a copy instead");
@@ -333,17 +338,25 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     environment.insert("PWD".into(), directory.clone().into());
     environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let network = sandbox.network == Network::Any && !as_written;
+    let mut programs = programs(sandbox, plan, &directory, request);
+    let read: Vec<_> = read.into_iter().map(OsString::from).collect();
+    let write: Vec<_> = write.into_iter().map(OsString::from).collect();
+    if cfg!(target_os = "macos") && sandbox.tier.isolates() {
+        let profile = macos::profile(&read, &write, network);
+        programs.iter_mut().for_each(|program| macos::wrap(program, &profile));
+    }
     Ok(Instructions {
-        programs: programs(sandbox, plan, &directory, request),
+        programs,
         directory: directory.into(),
         environment: environment.into_iter().collect(),
         timeout: (!request.background).then_some(request.timeout),
         wall: Wall {
             tier: sandbox.tier,
-            read: read.into_iter().map(OsString::from).collect(),
-            write: write.into_iter().map(OsString::from).collect(),
+            read,
+            write,
             devices: system::DEVICES.iter().map(OsString::from).collect(),
-            network: sandbox.network == Network::Any && !as_written,
+            network,
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         },

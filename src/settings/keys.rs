@@ -6,6 +6,7 @@ use super::environment::Environment;
 use super::layers::Settings;
 use super::{Origin, Valued};
 use crate::exit::Exit;
+use crate::secret::{Secret, SecretError};
 
 /// The server where nothing says otherwise.
 pub const DASHSCOPE: &str = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
@@ -15,34 +16,6 @@ pub const CODING_PLAN: &str = "https://coding-intl.dashscope.aliyuncs.com/v1";
 
 /// The model on DashScope where nothing says otherwise.
 pub const DASHSCOPE_MODEL: &str = "qwen3-coder-plus";
-
-/// A key. It is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Returns the key, for the header alone.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns what a person may see of it: enough to tell two keys apart.
-    pub fn masked(&self) -> String {
-        let count = self.0.chars().count();
-        if count < 16 {
-            return "***".into();
-        }
-        let begin: String = self.0.chars().take(3).collect();
-        let end: String = self.0.chars().skip(count - 2).collect();
-        format!("{begin}…{end}")
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
 
 /// What flags and the recipe say.
 #[derive(Clone, Default)]
@@ -196,7 +169,7 @@ fn find_key(
     settings: &Settings,
     owner: Owner,
 ) -> Result<Option<(String, Origin)>, KeyError> {
-    let set = |text: &str| !clean(text).is_empty();
+    let set = |text: &str| Secret::parse(text) != Err(SecretError::Empty);
     if let Some(key) = wishes.api_key.filter(|key| set(key)) {
         return Ok(Some((key.to_owned(), Origin::Flag("--openai-api-key".into()))));
     }
@@ -209,6 +182,9 @@ fn find_key(
             });
         }
         return Ok(Some((text.to_owned(), Origin::File { path: path.to_owned(), line: 1, column: 1 })));
+    }
+    if let Some(key) = &settings.provider_key {
+        return Ok(Some((key.value.clone(), key.origin.clone())).filter(|(key, _)| set(key)));
     }
     let own = match owner {
         Owner::DashScope => Some("DASHSCOPE_API_KEY"),
@@ -228,13 +204,10 @@ fn find_key(
 /// Refuses a key that cannot stand in a header, or that belongs to another provider.
 fn checked((key, origin): (String, Origin), base_url: &Url, owner: Owner) -> Result<Valued<Secret>, KeyError> {
     let refused = |message: String, hint: String| KeyError { exit: Exit::Auth, message, hint };
-    let key = clean(&key);
-    if !key.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(refused(
-            format!("the key in {origin} holds a blank, a line end or a character that no key has"),
-            "copy the key again, alone on one line".into(),
-        ));
-    }
+    let key = Secret::parse(&key).map_err(|error| {
+        let hint = "copy the key again, alone on one line".to_owned();
+        refused(format!("the key in {origin} cannot be one: {error}"), hint)
+    })?;
     let foreign = match owner {
         Owner::Other => None,
         Owner::DashScope | Owner::CodingPlan => [
@@ -243,7 +216,7 @@ fn checked((key, origin): (String, Origin), base_url: &Url, owner: Owner) -> Res
             ("sk-ant-", "Anthropic", "https://api.anthropic.com/v1"),
         ]
         .into_iter()
-        .find(|(prefix, _, _)| key.starts_with(prefix)),
+        .find(|(prefix, _, _)| key.expose().starts_with(prefix)),
     };
     if let Some((_, provider, address)) = foreign {
         return Err(refused(
@@ -254,7 +227,7 @@ fn checked((key, origin): (String, Origin), base_url: &Url, owner: Owner) -> Res
             format!("set OPENAI_BASE_URL={address} to use it there, or QWEN_API_KEY to a DashScope key"),
         ));
     }
-    Ok(Valued::new(Secret(key.to_owned()), origin))
+    Ok(Valued::new(key, origin))
 }
 
 fn no_key(base_url: &Valued<Url>, owner: Owner) -> KeyError {
@@ -298,11 +271,6 @@ fn model(
             hint: "name one with --model or QWEN_MODEL".into(),
         }),
     }
-}
-
-/// Takes blanks, quotes and a byte-order mark off the ends.
-fn clean(key: &str) -> &str {
-    key.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\u{feff}'))
 }
 
 /// Tells whether the address is on this machine.
@@ -353,7 +321,7 @@ mod tests {
                     ModelChoice::Named(model) => model.value,
                     ModelChoice::TheOnlyOne => "(the only one)".into(),
                 };
-                let key = endpoint.key.map(|key| key.value.reveal().to_owned());
+                let key = endpoint.key.map(|key| key.value.expose().to_owned());
                 (endpoint.base_url.value.to_string(), key, model)
             })
             .map_err(|error| (error.exit.code(), format!("{error}; {}", error.hint)))
@@ -456,12 +424,5 @@ mod tests {
         assert_eq!(model(recipe.clone(), &[key, ("OPENAI_MODEL", "o")]), "o");
         assert_eq!(model(recipe.clone(), &[key, ("OPENAI_MODEL", "o"), ("QWEN_MODEL", "q")]), "q");
         assert_eq!(model(Wishes { model: Some("f"), ..recipe }, &[key, ("QWEN_MODEL", "q")]), "f");
-    }
-
-    #[test]
-    fn a_key_is_never_shown_whole() {
-        assert_eq!(Secret("sk-0123456789abcdefgh".into()).masked(), "sk-…gh");
-        assert_eq!(Secret("short".into()).masked(), "***");
-        assert_eq!(format!("{:?}", Secret("sk-0123".into())), "***");
     }
 }

@@ -95,6 +95,9 @@ pub struct Settings {
     pub output_format: Option<Valued<String>>,
     pub proxy: Option<Valued<String>>,
     pub env: Vec<(String, Valued<String>)>,
+    /// The key of the server that `modelProviders` gives for the model in use (see [`super::providers`]); empty where
+    /// that server has none.
+    pub provider_key: Option<Valued<String>>,
     /// Everything that counts, by key, for `doctor`. Values of secret keys are not masked here.
     pub entries: Vec<(&'static str, Valued<Value>)>,
 }
@@ -307,6 +310,7 @@ impl Merger<'_> {
                     Some((name, Valued::new(text, valued.origin)))
                 })
                 .collect(),
+            provider_key: None,
             entries: KEYS.iter().flat_map(|key| self.effective(key)).collect(),
         }
     }

@@ -1,5 +1,7 @@
 //! Settings read from disk and environment: the only file that does.
 
+#![expect(clippy::disallowed_methods, reason = "the environment is captured here, once")]
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

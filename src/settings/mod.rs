@@ -8,6 +8,7 @@ pub mod json;
 pub mod keys;
 pub mod layers;
 pub mod load;
+pub mod providers;
 pub mod schema;
 
 use std::fmt;

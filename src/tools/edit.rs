@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::common::{diff, memory, names};
+use super::common::{memory, names};
 use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::Entry;
+use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, Part, ToolSpec};
@@ -142,7 +143,7 @@ impl Call for EditCall {
             memory::saw_hash(cx.memory, &view.path, hash);
             Ok(ToolOutput {
                 llm_content: vec![Part::Text(success(&replaced, &shown))],
-                display: Display::Diff(diff::unified(&names::relative(&view.path), &before.text, &replaced.text)),
+                display: Display::Diff(diff::of_text(&names::relative(&view.path), &before.text, &replaced.text)),
                 command: None,
             })
         })
@@ -158,7 +159,7 @@ impl EditCall {
         memory::saw(cx.memory, &path, self.new.as_bytes());
         Ok(ToolOutput {
             llm_content: vec![Part::Text(format!("Created new file: {shown} with provided content."))],
-            display: Display::Diff(diff::unified(&names::relative(&path), "", &self.new)),
+            display: Display::Diff(diff::of_text(&names::relative(&path), "", &self.new)),
             command: None,
         })
     }

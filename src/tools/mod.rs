@@ -1,9 +1,11 @@
 //! What the model can call: one file a tool, one line a tool in the registry.
 
 pub mod common;
+pub mod discovered;
 pub mod edit;
 pub mod glob;
 pub mod list_directory;
+pub mod mcp;
 pub mod read_file;
 pub mod read_many_files;
 pub mod registry;
@@ -12,7 +14,11 @@ pub mod save_memory;
 pub mod search_file_content;
 pub mod skill;
 pub mod structured_output;
+pub mod task;
 pub mod todo_write;
+pub mod web;
+pub mod web_fetch;
+pub mod web_search;
 pub mod write_file;
 
 pub use registry::{Prepared, Registry};
@@ -59,6 +65,7 @@ pub trait Call: Send {
 }
 
 /// What a call gets to work with.
+#[derive(Clone, Copy)]
 pub struct ToolContext<'a> {
     /// Files (staged view) and commands.
     pub workspace: &'a Workspace,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use serde_json::{Map, Value, json};
 
-use super::common::{memory, names};
+use super::common::{memory, names, notebook};
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, Part, ToolSpec};
@@ -93,6 +93,11 @@ impl Call for ReadCall {
             memory::saw(cx.memory, &view.path, &view.content);
             match content(&view.content, &self.path, &shown, cx.media) {
                 Content::Text(text) => {
+                    // Whoever names lines means those of the file.
+                    let whole = self.offset.is_none() && self.limit.is_none();
+                    let is_notebook = whole && self.path.extension().is_some_and(|extension| extension == "ipynb");
+                    let cells = if is_notebook { notebook::text(&text) } else { None };
+                    let text = cells.unwrap_or(text);
                     let llm = range(&text, self.offset, self.limit)?;
                     let lines = llm.lines().count();
                     Ok(ToolOutput::text(llm, format!("{}: {lines} lines", names::relative(&view.path))))
@@ -228,6 +233,15 @@ mod tests {
             "File is too large to read: /p/huge (1099511627776 bytes). Use search_file_content for the lines you need.";
         assert_eq!(read(&project, "huge"), huge);
         assert_eq!(project.says("edit", json!({"file_path": "huge", "old_string": "a", "new_string": "b"})), huge);
+    }
+
+    #[test]
+    fn a_notebook_is_shown_by_its_cells_and_its_lines_are_the_files() {
+        let text = br#"{"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = 1"}]}"#;
+        let project = Project::new(&[("a.ipynb", text), ("bad.ipynb", b"{}")]);
+        assert!(read(&project, "a.ipynb").ends_with("--- cell 1 (code) ---\n```python\nx = 1\n```\n"));
+        assert_eq!(project.says("read_file", json!({"file_path": "a.ipynb", "offset": 0})).as_bytes(), text.as_slice());
+        assert_eq!(read(&project, "bad.ipynb"), "{}");
     }
 
     #[test]

@@ -5,21 +5,24 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::common::arguments::{self, Fitted};
 use super::{Call, Tool, ToolError};
 use crate::model::ToolSpec;
+use crate::model::coerce::{Fitted, Parameters};
+use crate::tool_name;
 
 /// The tools of a run, by name.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Registered>,
+    /// Other names of tools from elsewhere.
+    aliases: BTreeMap<String, String>,
 }
 
 #[derive(Clone)]
 struct Registered {
     tool: Arc<dyn Tool>,
     spec: ToolSpec,
-    built_in: bool,
+    parameters: Arc<Parameters>,
 }
 
 /// Returns every built-in tool that needs nothing but the workspace, sorted by name.
@@ -38,68 +41,36 @@ pub fn built_ins() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// Names that models use for our tools, folded.
-const ALIASES: &[(&str, &str)] = &[
-    ("agent", "task"),
-    ("bash", "run_shell_command"),
-    ("cat", "read_file"),
-    ("createfile", "write_file"),
-    ("editfile", "edit"),
-    ("execute", "run_shell_command"),
-    ("executecommand", "run_shell_command"),
-    ("fetch", "web_fetch"),
-    ("findfiles", "glob"),
-    ("grep", "search_file_content"),
-    ("grepsearch", "search_file_content"),
-    ("listdir", "list_directory"),
-    ("listfiles", "list_directory"),
-    ("ls", "list_directory"),
-    ("read", "read_file"),
-    ("readfolder", "list_directory"),
-    ("replace", "edit"),
-    ("runcommand", "run_shell_command"),
-    ("savefile", "write_file"),
-    ("searchtext", "search_file_content"),
-    ("shell", "run_shell_command"),
-    ("strreplaceeditor", "edit"),
-    ("terminal", "run_shell_command"),
-    ("todo", "todo_write"),
-    ("view", "read_file"),
-    ("write", "write_file"),
-];
-
 impl Registry {
     /// Makes a registry of the built-in tools.
     pub fn of_built_ins() -> Registry {
         let mut registry = Registry::default();
         for tool in built_ins() {
-            registry.insert(tool, true);
+            registry.add_own(tool);
         }
         registry
     }
 
-    /// Adds a built-in tool that needs more than the workspace.
-    pub fn add_built_in(&mut self, tool: Arc<dyn Tool>) {
-        self.insert(tool, true);
+    /// Adds a tool of ours that needs more than the workspace; it replaces one of the same name.
+    pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
+        let spec = tool.spec();
+        let parameters = Arc::new(Parameters::of(&spec));
+        self.tools.insert(spec.name.clone(), Registered { tool, spec, parameters });
     }
 
-    /// Adds a tool from elsewhere; `false`, and nothing is added, if its name is taken.
+    /// Adds a tool from elsewhere; `false`, and nothing is added, if its name is taken or one of ours.
     pub fn add_foreign(&mut self, tool: Arc<dyn Tool>) -> bool {
-        let free = !self.tools.contains_key(&tool.spec().name);
+        let name = tool.spec().name;
+        let free = !self.tools.contains_key(&name) && !tool_name::BUILT_IN.contains(&name.as_str());
         if free {
-            self.insert(tool, false);
+            self.add_own(tool);
         }
         free
     }
 
-    /// Adds a tool of ours whose schema is the user's: names and parameters are taken as they are.
-    pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
-        self.insert(tool, false);
-    }
-
-    fn insert(&mut self, tool: Arc<dyn Tool>, built_in: bool) {
-        let spec = tool.spec();
-        self.tools.insert(spec.name.clone(), Registered { tool, spec, built_in });
+    /// Lets a tool from elsewhere be called by another name, too; a tool that has this name goes first.
+    pub fn add_alias(&mut self, alias: &str, name: &str) {
+        self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
     }
 
     /// Keeps the tools whose name passes.
@@ -122,51 +93,23 @@ impl Registry {
         self.tools.get(name).map(|registered| &registered.tool)
     }
 
-    /// Returns the real name of what a model calls: the name itself, the name in another case or with other
-    /// separators, the display name, or a known alias. Never the nearest name.
+    /// Returns the real name of what a model calls, see [`tool_name::resolve`].
     pub fn real_name(&self, called: &str) -> Option<&str> {
-        if let Some((name, _)) = self.tools.get_key_value(called) {
+        if let Some((name, _)) = self.aliases.get(called).and_then(|name| self.tools.get_key_value(name)) {
             return Some(name);
         }
-        let folded = folded(called);
-        let alias = real_name(called);
-        let same = |(name, registered): &(&String, &Registered)| {
-            self::folded(name) == folded
-                || (registered.built_in && self::folded(registered.tool.display_name()) == folded)
-        };
-        let mut matching = self.tools.iter().filter(same);
-        match (matching.next(), matching.next()) {
-            (Some((name, _)), None) => Some(name),
-            (Some(_), Some(_)) => None,
-            (None, _) => self.tools.get_key_value(alias).map(|(name, _)| name.as_str()),
-        }
-    }
-
-    /// Says that there is no such tool and names the three nearest.
-    pub fn unknown(&self, called: &str) -> ToolError {
-        let mut names: Vec<&str> = self.names().collect();
-        names.sort_by_key(|name| (distance(&folded(name), &folded(called)), *name));
-        let nearest: Vec<String> = names.iter().take(3).map(|name| format!("{name:?}")).collect();
-        ToolError::arguments(format!(
-            "Tool {} not found in registry. Tools must use the exact names that are registered. Did you mean one of: {}?",
-            Value::from(super::common::names::brief(called)),
-            nearest.join(", ")
-        ))
+        tool_name::resolve(called, self.tools.keys().map(String::as_str))
     }
 
     /// Turns what the model called into a call: look-up, aliases, validation, coercion, the tool's own checks.
     pub fn parse(&self, called: &str, arguments: Map<String, Value>) -> Result<Prepared, ToolError> {
         let Some(registered) = self.real_name(called).and_then(|name| self.tools.get(name)) else {
-            return Err(self.unknown(called));
+            return Err(ToolError::arguments(tool_name::not_found(called, self.names())));
         };
-        let name = &registered.spec.name;
-        let schema = &registered.spec.parameters;
-        let Fitted { arguments, notes } = match registered.built_in {
-            true => arguments::fit_builtin(name, schema, arguments)?,
-            false => arguments::fit(name, schema, arguments)?,
-        };
+        let Fitted { arguments, notes } = registered.parameters.fit(arguments).map_err(ToolError::arguments)?;
         let call = registered.tool.parse(arguments.clone())?;
-        Ok(Prepared { name: name.clone(), only_reads: registered.tool.only_reads(), arguments, notes, call })
+        let (name, only_reads) = (registered.spec.name.clone(), registered.tool.only_reads());
+        Ok(Prepared { name, only_reads, arguments, notes, call })
     }
 }
 
@@ -182,52 +125,6 @@ pub struct Prepared {
     pub notes: Vec<String>,
     /// The call.
     pub call: Box<dyn Call>,
-}
-
-/// Returns the real name of a built-in tool for a name or alias, whether or not the tool is there; what is unknown
-/// is returned as it is. For policies and settings, which speak of tools without a registry.
-pub fn real_name(called: &str) -> &str {
-    const NAMES: &[&str] = &[
-        "edit",
-        "glob",
-        "list_directory",
-        "read_file",
-        "read_many_files",
-        "run_shell_command",
-        "save_memory",
-        "search_file_content",
-        "skill",
-        "structured_output",
-        "task",
-        "todo_write",
-        "web_fetch",
-        "web_search",
-        "write_file",
-    ];
-    let folded = folded(called);
-    let alias = ALIASES.binary_search_by(|(alias, _)| (*alias).cmp(&folded)).ok().map(|at| ALIASES[at].1);
-    alias.or_else(|| NAMES.iter().find(|name| self::folded(name) == folded).copied()).unwrap_or(called)
-}
-
-/// Case and `-` `_` aside.
-fn folded(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
-}
-
-/// Returns how many characters differ (Levenshtein), on short names.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(100).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(100).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -254,29 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_answers_to_its_aliases_and_to_nothing_similar() {
+    fn a_tool_answers_to_its_names() {
         let registry = Registry::of_built_ins();
-        for (called, expected) in [
-            ("edit", Some("edit")),
-            ("replace", Some("edit")),
-            ("Grep-Search", Some("search_file_content")),
-            ("grep", Some("search_file_content")),
-            ("READ_FILE", Some("read_file")),
-            ("ReadFile", Some("read_file")),
-            ("readfile", Some("read_file")),
-            ("FindFiles", Some("glob")),
-            ("ls", Some("list_directory")),
-            ("bash", Some("run_shell_command")),
-            ("Shell", Some("run_shell_command")),
-            ("read_fil", None),
-            ("web_fetch", None),
-            ("", None),
-        ] {
-            assert_eq!(registry.real_name(called), expected, "{called}");
+        for tool in built_ins() {
+            let name = tool.spec().name;
+            assert_eq!(registry.real_name(tool.display_name()), Some(name.as_str()), "{}", tool.display_name());
+            assert!(tool_name::BUILT_IN.contains(&name.as_str()), "{name}");
         }
-        assert!(ALIASES.is_sorted(), "the look-up is a binary search");
-        assert_eq!(real_name("agent"), "task");
-        assert_eq!(real_name("my_tool"), "my_tool");
+        assert_eq!(registry.real_name("web_fetch"), None);
+        assert_eq!(registry.real_name("replace"), Some("edit"));
     }
 
     #[test]
@@ -315,10 +198,10 @@ mod tests {
 
     #[test]
     fn an_unknown_tool_names_the_three_nearest() {
-        let error = Registry::of_built_ins().parse("read_files", Map::new()).err().unwrap();
+        let error = Registry::of_built_ins().parse("read_file_x", Map::new()).err().unwrap();
         assert_eq!(
             error.message,
-            "Tool \"read_files\" not found in registry. Tools must use the exact names that are registered. \
+            "Tool \"read_file_x\" not found in registry. Tools must use the exact names that are registered. \
              Did you mean one of: \"read_file\", \"read_many_files\", \"write_file\"?"
         );
     }

@@ -21,6 +21,16 @@ pub trait CommandRunner: Send + Sync {
         plan: &'a CommandPlan,
         request: CommandRequest,
     ) -> BoxFuture<'a, Result<CommandReport, ToolError>>;
+
+    /// Brings the tree of programs that run on, as servers do, up to what is staged.
+    fn show_staged<'a>(&'a self) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Takes what such programs changed in their tree into the staged changes, and says what was refused.
+    fn take_changes<'a>(&'a self) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }
 
 /// How a command is to be run.

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::common::{diff, names};
+use super::common::names;
 use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::Entry;
+use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
@@ -89,7 +90,7 @@ impl Call for MemoryCall {
             };
             let after = LineEnd::of(&before.text).apply(&remembered(&before.text, &self.fact));
             let content = before.encode(&after).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
-            let diff = diff::unified(FILE, &before.text, &after);
+            let diff = diff::of_text(FILE, &before.text, &after);
             cx.workspace.write(grant, given, Entry::File { content: content.into(), executable }).map_err(failed)?;
             Ok(ToolOutput {
                 llm_content: vec![Part::Text(format!(

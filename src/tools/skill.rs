@@ -53,7 +53,7 @@ fn description(text: &str) -> String {
 }
 
 /// Splits a text into what stands between two `---` lines at its beginning, and the rest.
-fn split_front_matter(text: &str) -> (&str, &str) {
+pub(super) fn split_front_matter(text: &str) -> (&str, &str) {
     let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else { return ("", text) };
     let mut at = 0;
     for line in rest.split_inclusive('\n') {
@@ -142,7 +142,7 @@ mod tests {
         let skill = Skill::find(&project.workspace).unwrap();
         assert_eq!(skill.spec().description, "Load the project's instructions for a task. release: How we release");
         let mut registry = Registry::default();
-        registry.add_built_in(Arc::new(skill));
+        registry.add_own(Arc::new(skill));
         let call = |name: &str| {
             let arguments = Map::from_iter([("skill".to_owned(), Value::from(name))]);
             project.call_of(&registry, "skill", arguments, &NoRunner)

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::common::{diff, memory, names};
+use super::common::{memory, names};
 use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::Entry;
+use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
@@ -92,26 +93,30 @@ impl Call for WriteCall {
             cx.workspace.write(grant, &self.path, content).map_err(failed)?;
             memory::saw_hash(cx.memory, &path, hash);
             let llm = match (&old, existing) {
+                (_, Some(before)) if memory::hash(before) == hash => format!(
+                    "Successfully overwrote file: {shown}\nIt had exactly this content before: nothing has changed."
+                ),
                 (_, None) => format!("Successfully created and wrote to new file: {shown}"),
-                (Some(old), Some(_)) if unseen => {
-                    format!("Successfully overwrote file: {shown}{}", gone(&old.text, &text))
+                (Some(old), Some(_)) => {
+                    format!("Successfully overwrote file: {shown}{}", gone(&old.text, &text, unseen))
                 }
-                (_, Some(_)) => format!("Successfully overwrote file: {shown}"),
+                (None, Some(_)) => format!("Successfully overwrote file: {shown}"),
             };
             let display = match (existing, &old) {
                 (Some(_), None) => Display::Markdown(format!("Overwrote the binary file {shown}")),
-                _ => Display::Diff(diff::unified(&names::relative(&path), &file.text, &text)),
+                _ => Display::Diff(diff::of_text(&names::relative(&path), &file.text, &text)),
             };
             Ok(ToolOutput { llm_content: vec![Part::Text(llm)], display, command: None })
         })
     }
 }
 
-/// Lists the lines of a file that the model never read and that its new text does not have.
-fn gone(before: &str, after: &str) -> String {
+/// Lists the lines of a file that its new text does not have: all of a file that the model never read; otherwise only
+/// where more went than came, so that a plain rewrite says nothing.
+fn gone(before: &str, after: &str, unseen: bool) -> String {
     const SHOWN: usize = 40;
     let mut left: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
-    for line in after.lines() {
+    for line in after.lines().filter(|line| !line.trim().is_empty()) {
         *left.entry(line.trim()).or_default() += 1;
     }
     let lost: Vec<&str> = before
@@ -125,11 +130,13 @@ fn gone(before: &str, after: &str) -> String {
             _ => true,
         })
         .collect();
-    if lost.is_empty() {
+    let came: usize = left.values().sum();
+    if lost.is_empty() || (!unseen && lost.len() <= came) {
         return String::new();
     }
     let mut text = format!(
-        "\nYou had not read this file. {} of its lines are gone; if they are still needed, put them back:\n",
+        "\n{}{} of its lines are gone; if they are still needed, put them back:\n",
+        if unseen { "You had not read this file. " } else { "" },
         lost.len()
     );
     for line in lost.iter().take(SHOWN) {

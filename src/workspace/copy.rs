@@ -1,5 +1,7 @@
 //! The first copy of the workspace: what commands may see, by reference where the file system can.
 
+#![expect(clippy::disallowed_methods, reason = "the lent tree is copied here")]
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{File, FileTimes, Permissions};
@@ -7,20 +9,16 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
-use super::ignored::Ignored;
+use super::ignore::{Kind, Level, Source};
 use super::lend::{LeftOut, LendOptions, WhyLeftOut, is_closed, moved};
 use super::snapshot::{Snapshot, Stat};
 use crate::path::RelPath;
 
 /// Copies the workspace at `from` to the empty folder `to`; returns what was copied and counts as the project's, and
 /// what was left out.
-pub(super) fn copy(
-    from: &Path,
-    to: &Path,
-    options: &LendOptions<'_>,
-    above: &Ignored,
-) -> io::Result<(Snapshot, Vec<LeftOut>)> {
+pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Result<(Snapshot, Vec<LeftOut>)> {
     let tracked = match options.repository {
         // Without the list an ignored but tracked file is build output: a check that fails takes less.
         Some(repository) => repository.tracked().unwrap_or_default().into_iter().collect(),
@@ -28,8 +26,9 @@ pub(super) fn copy(
     };
     let budget = options.copy_max;
     let (files, ignored, left_out) = (Vec::new(), Vec::new(), Vec::new());
-    let mut copy = Copy { from, to, options, tracked, files, ignored, left_out, budget };
-    copy.plan_folder(&RelPath::root(), above)?;
+    let source = Source::of_tree(from, from);
+    let mut copy = Copy { from, to, source: &source, options, tracked, files, ignored, left_out, budget };
+    copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
     let counted = copy.files.len();
     copy.plan_ignored()?;
     Ok(copy.carry_out(counted))
@@ -39,6 +38,7 @@ pub(super) fn copy(
 struct Copy<'a> {
     from: &'a Path,
     to: &'a Path,
+    source: &'a Source,
     options: &'a LendOptions<'a>,
     tracked: BTreeSet<RelPath>,
     files: Vec<RelPath>,
@@ -48,8 +48,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn plan_folder(&mut self, folder: &RelPath, rules: &Ignored) -> io::Result<()> {
-        let rules = rules.enter(self.from, folder);
+    fn plan_folder(&mut self, folder: &RelPath, rules: &Arc<Level>) -> io::Result<()> {
         for entry in self.open(folder)? {
             let entry = entry?;
             let Some(path) = folder.child(entry.file_name()) else { continue };
@@ -57,7 +56,7 @@ impl Copy<'_> {
                 continue;
             }
             let kind = entry.file_type()?;
-            let is_ignored = rules.matches(&path, kind.is_dir()) && !self.tracked.contains(&path);
+            let is_ignored = rules.child(&entry.file_name(), Kind::of(kind)).git && !self.tracked.contains(&path);
             if is_ignored {
                 if kind.is_dir() {
                     self.plan_tracked_below(&path)?;
@@ -65,7 +64,8 @@ impl Copy<'_> {
                 self.ignored.push((path, kind.is_dir()));
             } else if kind.is_dir() {
                 self.make_folder(&path)?;
-                self.plan_folder(&path, &rules)?;
+                let inner = rules.enter(self.source, &path);
+                self.plan_folder(&path, &inner)?;
             } else {
                 self.plan_file(path, kind);
             }

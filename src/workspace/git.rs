@@ -1,5 +1,7 @@
 //! Git's plumbing as a child process that runs nothing of the repository's or the user's choosing.
 
+#![expect(clippy::disallowed_methods, reason = "git is started here")]
+
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,9 @@
 //! Git's own rules, byte for byte: the ignore files of every folder from the repository's root down, the last
 //! matching line of the nearest file wins, below an ignored folder nothing comes back, `.git/info/exclude` last.
 //! `.ignore`, `.rgignore` and the user's global ignores are not read: a run is the same on every machine.
+//!
+//! Why not the matcher of the `ignore` crate: to its globs `{a,b}` is a choice and `[[:alpha:]]` no class, git reads both
+//! the other way; the property test against `git check-ignore` holds this file to git.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,6 +26,13 @@ pub enum Kind {
     File,
 }
 
+impl Kind {
+    /// Returns the kind of what a folder lists.
+    pub fn of(listed: std::fs::FileType) -> Kind {
+        if listed.is_dir() { Kind::Folder } else { Kind::File }
+    }
+}
+
 /// Which rules ignore a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ignored {
@@ -36,13 +46,33 @@ pub struct Ignored {
 #[derive(Debug, Clone)]
 pub struct Source {
     root: PathBuf,
+    /// Where the files of the tree lie: the root itself, or the tree that is lent in its place.
+    files: PathBuf,
     changes: Arc<ChangeSet>,
+    without: Ignored,
 }
 
 impl Source {
     /// Takes the staged view as it is now.
     pub fn new(workspace: &Workspace) -> Source {
-        Source { root: workspace.root().to_path_buf(), changes: Arc::new(workspace.changes()) }
+        let root = workspace.root().to_path_buf();
+        Source {
+            files: root.clone(),
+            root,
+            changes: Arc::new(workspace.changes()),
+            without: workspace.without_ignore_rules(),
+        }
+    }
+
+    /// Takes the files of another tree in the place of the workspace at `root`, with nothing staged: what lies above it,
+    /// and which of its folders are repositories, is as at `root`.
+    pub fn of_tree(root: &Path, files: &Path) -> Source {
+        Source {
+            root: root.to_path_buf(),
+            files: files.to_path_buf(),
+            changes: Arc::default(),
+            without: Ignored::default(),
+        }
     }
 
     /// Returns the root of the workspace.
@@ -61,7 +91,7 @@ impl Source {
         match self.changes.staged(&path) {
             Some(Entry::File { content, .. }) => Some(content.to_vec()),
             Some(Entry::Absent | Entry::Link { .. }) => None,
-            None => regular(&path.under(&self.root)),
+            None => regular(&path.under(&self.files)),
         }
     }
 }
@@ -84,6 +114,8 @@ pub struct Level {
     exclude: Vec<Pattern>,
     /// Whether a repository begins here: git's rules of folders above do not reach in.
     repository: bool,
+    /// Whose rules do not count, by the user's settings.
+    without: Ignored,
     ignored: Ignored,
     parent: Option<Arc<Level>>,
 }
@@ -98,15 +130,16 @@ impl Level {
         let mut level: Option<Arc<Level>> = None;
         for folder in above[1..=outermost].iter().rev() {
             let read = |name: &str| regular(&folder.join(name));
-            level = Some(Arc::new(Level::new(folder, level, read)));
+            level = Some(Arc::new(Level::new(folder, level, source.without, read)));
         }
         // The outermost of a workspace that is no repository is the workspace itself.
-        Arc::new(Level::new(&source.root, level, |name| source.read(&RelPath::root(), name))).named()
+        Arc::new(Level::new(&source.root, level, source.without, |name| source.read(&RelPath::root(), name))).named()
     }
 
     /// Returns the rules of a folder below.
     pub fn enter(self: &Arc<Level>, source: &Source, folder: &RelPath) -> Arc<Level> {
-        Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), |name| source.read(folder, name)))
+        let read = |name: &str| source.read(folder, name);
+        Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), source.without, read))
     }
 
     /// As [`Level::enter`] for a folder whose names are known: without ignore files of its own it needs no level.
@@ -143,7 +176,12 @@ impl Level {
         self.ignored.git
     }
 
-    fn new(folder: &Path, parent: Option<Arc<Level>>, read: impl Fn(&str) -> Option<Vec<u8>>) -> Level {
+    fn new(
+        folder: &Path,
+        parent: Option<Arc<Level>>,
+        without: Ignored,
+        read: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Level {
         let mut base = folder.as_os_str().as_bytes().to_vec();
         if !base.ends_with(b"/") {
             base.push(b'/');
@@ -163,6 +201,7 @@ impl Level {
             exclude: patterns(exclude),
             base,
             repository,
+            without,
             ignored,
             parent,
         }
@@ -188,8 +227,8 @@ impl Level {
             level = here.parent.as_deref();
         }
         Ignored {
-            git: self.ignored.git || git.or(exclude).unwrap_or(false),
-            qwen: self.ignored.qwen || qwen.unwrap_or(false),
+            git: !self.without.git && (self.ignored.git || git.or(exclude).unwrap_or(false)),
+            qwen: !self.without.qwen && (self.ignored.qwen || qwen.unwrap_or(false)),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! The project's own folder is never lent. What a command changes is judged like any write; build output in ignored
 //! folders stays here and lives as long as the run.
 
+#![expect(clippy::disallowed_methods, reason = "the lent tree is made and brought up to date here")]
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
@@ -10,10 +12,11 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::copy;
 use super::disk::Disk;
-use super::ignored::Ignored;
+use super::ignore::{Kind, Level, Source};
 use super::repository::Repository;
 use super::scratch_git;
 use super::snapshot::{Snapshot, Stat};
@@ -44,7 +47,7 @@ pub struct Lent {
     snapshot: Snapshot,
     /// What the workspace had staged when this tree was last brought up to it.
     flushed: BTreeMap<RelPath, Entry>,
-    above: Ignored,
+    rules: Source,
     real_root: PathBuf,
     scratch: tempfile::TempDir,
 }
@@ -95,19 +98,19 @@ impl Workspace {
         let root = options.repository.map_or(top.clone(), |repository| repository.prefix.under(&top));
         std::fs::create_dir_all(&root).map_err(failed)?;
 
-        let above = Ignored::above(options.repository);
-        let (snapshot, left_out) = copy::copy(&self.root, &root, options, &above).map_err(failed)?;
+        let (snapshot, left_out) = copy::copy(&self.root, &root, options).map_err(failed)?;
         let reads = match options.repository {
             Some(repository) => scratch_git::make(repository, &top.join(".git")).map_err(failed)?,
             None => Vec::new(),
         };
+        let rules = Source::of_tree(&self.root, &root);
         Ok(Lent {
             root,
             reads,
             left_out,
             snapshot,
             flushed: BTreeMap::new(),
-            above,
+            rules,
             real_root: self.root.clone(),
             scratch,
         })
@@ -177,7 +180,7 @@ impl Lent {
         let now = self.now().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         self.snapshot.begin();
         let mut candidates = Vec::new();
-        self.look_through(&RelPath::root(), &self.above.clone(), &staged, &mut candidates)
+        self.look_through(&RelPath::root(), &Level::root(&self.rules), &staged, &mut candidates)
             .map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         let mut gone = Vec::new();
         for path in self.snapshot.missed() {
@@ -211,11 +214,10 @@ impl Lent {
     fn look_through(
         &mut self,
         folder: &RelPath,
-        rules: &Ignored,
+        rules: &Arc<Level>,
         staged: &ChangeSet,
         candidates: &mut Vec<RelPath>,
     ) -> io::Result<()> {
-        let rules = rules.enter(&self.root, folder);
         for entry in std::fs::read_dir(folder.under(&self.root))? {
             let entry = entry?;
             let name = entry.file_name();
@@ -226,9 +228,10 @@ impl Lent {
             }
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                if !rules.matches(&path, true) {
+                if !rules.child(&name, Kind::Folder).git {
+                    let inner = rules.enter(&self.rules, &path);
                     // A folder that a command closes to itself holds nothing that could be taken.
-                    match self.look_through(&path, &rules, staged, candidates) {
+                    match self.look_through(&path, &inner, staged, candidates) {
                         Err(error) if !is_closed(&error) => return Err(error),
                         _ => {}
                     }
@@ -238,7 +241,8 @@ impl Lent {
             if !kind.is_file() && !kind.is_symlink() {
                 continue;
             }
-            let counts = self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.matches(&path, false);
+            let counts =
+                self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.child(&name, Kind::File).git;
             if counts && self.snapshot.meet(&path, Stat::of(&entry.metadata()?)) {
                 candidates.push(path);
             }

@@ -4,20 +4,24 @@
 
 mod copy;
 pub mod disk;
+pub mod drivers;
 pub mod git;
 pub mod ignore;
-pub mod ignored;
 pub mod lend;
 pub mod outputs;
+pub mod private_file;
 pub mod repository;
 pub mod scratch_git;
+pub mod session_file;
 pub mod snapshot;
+pub mod trusted;
+pub mod untouched;
 pub mod walk;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::{Node, RelPath, Tree};
@@ -28,6 +32,7 @@ pub struct Workspace {
     root: PathBuf,
     disk: disk::Disk,
     changes: RwLock<ChangeSet>,
+    without: OnceLock<ignore::Ignored>,
 }
 
 /// Why the workspace refused or failed.
@@ -75,7 +80,17 @@ impl Workspace {
         if !root.is_dir() {
             return Err(WorkspaceError::NotAFile(root));
         }
-        Ok(Workspace { disk: disk::Disk, root, changes: RwLock::default() })
+        Ok(Workspace { disk: disk::Disk, root, changes: RwLock::default(), without: OnceLock::new() })
+    }
+
+    /// Leaves the rules of these ignore files out of account; the first call counts.
+    pub fn disregard(&self, rules: ignore::Ignored) {
+        let _first = self.without.set(rules);
+    }
+
+    /// Returns the ignore files whose rules do not count.
+    pub fn without_ignore_rules(&self) -> ignore::Ignored {
+        self.without.get().copied().unwrap_or_default()
     }
 
     /// Returns the canonical absolute path of the root.

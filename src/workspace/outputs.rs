@@ -1,5 +1,7 @@
 //! The run's own folder of full outputs: written for the model to read, never delivered.
 
+#![expect(clippy::disallowed_methods, reason = "the run's own folder of outputs is made here")]
+
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

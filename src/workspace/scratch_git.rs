@@ -3,6 +3,8 @@
 //! Objects are read from the real repository; index, references and new objects are private. Of the configuration only
 //! what decides how files are read is taken: it can hold tokens, and programs to run.
 
+#![expect(clippy::disallowed_methods, reason = "the lent tree gets its git folder here")]
+
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

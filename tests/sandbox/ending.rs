@@ -71,7 +71,7 @@ fn dropping_the_future_ends_the_command_at_once() {
             assert!(begin.elapsed() < Duration::from_secs(5), "{tier:?}: it lives on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        println!("{tier:?}: ended {} ms after the drop", begin.elapsed().as_millis());
+        aloud(&format!("{tier:?}: ended {} ms after the drop", begin.elapsed().as_millis()));
         std::fs::remove_file(place.at("lent/pid")).unwrap();
     }
 }
@@ -98,6 +98,71 @@ fn background_commands_live_until_the_run_ends() {
             assert_eq!(processes_in(&place.at("lent")), 0);
             std::fs::remove_file(ready).unwrap();
         });
+    }
+}
+
+#[test]
+fn commands_end_with_us_even_when_we_are_killed() {
+    let place = Place::new();
+    for tier in [Tier::T0, Tier::T2, Tier::T3] {
+        if place.sandbox(tier).is_none() {
+            continue;
+        }
+        let us = std::env::current_exe().unwrap();
+        let mut us = std::process::Command::new(us)
+            .args(["--exact", "sandbox::ending::somebody_who_is_killed", "--ignored"])
+            .env("QWEN_TEST_PLACE", place.at(""))
+            .env("QWEN_TEST_TIER", tier.name())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for(&place.at("lent/pid"));
+        assert!(processes_in(&place.at("lent")) >= 2, "{tier:?}");
+        us.kill().unwrap();
+        us.wait().unwrap();
+        let begin = Instant::now();
+        while processes_in(&place.at("lent")) > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(5), "{tier:?}: it lives on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::remove_file(place.at("lent/pid")).unwrap();
+    }
+}
+
+/// Runs a command that detaches a part of itself, until it is killed: the other side of the test above.
+#[test]
+#[ignore = "a part of another test"]
+fn somebody_who_is_killed() {
+    let Some(folder) = std::env::var_os("QWEN_TEST_PLACE").map(PathBuf::from) else { return };
+    let tier = [Tier::T0, Tier::T2, Tier::T3];
+    let tier = tier.into_iter().find(|tier| std::env::var("QWEN_TEST_TIER").as_deref() == Ok(tier.name())).unwrap();
+    let place = Place::new();
+    let sandbox = place.sandbox(tier).unwrap();
+    let plan = script("setsid bash -c 'trap \"\" TERM HUP; sleep 1000' & sleep 0.1; echo $! > pid; sleep 1000");
+    let request = RunRequest::in_folder(folder.join("lent"), Duration::from_secs(1000));
+    run(&sandbox, &plan, request);
+}
+
+#[test]
+fn commands_run_side_by_side() {
+    let place = Place::new();
+    for tier in [Tier::T0, Tier::T2, Tier::T3] {
+        let Some(sandbox) = place.sandbox(tier) else { continue };
+        let begin = Instant::now();
+        wait(async {
+            let plans: Vec<_> = (0..8).map(|n| script(&format!("echo {n}; sleep 0.05"))).collect();
+            let running = plans.iter().map(|plan| sandbox.run(plan, place.request()));
+            let outputs = futures_util::future::join_all(running).await;
+            for (n, output) in outputs.into_iter().enumerate() {
+                assert_eq!(text(&output.unwrap().stdout), format!("{n}\n"), "{tier:?}");
+            }
+        });
+        aloud(&format!("{tier:?}: 8 commands side by side in {} ms", begin.elapsed().as_millis()));
+        let begin = Instant::now();
+        for _ in 0..10 {
+            run(&sandbox, &pipeline(&[&["true"]]), place.request());
+        }
+        aloud(&format!("{tier:?}: one `true` in {} us", begin.elapsed().as_micros() / 10));
     }
 }
 

@@ -18,7 +18,7 @@ fn at_home() -> Place {
 fn works(place: &Place, program: &str, command: &str, expected: &str) {
     let found = std::env::split_paths(&place.path).any(|folder| folder.join(program).exists());
     if !found {
-        println!("NOT TESTED: {program} is not installed");
+        aloud(&format!("NOT TESTED: {program} is not installed"));
         return;
     }
     for tier in [Tier::T0, Tier::T2, Tier::T3] {
@@ -28,12 +28,12 @@ fn works(place: &Place, program: &str, command: &str, expected: &str) {
         let output = run(&sandbox, &script(command), request);
         let said = text(&output.stdout) + &text(&output.stderr);
         if tier == Tier::T0 && output.exit_code != Some(0) {
-            println!("NOT TESTED: `{command}` does not even work without isolation: {said}");
+            aloud(&format!("NOT TESTED: `{command}` does not even work without isolation: {said}"));
             return;
         }
         assert_eq!(output.exit_code, Some(0), "{tier:?} `{command}`: {said}");
         assert!(said.contains(expected), "{tier:?} `{command}`: {said}");
-        println!("{tier:?} `{program}` {} ms", output.duration.as_millis());
+        aloud(&format!("{tier:?} `{program}` {} ms", output.duration.as_millis()));
     }
 }
 

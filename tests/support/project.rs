@@ -35,6 +35,7 @@ impl Project {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
         std::fs::create_dir(folder.path().join("work")).unwrap();
         std::fs::create_dir(folder.path().join("home")).unwrap();
+        std::fs::write(folder.path().join("home/.gitconfig"), "[user]\n\tname = A\n\temail = a@example.com\n").unwrap();
         Project { folder, server: None, environment: Vec::new(), stdin: None }
     }
 
@@ -142,7 +143,7 @@ impl Project {
             .env("TMPDIR", self.folder.path())
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(server) = &self.server {
-            command.env("QWEN_BASE_URL", server.base_url());
+            command.env("QWEN_BASE_URL", server.base_url()).env("QWEN_MODEL", "scripted");
         }
         command
     }

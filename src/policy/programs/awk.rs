@@ -5,7 +5,7 @@ use crate::policy::decision::Denial;
 
 pub(crate) const AWK: Table = Table {
     names: "awk gawk mawk nawk original-awk",
-    options: "-F,--field-separator=D -v,--assign=D !!-f,--file=D !!-i,--include=D !!-l,--load=D !!-E,--exec=D -b,--characters-as-bytes \
+    options: "-F,--field-separator=D -v,--assign=D !-f,--file=R !-i,--include=D !!-l,--load=D !-E,--exec=R -b,--characters-as-bytes \
         -c,--traditional -C,--copyright !-d,--dump-variables=?W !!-D,--debug=?D -e,--source=D -g,--gen-pot -h,--help -I,--trace -k,--csv \
         -L,--lint=?D -M,--bignum -n,--non-decimal-data -N,--use-lc-numeric !-o,--pretty-print=?W -O,--optimize !-p,--profile=?W -P,--posix \
         -r,--re-interval -s,--no-optimize -S,--sandbox -t,--lint-old -V,--version",
@@ -21,7 +21,15 @@ fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let mut operands = std::mem::take(&mut call.operands);
     let mut programs = call.values("-e");
-    if programs.is_empty() {
+    // Under `shell.default: allow`: a program in a file is read like any script; one from the standard input is not known.
+    let files = [call.values("-f"), call.values("-E")].concat();
+    if files.iter().any(|file| file.text == "-" || file.text.starts_with("/dev/") || !file.literal) {
+        return Err(Denial::unanalysable("awk: a program from its standard input").by("G3"));
+    }
+    if call.values("-i").iter().any(|name| name.text != "inplace") {
+        return Err(call.deny("a library of functions"));
+    }
+    if programs.is_empty() && files.is_empty() {
         if operands.is_empty() {
             return Err(call.deny("there is no program"));
         }
@@ -31,7 +39,7 @@ fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
         if !program.literal {
             return Err(call.deny("its program is not known"));
         }
-        check(&program.text).map_err(|what| call.deny(what))?;
+        check(&program.text, call.is_open()).map_err(|what| call.deny(what))?;
     }
     for word in &operands {
         // `name=value` among the files is an assignment; as a path it is harmless to judge as well.
@@ -39,6 +47,9 @@ fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
             continue;
         }
         call.read(word);
+        if call.has("-i") {
+            call.write(word);
+        }
     }
     for assigned in call.values("-v") {
         if assigned.text.starts_with("ARGV")
@@ -61,7 +72,7 @@ fn is_assignment(text: &str) -> bool {
 }
 
 /// Says what a program does besides reading its operands and printing; an error where that is anything.
-pub(crate) fn check(program: &str) -> Result<(), String> {
+pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
     let text: Vec<char> = program.chars().collect();
     let mut at = 0;
     // Whether a `/` here divides: after a value it does, elsewhere it begins a pattern.
@@ -69,6 +80,7 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
     let mut depth = 0usize;
     // Inside a `print`, a bare `>` writes a file.
     let mut printing: Option<usize> = None;
+    let mut last = ' ';
     while at < text.len() {
         let c = text[at];
         let next = text.get(at + 1).copied();
@@ -81,11 +93,13 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
             }
             '"' => {
                 at = string(&text, at + 1)?;
+                last = '"';
                 value_before = true;
                 continue;
             }
             '/' if !value_before => {
                 at = pattern(&text, at + 1)?;
+                last = '/';
                 value_before = true;
                 continue;
             }
@@ -106,6 +120,8 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
                 depth = depth.saturating_sub(1);
                 value_before = true;
             }
+            // A statement goes on behind a newline after these.
+            '\n' if matches!(last, ',' | '&' | '|' | '\\') => value_before = false,
             '\n' | ';' | '{' | '}' => {
                 printing = None;
                 value_before = false;
@@ -115,6 +131,7 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
                 at += 1;
             }
             c if c.is_ascii_digit() || c == '.' => {
+                last = '0';
                 while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '.') {
                     at += 1;
                 }
@@ -123,6 +140,7 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
             }
             c if c.is_ascii_alphabetic() || c == '_' => {
                 let start = at;
+                last = 'a';
                 while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '_') {
                     at += 1;
                 }
@@ -130,7 +148,8 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
                 match word.as_str() {
                     "system" | "getline" | "ENVIRON" | "ARGV" | "ARGC" | "PROCINFO" | "SYMTAB" | "FUNCTAB"
                     | "fflush" | "close" => {
-                        if word != "fflush" && word != "close" {
+                        let free = word == "fflush" || word == "close" || (word == "ENVIRON" && environment);
+                        if !free {
                             return Err(format!("`{word}`"));
                         }
                         value_before = true;
@@ -149,6 +168,9 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
             ' ' | '\t' | '\r' => {}
             '$' => value_before = false,
             _ => value_before = false,
+        }
+        if !c.is_whitespace() {
+            last = c;
         }
         at += 1;
     }
@@ -174,6 +196,15 @@ fn pattern(text: &[char], start: usize) -> Result<usize, String> {
     while at < text.len() {
         match text[at] {
             '\\' => at += 1,
+            // A class such as `[:alpha:]` does not end the brackets.
+            '[' if bracket && text.get(at + 1).is_some_and(|c| ":.=".contains(*c)) => {
+                let kind = text[at + 1];
+                let rest = &text[at + 2..];
+                match rest.windows(2).position(|pair| pair == [kind, ']']) {
+                    Some(end) => at += end + 3,
+                    None => return Err("a class without its end".to_owned()),
+                }
+            }
             '[' if !bracket => {
                 bracket = true;
                 if text.get(at + 1) == Some(&'^') {
@@ -184,7 +215,14 @@ fn pattern(text: &[char], start: usize) -> Result<usize, String> {
                 }
             }
             ']' => bracket = false,
-            '/' if bracket => return Err("a slash inside the brackets of a pattern".to_owned()),
+            // An awk that ends the pattern here finds the closing bracket next, which begins nothing, and refuses.
+            '/' if bracket => {
+                let rest = text[at + 1..].iter().take_while(|c| **c != ']');
+                let plain = |c: &char| c.is_ascii_alphanumeric() || " _-.,:;".contains(*c);
+                if !rest.clone().all(plain) || at + 1 + rest.count() == text.len() {
+                    return Err("a slash inside the brackets of a pattern".to_owned());
+                }
+            }
             '/' => return Ok(at + 1),
             '\n' => return Err("a pattern that does not end in its line".to_owned()),
             _ => {}
@@ -218,7 +256,7 @@ mod tests {
             "!seen[$0]++",
             "{print substr($0, 1, length($0)/2)}",
         ] {
-            assert_eq!(check(program), Ok(()), "{program}");
+            assert_eq!(check(program, false), Ok(()), "{program}");
         }
     }
 
@@ -242,8 +280,11 @@ mod tests {
             "BEGIN { print /a/ > \"x\" }",
             "BEGIN{sys\\\ntem(1)}x|y",
             "{print a++ / b > \"f\" /1}",
+            "{print $1,\n$2 > \"x\"}",
+            "{print $1, # c\n$2 > \"x\"}",
+            "/[[:alpha:]/\"]/ {system(\"id\")} #\"",
         ] {
-            assert!(check(program).is_err(), "{program}");
+            assert!(check(program, false).is_err(), "{program}");
         }
     }
 }

@@ -5,7 +5,7 @@ use super::table::{Call, Operands, Style, TABLE, Table};
 use crate::policy::decision::Denial;
 
 const CARGO_GLOBAL: &str = "-V,--version --list --explain=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen -h,--help \
-    !!--config=D !-Z=D !-C=E";
+    !--config=D !-Z=D !-C=E";
 
 macro_rules! cargo_options {
     () => {
@@ -17,7 +17,7 @@ macro_rules! cargo_options {
         --filter-platform=D -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
         --emit=D --frozen --retries=D --failure-output=D --success-output=D --status-level=D --final-status-level=D --test-threads=D \
         --run-ignored=D --partition=D --filter-expr=D -E=D --no-capture --nocapture --no-tests=D -P=D --dry-run --aggressive -w --bless --max-fail=D \
-        --baseline=D !!--config=D !-Z=D !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
+        --baseline=D !--config=D !-Z=D !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
     };
 }
 
@@ -52,6 +52,9 @@ const CARGO: Table = Table {
 
 // Options may stand behind a filter (`cargo test name --release`), and everything behind `--` is the program's.
 fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.is_open() {
+        passed_on(call)?;
+    }
     if call.dashes == Some(0) || call.operands.is_empty() {
         return Ok(());
     }
@@ -90,6 +93,39 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// What rustfmt and clippy are given behind `--`: as the compiler's own options these write files and load code.
+fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
+    let behind = |word: &Word| word.text == "--";
+    let Some(at) = call.words.iter().position(behind) else { return Ok(()) };
+    let mut words = call.words[at + 1..].iter();
+    let formats = call.name.ends_with(" fmt");
+    if !formats && !call.name.ends_with(" clippy") {
+        return Ok(());
+    }
+    while let Some(word) = words.next() {
+        let text = word.text.as_str();
+        let (name, attached) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let takes_value = match (formats, name) {
+            (true, "--check" | "-v" | "--verbose" | "-q" | "--quiet" | "-l" | "--files-with-diff" | "--backup") => {
+                false
+            }
+            (true, "--edition" | "--color" | "--config" | "--style-edition") => true,
+            (true, _) if !text.starts_with(['-', '@']) => {
+                call.read(word);
+                false
+            }
+            (false, "--no-deps" | "-v" | "--verbose") => false,
+            (false, "-A" | "-W" | "-D" | "-F" | "--allow" | "--warn" | "--deny" | "--forbid" | "--cap-lints") => true,
+            (false, _) if ["-A", "-W", "-D", "-F"].iter().any(|lint| text.starts_with(lint)) => false,
+            (_, _) => return Err(call.deny(format!("`{text}` behind `--` is not known to be harmless"))),
+        };
+        if takes_value && attached.is_none() {
+            words.next();
+        }
+    }
+    Ok(())
+}
+
 const MAKE: Table = Table {
     names: "make gmake",
     options: "-j,--jobs=?D -k,--keep-going -s,--silent,--quiet !-f,--file,--makefile=R !-C,--directory=E !-I,--include-dir=L !-E,--eval=D \
@@ -107,6 +143,9 @@ fn make(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("-E") {
         return Err(call.deny("`--eval` is code"));
     }
+    if call.values("-f").iter().any(|file| file.text == "-") {
+        return Err(Denial::unanalysable("make: rules on its standard input").by("G3"));
+    }
     if let Some(word) = call.operands.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the target `{}` is not known", word.text)));
     }
@@ -116,17 +155,13 @@ fn make(call: &mut Call<'_>) -> Result<(), Denial> {
     let targets: Vec<String> =
         call.operands.iter().filter(|word| !(jobs_apart && is_number(word))).map(|word| word.text.clone()).collect();
     if call.is_open() {
-        for word in call.operands.clone() {
-            if let Some((_, value)) = word.text.split_once('=') {
-                // A variable can hold a path; shell text in it is the Makefile's to run.
-                call.read(&Word::literal(if value.is_empty() { "-" } else { value }));
-                let code = word.text.starts_with("SHELL")
-                    || word.text.contains("$(")
-                    || word.text.starts_with("MAKEFLAGS")
-                    || word.text.contains('`');
-                if code {
-                    return Err(call.deny(format!("the assignment `{}` runs programs", word.text)));
-                }
+        for word in &call.operands {
+            let names = ["SHELL", "MAKEFLAGS", "GNUMAKEFLAGS", "MAKEFILES"];
+            let runs = word.text.split_once('=').is_some_and(|(name, value)| {
+                names.contains(&name.trim_end_matches([':', '+', '?'])) || value.contains("$(") || value.contains('`')
+            });
+            if runs {
+                return Err(call.deny(format!("the assignment `{}` runs programs", word.text)));
             }
         }
         return Ok(());
@@ -217,11 +252,23 @@ const PYTEST: Table = Table {
 };
 
 fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
+    for report in call.values("--cov-report") {
+        // `html:FOLDER`; `term:skip-covered` writes nothing.
+        if let Some((kind, path)) = report.text.split_once(':')
+            && !kind.starts_with("term")
+        {
+            call.out.effects.push(crate::policy::effect::Effect::Write(path.to_owned()));
+        }
+    }
     for word in call.operands.clone() {
         if !word.literal {
             return Err(call.deny("a word of it is not known"));
         }
         // `file::Class::test`, `file[param]`.
+        // `@file` holds further arguments.
+        if word.text.starts_with('@') && !call.is_open() {
+            return Err(call.deny(format!("`{}` takes options from a file", word.text)));
+        }
         let path = word.text.split("::").next().unwrap_or_default().to_owned();
         if !path.is_empty() {
             call.out.effects.push(crate::policy::effect::Effect::Read(path));

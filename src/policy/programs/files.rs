@@ -165,11 +165,16 @@ fn pairs(call: &Call<'_>) -> Result<Pairs, Denial> {
     }
     let folder =
         !call.has("-T") && (call.node(&last)? == Some(Node::Dir) || words.len() > 1 || last.ends_with('/') || parents);
+    // From one of several folders the destination may be a folder, from another a file.
+    let doubtful = folder && call.cx.folders.len() > 1 && words.len() == 1;
+    let plain = doubtful.then(|| (words[0].clone(), last.clone()));
     let pairs: Result<Vec<_>, String> = words
         .iter()
         .map(|source| Ok((source.clone(), if folder { place(&last, source)? } else { last.clone() })))
         .collect();
-    Ok(Pairs { pairs: pairs.map_err(failed)? })
+    let mut pairs = pairs.map_err(failed)?;
+    pairs.extend(plain);
+    Ok(Pairs { pairs })
 }
 
 // Everything that a copy of a source makes, path by path.
@@ -178,21 +183,21 @@ fn written(call: &mut Call<'_>, source: &str, target: &str) -> Result<(), Denial
     if call.node(source)? != Some(Node::Dir) {
         return Ok(());
     }
-    let root = RelPath::root();
-    let folder = call.cx.folders.first().unwrap_or(&root);
-    let resolved = call.cx.paths.resolve(folder, Path::new(source))?;
-    let Some(Place::Workspace(start)) = call.cx.paths.place(&resolved.absolute) else { return Ok(()) };
-    let mut left = 2_000;
-    let mut below = Vec::new();
-    let mut visit = |path: &RelPath, _: &Node| {
-        below.push(path.clone());
-        Ok(true)
-    };
-    walk(call.cx.paths.facts_tree(), call.cx.root, &start, &mut left, &mut visit)?;
-    for path in below.iter().filter(|path| **path != start) {
-        let tail = path.to_string_lossy();
-        let tail = tail.strip_prefix(&start.to_string_lossy()).unwrap_or(&tail).trim_start_matches('/').to_owned();
-        call.write(&Word::literal(format!("{}/{tail}", target.trim_end_matches('/'))));
+    for folder in call.cx.folders {
+        let resolved = call.cx.paths.resolve(folder, Path::new(source))?;
+        let Some(Place::Workspace(start)) = call.cx.paths.place(&resolved.absolute) else { continue };
+        let mut left = 2_000;
+        let mut below = Vec::new();
+        let mut visit = |path: &RelPath, _: &Node| {
+            below.push(path.clone());
+            Ok(true)
+        };
+        walk(call.cx.paths.facts_tree(), call.cx.root, &start, &mut left, &mut visit)?;
+        for path in below.iter().filter(|path| **path != start) {
+            let tail = path.to_string_lossy();
+            let tail = tail.strip_prefix(&start.to_string_lossy()).unwrap_or(&tail).trim_start_matches('/').to_owned();
+            call.write(&Word::literal(format!("{}/{tail}", target.trim_end_matches('/'))));
+        }
     }
     Ok(())
 }
@@ -398,7 +403,7 @@ const TAR: &str = "-c,--create -x,--extract,--get -t,--list -r,--append -u,--upd
     --exclude=D -X,--exclude-from=R --exclude-vcs --exclude-vcs-ignores --exclude-caches --exclude-backups --exclude-ignore=D --no-recursion \
     --recursion -h,--dereference --hard-dereference -S,--sparse -w,--interactive --totals --format=D -H=D --posix --label=D -V=D -O,--to-stdout \
     --show-transformed-names --sort=D --full-time --utc -R,--block-number -W,--verify --warning=D --occurrence=?D --one-file-system -l \
-    --no-overwrite-dir --overwrite-dir --null --no-null --add-file=R --one-top-level=?D -b,--blocking-factor=D -N,--newer=D --ignore-failed-read --xattrs \
+    --no-overwrite-dir --overwrite-dir --null --no-null --add-file=T --one-top-level=?O -b,--blocking-factor=D -N,--newer=D --ignore-failed-read --xattrs \
     --acls --selinux --checkpoint=?D -i,--ignore-zeros --force-local --quoting-style=D -n --help --version -q --pax-option=D --exclude-tag=D \
     !!--checkpoint-action=D !!-I,--use-compress-program=D !!--to-command=D !!--rsh-command=D !!--rmt-command=D \
     !!-F,--info-script,--new-volume-script=D !-P,--absolute-names !-T,--files-from=R !-g,--listed-incremental=W !--index-file=W !--remove-files";
@@ -443,13 +448,23 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = call.operands.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the word `{}` is not known", word.text)));
     }
-    let has = |name: &str| call.found.iter().any(|found| found.name == name);
+    for time in call.values("--mtime").iter().filter(|time| time.text.starts_with(['/', '.'])) {
+        call.read(time);
+    }
+    let found: Vec<String> = call.found.iter().map(|found| found.name.clone()).collect();
+    let has = |name: &str| found.iter().any(|found| found == name);
     let makes = has("-c") || has("-r") || has("-u") || has("-A") || has("--delete");
     let extracts = has("-x");
     let compares = has("-d");
     let mut folder = String::new();
     for value in call.values("-C") {
         folder = join(&folder, &value.text);
+    }
+    if compares && !call.is_open() {
+        return Err(call.deny("`-d` reads the files that the archive names"));
+    }
+    if extracts && !call.is_open() && has("--transform") {
+        return Err(call.deny("`--transform` changes where the files go"));
     }
     let archives = call.values("-f");
     for archive in &archives {
@@ -467,12 +482,17 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     let operands = call.operands.clone();
+    // `-C` moves along among the operands. Where it stands before all of them they are seen from there, else from both.
+    let texts: Vec<&str> = call.words.iter().map(|word| word.text.as_str()).collect();
+    let first = texts.len().saturating_sub(operands.len());
+    let behind = operands.iter().zip(&texts[first..]).all(|(word, text)| word.text == *text);
     if makes || compares {
         let left_out: Vec<String> = call.values("--exclude").into_iter().map(|word| word.text).collect();
         for word in &operands {
-            // `-C` moves along among the operands; from every folder that may hold then, the path must pass.
             let paths = if folder.is_empty() {
                 vec![word.text.clone()]
+            } else if behind {
+                vec![join(&folder, &word.text)]
             } else {
                 vec![word.text.clone(), join(&folder, &word.text)]
             };

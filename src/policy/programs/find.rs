@@ -49,6 +49,8 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let has = |names: &str, text: &str| names.split_whitespace().any(|name| name == text);
     let mut starts = Vec::new();
+    let follows = words.iter().any(|word| word.text == "-L" || word.text == "-follow");
+    let mut only_files = false;
     let mut at = 0;
     while at < words.len() && (has("-H -L -P", &words[at].text) || words[at].text.starts_with("-O")) {
         at += 1;
@@ -65,9 +67,26 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let mut names = Vec::new();
     let mut deletes = false;
+    // Where the expression is no plain conjunction, `-name` may not bound what `{}` stands for.
+    let mut anything = false;
+    let mut depth = 0usize;
     let mut commands: Vec<Vec<Word>> = Vec::new();
     while at < words.len() {
         let text = words[at].text.as_str();
+        let is_name = |word: Option<&Word>| word.is_some_and(|word| matches!(word.text.as_str(), "-name" | "-iname"));
+        match text {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            "!" | "-not" | "," => anything = true,
+            // What stands before it runs nothing: only the names behind it bound `{}`.
+            "-o" | "-or" if depth == 0 && commands.is_empty() => {
+                names.clear();
+                only_files = false;
+            }
+            "-o" | "-or" if depth > 0 && at >= 2 && is_name(words.get(at - 2)) && is_name(words.get(at + 1)) => {}
+            "-o" | "-or" => anything = true,
+            _ => {}
+        }
         at += 1;
         let mut value = || {
             let value = words.get(at).cloned();
@@ -80,6 +99,10 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a value")))?;
             if matches!(text, "-name" | "-iname") {
                 names.push(value.text.clone());
+            }
+            // Without `-L` a link is no file.
+            if text == "-type" && value.text == "f" && depth == 0 && commands.is_empty() {
+                only_files = !follows;
             }
             if text.starts_with("-newer") && !text.ends_with('t') {
                 call.effect(Effect::List, &value);
@@ -121,6 +144,9 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     for start in &starts {
         call.out.effects.push(Effect::List(start.clone()));
     }
+    if follows {
+        call.links_below(&starts)?;
+    }
     if deletes {
         if !call.is_open() {
             return Err(call.deny("`-delete` removes files"));
@@ -130,13 +156,23 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     if !commands.is_empty() {
-        started(call, &starts, &names, &commands)?;
+        if anything {
+            names.clear();
+            only_files = false;
+        }
+        started(call, &starts, &names, only_files, &commands)?;
     }
     Ok(())
 }
 
 // `{}` counts as any path below the start points that `-name` can match: one path of each kind stands for all.
-fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &[Vec<Word>]) -> Result<(), Denial> {
+fn started(
+    call: &mut Call<'_>,
+    starts: &[String],
+    names: &[String],
+    only_files: bool,
+    commands: &[Vec<Word>],
+) -> Result<(), Denial> {
     call.out.writes = true;
     let globs: Result<Vec<_>, _> =
         names.iter().map(|name| globset::Glob::new(&name.to_lowercase()).map(|glob| glob.compile_matcher())).collect();
@@ -145,9 +181,9 @@ fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &
     let mut chosen: Vec<String> = Vec::new();
     let mut kinds = Vec::new();
     let mut left = 100_000;
-    for start in starts {
-        let root = RelPath::root();
-        let folder = call.cx.folders.first().unwrap_or(&root);
+    let places: Vec<(&String, &RelPath)> =
+        starts.iter().flat_map(|start| call.cx.folders.iter().map(move |folder| (start, folder))).collect();
+    for (start, folder) in places {
         let resolved = call.cx.paths.resolve(folder, Path::new(start))?;
         let Some(Place::Workspace(below)) = call.cx.paths.place(&resolved.absolute) else {
             return Err(call.deny(format!("`{start}` is outside the workspace")).by("F2"));
@@ -156,6 +192,9 @@ fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &
         let mut visit = |path: &RelPath, node: &Node| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if path.is_root() && !matches(".") && !globs.is_empty() || !matches(&name) {
+                return Ok(true);
+            }
+            if only_files && !matches!(node, Node::File { .. }) {
                 return Ok(true);
             }
             let absolute = path.under(call.cx.root);
@@ -192,6 +231,14 @@ fn started(call: &mut Call<'_>, starts: &[String], names: &[String], commands: &
             .is_some_and(|word| super::interpreters::reads_code(crate::policy::rules::base_name(&word.text)));
         if shell && command.iter().skip(1).any(|word| word.text.contains("{}") && word.text != "{}") {
             return Err(Denial::unanalysable("a program text contains the replaced string").by("G3"));
+        }
+        // A start point such as `push` would be the subcommand.
+        let table = command.first().and_then(|word| super::find(crate::policy::rules::base_name(&word.text)));
+        let subcommand = command.iter().skip(1).find(|word| !word.text.starts_with('-'));
+        if table.is_some_and(|table| !table.subcommands.is_empty())
+            && subcommand.is_some_and(|word| word.text.contains("{}"))
+        {
+            return Err(Denial::unanalysable("find gives a program a subcommand that is not known").by("G3"));
         }
         for path in &chosen {
             let replace = |word: &Word| Word { text: word.text.replace("{}", path), literal: word.literal };

@@ -141,7 +141,7 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "ls-files",
             options: "-c,--cached -d,--deleted -m,--modified -o,--others -i,--ignored -s,--stage --directory --no-empty-directory -u,--unmerged \
-                -k,--killed --resolve-undo -z --deduplicate -x,--exclude=D -X,--exclude-from=R --exclude-per-directory=D --exclude-standard \
+                -k,--killed --resolve-undo -z --deduplicate -x,--exclude=D -X,--exclude-from=R --exclude-per-directory=R --exclude-standard \
                 --error-unmatch --with-tree=D -t -v -f --full-name --recurse-submodules --abbrev=?D --debug --eol --sparse --format=D",
             operands: Operands::Special,
             special: Some(listing),
@@ -163,6 +163,7 @@ pub(crate) const GIT: Table = Table {
                 --git-path=D --local-env-vars --path-format=D --prefix=D --sq --end-of-options --show-ref-format --output-object-format=D",
             operands: Operands::Data,
             style: Style::Whole,
+            special: Some(named_blobs),
             ..TABLE
         },
         Table {
@@ -336,9 +337,9 @@ pub(crate) const GIT: Table = Table {
             writes_nothing: false,
             ..TABLE
         },
-        // Any other, under `shell.default: allow` alone: a rule cannot name it.
+        // Others, under `shell.default: allow` alone. One that is not named here may be an alias, or start a program.
         Table {
-            names: "*",
+            names: "bugreport bundle cherry column commit-graph commit-tree config diagnose fast-export fast-import fsck gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified maintenance mailinfo mailsplit merge-file merge-index merge-one-file mktag mktree multi-pack-index notes pack-objects pack-redundant pack-refs patch-id prune prune-packed quiltimport read-tree refs repack replace replay request-pull rerere show-index sparse-checkout stripspace symbolic-ref unpack-file unpack-objects update-index update-ref update-server-info verify-commit verify-pack verify-tag write-tree",
             options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D --output=W -o=W",
             operands: Operands::Special,
             special: Some(work_tree),
@@ -447,7 +448,7 @@ fn blob(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
     if path.is_empty() {
         return Ok(());
     }
-    let whole = if path.starts_with("./") || path.starts_with("../") {
+    let whole = if path.starts_with("./") || path.starts_with("../") || path.starts_with('/') {
         path.to_owned()
     } else {
         format!("{}/{path}", call.cx.root.display())
@@ -515,6 +516,7 @@ fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let paths = words(call, &operands, true)?;
     let blobs = operands.iter().any(|word| word.text.contains(':'));
+    trees(call, &operands, blobs && !call.name.ends_with("show"))?;
     if !paths && !blobs && !call.has("-L") {
         exclude(call);
     }
@@ -546,8 +548,28 @@ fn log(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     lines(call)?;
     let operands = std::mem::take(&mut call.operands);
-    words(call, &operands, true)?;
+    // Without a patch only names and messages are shown: a folder is not read.
+    words(call, &operands, false)?;
     call.operands = operands;
+    Ok(())
+}
+
+// `rev:folder` is read with all below where contents are compared or searched.
+fn trees(call: &mut Call<'_>, operands: &[Word], reads: bool) -> Result<(), Denial> {
+    let before = call.dashes.unwrap_or(usize::MAX);
+    for word in operands.iter().take(before).filter(|_| reads) {
+        let Some((revision, path)) = word.text.split_once(':') else { continue };
+        if revision.is_empty() || path.starts_with('(') {
+            continue;
+        }
+        let relative = path.starts_with("./") || path.starts_with("../");
+        let whole = if relative { path.to_owned() } else { format!("{}/{path}", call.cx.root.display()) };
+        if call.node(&whole)? == Some(Node::Dir) {
+            call.out.effects.push(tree(&whole, false));
+        }
+        // A folder of that revision that is gone since.
+        call.out.effects.push(Effect::Read(format!("{}/x", whole.trim_end_matches('/'))));
+    }
     Ok(())
 }
 
@@ -580,6 +602,14 @@ fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     words(call, &operands, true)?;
     call.operands = operands;
+    Ok(())
+}
+
+// Only an id is printed, but a blob that is named is still named.
+fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
+    for word in call.operands.clone().iter().filter(|word| word.text.contains(':')) {
+        one(call, &word.text, &Operand::Revision, false)?;
+    }
     Ok(())
 }
 
@@ -619,8 +649,13 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
         if rest.is_empty() {
             call.read_tree(&Word::literal("."), false);
         }
-    } else if !words(call, &rest, true)? && !rest.iter().any(|word| word.text.contains(':')) {
-        exclude(call);
+    } else {
+        let paths = words(call, &rest, true)?;
+        let blobs = rest.iter().any(|word| word.text.contains(':'));
+        trees(call, &rest, blobs)?;
+        if !paths && !blobs {
+            exclude(call);
+        }
     }
     call.operands = operands;
     Ok(())
@@ -670,6 +705,12 @@ fn add(call: &mut Call<'_>) -> Result<(), Denial> {
     call.dashes = Some(0);
     // Folders: what git keeps of them in `.git` is not judged; a denied file that is named is.
     words(call, &operands, false)?;
+    for word in &operands {
+        // A folder all of whose files are denied.
+        if !word.text.contains(['*', '?', '[', ':']) && call.node(&word.text)? == Some(Node::Dir) {
+            call.out.effects.push(Effect::Read(format!("{}/x", word.text.trim_end_matches('/'))));
+        }
+    }
     call.operands = operands;
     Ok(())
 }
@@ -681,6 +722,10 @@ fn commit(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(call.deny("it needs a message").hint("use -m MESSAGE"));
     }
     let operands = std::mem::take(&mut call.operands);
+    if let Some(word) = operands.first().filter(|_| !call.is_open()) {
+        let denial = call.deny(format!("it commits what was added, not `{}`", word.text));
+        return Err(denial.hint("use git add PATH before it"));
+    }
     call.dashes = Some(0);
     words(call, &operands, false)?;
     call.operands = operands;

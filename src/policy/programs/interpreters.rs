@@ -13,7 +13,12 @@ struct Interpreter {
 }
 
 const INTERPRETERS: &[Interpreter] = &[
-    Interpreter { names: "python python2 python3 pypy pypy3", code: "c", values: "WXQ", long_code: "" },
+    Interpreter {
+        names: "python python2 python3 pypy pypy3 ipython ipython3 bpython",
+        code: "c",
+        values: "WXQ",
+        long_code: "",
+    },
     Interpreter { names: "perl", code: "eE", values: "IMm", long_code: "" },
     Interpreter { names: "ruby", code: "e", values: "rICEFKTW", long_code: "" },
     Interpreter {
@@ -40,7 +45,23 @@ const INTERPRETERS: &[Interpreter] = &[
     },
 ];
 
-const EDITORS: &str = "vi vim nvim ex ed emacs view rvim gvim vimdiff";
+/// Long options whose value is the next word, which is no script then.
+const TAKES_VALUE: [&str; 12] = [
+    "--check-hash-based-pycs",
+    "--conditions",
+    "--encoding",
+    "--env-file",
+    "--external-encoding",
+    "--icu-data-dir",
+    "--input-type",
+    "--internal-encoding",
+    "--openssl-config",
+    "--title",
+    "--diagnostic-dir",
+    "--rcfile",
+];
+
+const EDITORS: &str = "vi vim nvim ex ed emacs view rvim gvim vimdiff emacsclient";
 
 fn interpreter(name: &str) -> Option<&'static Interpreter> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -71,6 +92,10 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
         && matches!(only.text.as_str(), "--version" | "--help" | "-V" | "-h")
     {
         return Ok(());
+    }
+    // Words that xargs adds go to a program that may do anything with them.
+    if words.iter().any(|word| !word.literal && !word.is_process()) {
+        return Err(call.deny("the words that are added to it are not known"));
     }
     if is_editor(&call.name) {
         return editor(call, &words);
@@ -111,11 +136,14 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             if let Some((_, value)) = text.split_once('=') {
                 let value = Word::literal(value);
                 call.read(&value);
+            } else if TAKES_VALUE.contains(&text) {
+                at += 1;
             }
             continue;
         }
         // zsh and bash take `+o` too.
-        if !text.starts_with('-') && !(text.starts_with('+') && known.names.contains("bash")) {
+        let is_option = text.starts_with('-') || (text.starts_with('+') && known.names.contains("bash"));
+        if !is_option {
             return script_of(call, word);
         }
         for (index, letter) in text.char_indices().skip(1) {

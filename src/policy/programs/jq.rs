@@ -63,7 +63,9 @@ fn jq(call: &mut Call<'_>) -> Result<(), Denial> {
         if !filter.literal {
             return Err(call.deny("its filter is not known"));
         }
-        check(&filter.text).map_err(|what| call.deny(what))?;
+        if !call.is_open() {
+            check(&filter.text).map_err(|what| call.deny(what))?;
+        }
     }
     for (word, _) in operands.filter(|(_, data)| !data) {
         call.read(&word);
@@ -87,7 +89,7 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
         let c = text[*at];
         match c {
             '#' => {
-                while *at < text.len() && text[*at] != '\n' {
+                while *at < text.len() && text[*at] != '\n' && text[*at] != '\r' {
                     *at += 1;
                 }
             }
@@ -128,7 +130,9 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
                     // After a dot, or before a colon in an object, it is the name of a key.
                     "env" if before == '.' => {}
                     "env" if is_key && before != '$' && (before == '{' || before == ',') => {}
-                    "env" | "ENV" if before == '$' => return Err("the environment (`$ENV`)".to_owned()),
+                    "ENV" if before == '$' => return Err("the environment (`$ENV`)".to_owned()),
+                    // A variable of the program's own.
+                    "env" if before == '$' => {}
                     "env" => return Err("the environment (`env`)".to_owned()),
                     "import" | "include" if before != '.' && !matches!(before, '{' | ',') => {
                         return Err(format!("a module (`{word}`)"));

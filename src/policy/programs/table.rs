@@ -6,7 +6,7 @@ use super::{Stdin, Word};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::paths::PathRules;
+use crate::policy::paths::{PathRules, Place, walk};
 
 /// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is),
 /// `!` before it: denied where rules list what may run; `!!`: denied everywhere, since it runs programs.
@@ -26,10 +26,13 @@ pub(crate) struct Table {
     /// It writes nothing unless an option or operand says so.
     pub(crate) writes_nothing: bool,
     /// Reads the operands where no general kind fits, and what the options mean together.
-    pub(crate) special: Option<fn(&mut Call<'_>) -> Result<(), Denial>>,
+    pub(crate) special: Option<Special>,
     /// Tables of its subcommands; where there are any, `options` are the ones before them.
     pub(crate) subcommands: &'static [Table],
 }
+
+/// Reads what a table's columns cannot say.
+pub(crate) type Special = fn(&mut Call<'_>) -> Result<(), Denial>;
 
 /// What operands are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +41,6 @@ pub(crate) enum Operands {
     Data,
     /// Files that are read; `-` is the standard input.
     Read,
-    /// Files or folders that are read with all below.
-    Tree,
     /// Paths of which only names and metadata are looked at.
     List,
     /// The first one is a pattern or program text unless one of the options named gave it; the others are read.
@@ -214,7 +215,6 @@ impl<'a> Call<'a> {
         match table.operands {
             Operands::Special | Operands::Raw | Operands::Data => {}
             Operands::Read => operands.iter().for_each(|word| self.read(word)),
-            Operands::Tree => operands.iter().for_each(|word| self.read_tree(word, false)),
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
             Operands::Write => operands.iter().for_each(|word| self.write(word)),
             Operands::TextThenRead(options) => {
@@ -250,11 +250,13 @@ impl<'a> Call<'a> {
         }
         let Some(first) = self.operands.iter().position(unknown) else { return Ok(()) };
         let ended = self.dashes.is_some_and(|dashes| first >= dashes);
-        let harmful = specs(table.options).iter().any(|spec| spec.denied != Denied::Never || spec.kind == 'W');
+        let harmful = specs(table.options)
+            .iter()
+            .any(|spec| spec.denied == Denied::Always || (spec.value != Value::None && matches!(spec.kind, 'W' | 'O')));
         let reads = match table.operands {
             Operands::Data | Operands::Read | Operands::List => true,
             Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
-            Operands::Tree | Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
+            Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
         };
         if !reads || self.out.writes || (harmful && !ended) {
             let denial = self.deny("the words that are added to it are not known");
@@ -285,9 +287,7 @@ impl<'a> Call<'a> {
                 self.operands.extend(words[at..].iter().cloned());
                 break;
             }
-            if table.style == Style::SingleDash {
-                at = self.long(&specs, table.style, word, words, at)?;
-            } else if text.starts_with("--") {
+            if table.style == Style::SingleDash || text.starts_with("--") {
                 at = self.long(&specs, table.style, word, words, at)?;
             } else {
                 at = self.short(&specs, word, words, at)?;
@@ -345,16 +345,21 @@ impl<'a> Call<'a> {
             return Ok(at);
         };
         let value = match spec.value {
+            Value::None if attached.is_some() && !self.is_open() && spec.denied == Denied::Never => {
+                return Err(self.deny(format!("the option `{name}` takes no value")));
+            }
             Value::None | Value::Attached => attached,
             Value::Required | Value::NextIfAny => match attached {
                 Some(value) => Some(value),
                 None => {
-                    let next = words.get(at).cloned();
+                    let optional = spec.value == Value::NextIfAny;
+                    let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
                     at += usize::from(next.is_some());
                     next
                 }
             },
         };
+        self.needs_value(spec, name, value.as_ref())?;
         self.option(spec, name, value)?;
         Ok(at)
     }
@@ -362,6 +367,12 @@ impl<'a> Call<'a> {
     fn short(&mut self, specs: &[Spec<'_>], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
         let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
         let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
+        // `head -5c FILE` is an old way to write `-c 5`: there the letters behind the digits take no value.
+        let old_count = letters.first().is_some_and(|(_, letter)| letter.is_ascii_digit())
+            && letters.iter().any(|(_, letter)| !letter.is_ascii_digit());
+        if digits && old_count && matches!(self.name.as_str(), "head" | "tail") {
+            return Err(self.deny(format!("the old way to count, `{}`", word.text)).hint("write `-n NUM` or `-c NUM`"));
+        }
         for (index, letter) in &letters {
             let name = format!("-{letter}");
             let rest = &word.text[index + letter.len_utf8()..];
@@ -387,16 +398,25 @@ impl<'a> Call<'a> {
                 Value::Required | Value::NextIfAny => match attached {
                     Some(value) => Some(value),
                     None => {
-                        let next = words.get(at).cloned();
+                        let optional = spec.value == Value::NextIfAny;
+                        let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
                         at += usize::from(next.is_some());
                         next
                     }
                 },
             };
+            self.needs_value(spec, &name, value.as_ref())?;
             self.option(spec, &name, value)?;
             break;
         }
         Ok(at)
+    }
+
+    fn needs_value(&self, spec: &Spec<'_>, name: &str, value: Option<&Word>) -> Result<(), Denial> {
+        if spec.value == Value::Required && value.is_none() && !self.is_open() {
+            return Err(self.deny(format!("the option `{name}` needs a value")));
+        }
+        Ok(())
     }
 
     fn option(&mut self, spec: &Spec<'_>, name: &str, value: Option<Word>) -> Result<(), Denial> {
@@ -473,11 +493,55 @@ impl<'a> Call<'a> {
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
     }
 
-    /// What stands at a path, links followed, seen from the first folder.
+    /// Judges every link below the operands as a name that is looked at: for listings that go through links.
+    pub(crate) fn through_links(&mut self) -> Result<(), Denial> {
+        let starts: Vec<String> = match self.operands.as_slice() {
+            [] => vec![".".to_owned()],
+            words => words.iter().map(|word| word.text.clone()).collect(),
+        };
+        self.links_below(&starts)
+    }
+
+    /// The same for start points.
+    pub(crate) fn links_below(&mut self, starts: &[String]) -> Result<(), Denial> {
+        let mut left = 100_000;
+        for folder in self.cx.folders {
+            for start in starts {
+                let resolved = self.cx.paths.resolve(folder, Path::new(start))?;
+                let Some(Place::Workspace(below)) = self.cx.paths.place(&resolved.absolute) else {
+                    return Err(self.deny(format!("`{start}` is outside the workspace")).by("F2"));
+                };
+                let mut links = Vec::new();
+                let mut visit = |path: &RelPath, node: &Node| {
+                    if matches!(node, Node::Link(_)) {
+                        links.push(path.under(self.cx.root));
+                    }
+                    Ok(true)
+                };
+                walk(self.cx.paths.facts_tree(), self.cx.root, &below, &mut left, &mut visit)?;
+                for link in links {
+                    // A link that leads nowhere, or round, is only a name.
+                    let leads = self.cx.paths.resolve(&RelPath::root(), &link).is_ok();
+                    if leads {
+                        self.out.effects.push(Effect::List(link.display().to_string()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands at a path, links followed: a folder if it is one from any of the folders that this may run in.
     pub(crate) fn node(&self, path: &str) -> Result<Option<Node>, Denial> {
-        let root = RelPath::root();
-        let folder = self.cx.folders.first().unwrap_or(&root);
-        Ok(self.cx.paths.resolve(folder, Path::new(path))?.node)
+        let mut found = None;
+        for folder in self.cx.folders {
+            let node = self.cx.paths.resolve(folder, Path::new(path))?.node;
+            if node == Some(Node::Dir) {
+                return Ok(node);
+            }
+            found = found.or(node);
+        }
+        Ok(found)
     }
 }
 

@@ -63,7 +63,7 @@ const TREE: &str = "-a -d -l -f -x -L=D -R -P=D -I=D --gitignore --gitfile=R --i
 const NONE: &str = "--help --version";
 
 pub(crate) const TABLES: &[Table] = &[
-    Table { names: "ls dir vdir", options: LS, operands: Operands::List, ..TABLE },
+    Table { names: "ls dir vdir", options: LS, operands: Operands::List, special: Some(ls), ..TABLE },
     Table {
         names: "cat tac nl",
         options: "-A,--show-all -b,--number-nonblank -e -E,--show-ends -n,--number -s,--squeeze-blank -t -T,--show-tabs -u \
@@ -137,6 +137,7 @@ pub(crate) const TABLES: &[Table] = &[
             -F,--separator=D -f,--files-from=R -h,--no-dereference -i,--mime --apple --mime-type --mime-encoding -k,--keep-going \
             -l,--list -L,--dereference -m,--magic-file=R -N,--no-pad -n,--no-buffer -p,--preserve-date -P,--parameter=D -r,--raw \
             -s,--special-files -S,--no-sandbox -v,--version !-z,--uncompress !-Z,--uncompress-noreport -0,--print0 --help",
+        special: Some(file),
         ..TABLE
     },
     Table {
@@ -343,8 +344,35 @@ fn uniq(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// `ls -RL` goes through links.
+fn ls(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-R") && call.has("-L") {
+        call.through_links()?;
+    }
+    Ok(())
+}
+
+// Magic files are separated by colons.
+fn file(call: &mut Call<'_>) -> Result<(), Denial> {
+    for value in call.values("-m") {
+        for path in value.text.split(':').filter(|path| !path.is_empty()) {
+            call.out.effects.push(Effect::Read(path.to_owned()));
+        }
+    }
+    Ok(())
+}
+
 fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-l") {
+        call.through_links()?;
+    }
     // `-R` with `-L` runs tree again in each folder and writes 00Tree.html there.
+    // The names come out of the files then.
+    if call.has("--fromfile") || call.has("--fromtabfile") {
+        for word in call.operands.clone() {
+            call.read(&word);
+        }
+    }
     if call.has("-R") && (call.has("-o") || call.has("-H")) {
         return Err(call.deny("`-R` writes files"));
     }
@@ -455,7 +483,7 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         call.cx.paths.search(std::path::Path::new("."), std::slice::from_ref(glob))?;
     }
     let careful = !hidden && !ignored && taken.is_empty() && !call.has("-L");
-    if careful && call.cx.stdin == super::Stdin::Empty || careful {
+    if careful {
         // Our printing leaves the denied files out; operands that name them are still denied.
         let mut printed = call.words.to_vec();
         let never = super::git::NEVER.iter().map(|glob| (*glob).to_owned()).chain(call.cx.never_read.iter().cloned());

@@ -6,10 +6,7 @@ use crate::policy::effect::Effect;
 use crate::policy::grant::{CommandPlan, Start};
 use crate::policy::programs::{CommandRules, Stdin, Word as RuleWord};
 
-use super::ast::{
-    AndOr, Arm, Command, Join, Kind, Mode, Parameter, Part, Piece, Pipe, Pipeline, Redirection, Script, Simple, Test,
-    Word,
-};
+use super::ast::{AndOr, Arm, Command, Join, Kind, Parameter, Part, Piece, Pipe, Pipeline, Script, Simple, Word};
 use super::parser::parse;
 use super::printer::{print, print_word};
 use super::words::Place;
@@ -495,163 +492,11 @@ impl Judge<'_> {
         Script { statements: vec![AndOr { first, rest: Vec::new() }] }
     }
 
-    fn redirection(
-        &mut self,
-        redirection: &Redirection,
-        folders: &[RelPath],
-        outer: Stdin,
-        stdin: &mut Stdin,
-    ) -> Result<Redirection, Denial> {
-        self.record.shell = true;
-        let place = Place { folders, stdin: outer, output: false, process: false };
-        let writes = |judge: &mut Self, target: &Word| -> Result<Word, Denial> {
-            let field = judge.one_field(target, place)?;
-            match file_of(&field.word.text)? {
-                File::Free => {}
-                File::Standard(0) => return Err(Denial::new("output to the standard input")),
-                File::Standard(_) => {}
-                File::Path => judge.redirected(Effect::Write(field.word.text.clone()), folders)?,
-            }
-            Ok(field.shown)
-        };
-        Ok(match redirection {
-            Redirection::File { descriptor, mode, target } => {
-                let reads = match mode {
-                    Mode::Read | Mode::ReadWrite => true,
-                    Mode::Write | Mode::Append | Mode::Clobber => false,
-                };
-                let shown = match (mode, target.parts.as_slice()) {
-                    (Mode::Read, [Part::Process(_)]) => {
-                        let field = self.fields(target, Place { process: true, ..place })?.pop();
-                        if *descriptor == 0 {
-                            *stdin = Stdin::Pipe;
-                        }
-                        field.map(|field| field.shown).unwrap_or_default()
-                    }
-                    (Mode::Read, _) => {
-                        let field = self.one_field(target, place)?;
-                        let data = match file_of(&field.word.text)? {
-                            File::Free => Stdin::Empty,
-                            File::Standard(0) => outer,
-                            File::Standard(_) => Stdin::Data,
-                            File::Path => {
-                                self.redirected(Effect::Read(field.word.text.clone()), folders)?;
-                                Stdin::Data
-                            }
-                        };
-                        if *descriptor == 0 {
-                            *stdin = data;
-                        }
-                        field.shown
-                    }
-                    (Mode::ReadWrite, _) => {
-                        let field = self.one_field(target, place)?;
-                        if !matches!(file_of(&field.word.text)?, File::Free) {
-                            self.redirected(Effect::Read(field.word.text.clone()), folders)?;
-                            self.redirected(Effect::Write(field.word.text.clone()), folders)?;
-                        }
-                        field.shown
-                    }
-                    (Mode::Write | Mode::Append | Mode::Clobber, _) => writes(self, target)?,
-                };
-                if *descriptor == 0 && (*mode == Mode::ReadWrite || !reads) {
-                    *stdin = Stdin::Data;
-                }
-                Redirection::File { descriptor: *descriptor, mode: *mode, target: shown }
-            }
-            Redirection::OutputAndErrors { append, target } => {
-                Redirection::OutputAndErrors { append: *append, target: writes(self, target)? }
-            }
-            Redirection::Copy { descriptor, input, from } => {
-                if *descriptor == 0 {
-                    *stdin = match from {
-                        None => Stdin::Empty,
-                        Some(0) => *stdin,
-                        Some(_) => Stdin::Data,
-                    };
-                }
-                Redirection::Copy { descriptor: *descriptor, input: *input, from: *from }
-            }
-            Redirection::HereDocument { descriptor, body } => {
-                if *descriptor == 0 {
-                    *stdin = Stdin::Data;
-                }
-                Redirection::HereDocument { descriptor: *descriptor, body: self.here_document(body, place)? }
-            }
-            Redirection::HereString { descriptor, word } => {
-                if *descriptor == 0 {
-                    *stdin = Stdin::Data;
-                }
-                Redirection::HereString { descriptor: *descriptor, word: self.unsplit(word, place)?.shown }
-            }
-        })
-    }
-
-    /// Judges the file of a redirection.
-    fn redirected(&mut self, effect: Effect, folders: &[RelPath]) -> Result<(), Denial> {
-        if let Effect::Write(_) = effect {
-            self.record.writes = true;
-        }
-        self.checked(&effect, folders)
-    }
-
     /// Asks the rules about an effect and notes it.
     pub(super) fn checked(&mut self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
         self.rules.check(effect, folders)?;
         self.effect(effect_line(effect));
         Ok(())
-    }
-
-    fn test(&mut self, test: &Test, place: Place<'_>) -> Result<Test, Denial> {
-        Ok(match test {
-            Test::Not(inside) => Test::Not(Box::new(self.test(inside, place)?)),
-            Test::Group(inside) => Test::Group(Box::new(self.test(inside, place)?)),
-            Test::And(left, right) => Test::And(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
-            Test::Or(left, right) => Test::Or(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
-            Test::Word(word) => Test::Word(self.unsplit(word, place)?.shown),
-            Test::Unary(operator, word) => {
-                let field = self.unsplit(word, place)?;
-                match operator.as_str() {
-                    "-z" | "-n" => {}
-                    "-v" | "-R" | "-o" => {
-                        return Err(
-                            Denial::unanalysable(format!("`{operator}` asks about variables or options")).by("G3")
-                        );
-                    }
-                    "-t" => refuse_arithmetic(field.text())?,
-                    _ => match field.text() {
-                        Some(path) => self.probed(path, place.folders)?,
-                        None => return Err(Denial::unanalysable("a file test of a value that is not known")),
-                    },
-                }
-                Test::Unary(operator.clone(), field.shown)
-            }
-            Test::Binary(left, operator, right) => {
-                let first = self.unsplit(left, place)?;
-                let shown = match operator.as_str() {
-                    "=" | "==" | "!=" | "=~" => self.pattern(right, place)?,
-                    "<" | ">" => self.unsplit(right, place)?.shown,
-                    "-nt" | "-ot" | "-ef" => {
-                        let second = self.unsplit(right, place)?;
-                        for field in [&first, &second] {
-                            match field.text() {
-                                Some(path) => self.probed(path, place.folders)?,
-                                None => return Err(Denial::unanalysable("a file test of a value that is not known")),
-                            }
-                        }
-                        second.shown
-                    }
-                    _ => {
-                        let second = self.unsplit(right, place)?;
-                        // bash evaluates these words as arithmetic, which can run commands.
-                        refuse_arithmetic(first.text())?;
-                        refuse_arithmetic(second.text())?;
-                        second.shown
-                    }
-                };
-                Test::Binary(first.shown, operator.clone(), shown)
-            }
-        })
     }
 
     /// Judges a look at whether a file is there.
@@ -663,39 +508,11 @@ impl Judge<'_> {
     }
 }
 
-/// `None` is `$?`, a number.
-fn refuse_arithmetic(text: Option<&str>) -> Result<(), Denial> {
-    match text {
-        Some(text) if text.is_empty() || text.parse::<i64>().is_err() => {
-            Err(Denial::unanalysable(format!("`{text}` in a comparison of numbers")).hint("write a number"))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-enum File {
-    /// `/dev/null`
-    Free,
-    /// A standard descriptor by name.
-    Standard(u8),
-    Path,
-}
-
-fn file_of(path: &str) -> Result<File, Denial> {
-    if path.is_empty() {
-        return Err(Denial::new("a redirection to an empty name").by("F7"));
-    }
-    if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
-        return Err(Denial::new(format!("{path} is a network connection")).by("G6"));
-    }
-    Ok(match path {
-        "/dev/null" => File::Free,
-        "/dev/stdin" | "/dev/fd/0" => File::Standard(0),
-        "/dev/stdout" | "/dev/fd/1" => File::Standard(1),
-        "/dev/stderr" | "/dev/fd/2" => File::Standard(2),
-        _ => File::Path,
-    })
-}
+/// Names of capital letters that are common for loops and that nothing reads from its environment.
+const CAPITALS: [&str; 24] = [
+    "FILE", "DIR", "NAME", "ITEM", "FOLDER", "FILES", "DIRS", "PKG", "PACKAGE", "CRATE", "MODULE", "MOD", "BRANCH",
+    "COMMIT", "TAG", "REV", "SHA", "SRC", "EXT", "LINE", "WORD", "KEY", "NUM", "IDX",
+];
 
 /// Tells whether a loop may use this variable: it must mean nothing to bash and to no program that it starts.
 fn is_harmless_variable(name: &str) -> bool {
@@ -705,7 +522,7 @@ fn is_harmless_variable(name: &str) -> bool {
             && !name.starts_with("BASH")
             && !matches!(name, "auto_resume" | "histchars");
     }
-    name.len() == 1 && name != "_" || matches!(name, "FILE" | "DIR" | "NAME" | "ITEM" | "FOLDER")
+    name.len() == 1 && name != "_" || CAPITALS.contains(&name)
 }
 
 /// Writes an effect as a line for people.

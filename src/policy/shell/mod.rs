@@ -4,16 +4,21 @@ mod ansi;
 mod arithmetic;
 pub mod ast;
 mod braces;
+mod conditions;
 mod glob;
 mod judge;
 mod lexer;
 pub mod parser;
 pub mod printer;
+mod redirections;
 mod simple;
 mod words;
+mod wrappers;
 
 pub use judge::{Approved, Step, judge, judge_in_steps};
 
+#[cfg(test)]
+mod against_bash;
 #[cfg(test)]
 mod stand_in;
 #[cfg(test)]

@@ -7,8 +7,10 @@ use crate::policy::programs::{Stdin, Word as RuleWord};
 
 use super::ast::{Kind, Part, Simple, Word};
 use super::judge::{Judge, Outcome, Step, effect_line, line_of, nothing, union};
+use super::lexer::is_hidden;
 use super::parser::is_reserved;
 use super::words::{Field, Place};
+use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, shell_text, starts_any, wrapped};
 
 /// The most layers of wrappers.
 const LAYERS_CAP: usize = 24;
@@ -75,73 +77,6 @@ const BUILTINS: [&str; 57] = [
     "[[",
     "]]",
 ];
-
-/// Programs whose whole purpose is to run another with other rights or to be another: never allowed.
-const ESCALATING: [&str; 8] = ["sudo", "su", "doas", "busybox", "toybox", "pkexec", "run0", "runuser"];
-
-/// Programs that run the program named by their operands: under `shell.default: allow` no deny rule would see it.
-const STARTING: [&str; 58] = [
-    "ash",
-    "at",
-    "batch",
-    "bwrap",
-    "catchsegv",
-    "chpst",
-    "choom",
-    "chroot",
-    "chrt",
-    "csh",
-    "daemonize",
-    "dumb-init",
-    "entr",
-    "eatmydata",
-    "expect",
-    "fakeroot",
-    "faketime",
-    "firejail",
-    "fish",
-    "flock",
-    "gdb",
-    "hyperfine",
-    "ionice",
-    "ksh",
-    "linux32",
-    "linux64",
-    "ltrace",
-    "mksh",
-    "nsenter",
-    "numactl",
-    "parallel",
-    "perf",
-    "posh",
-    "prlimit",
-    "proot",
-    "pwsh",
-    "rbash",
-    "rlwrap",
-    "screen",
-    "script",
-    "setarch",
-    "setpriv",
-    "softlimit",
-    "ssh-agent",
-    "start-stop-daemon",
-    "strace",
-    "systemd-run",
-    "taskset",
-    "tcsh",
-    "tini",
-    "tmux",
-    "unbuffer",
-    "unshare",
-    "valgrind",
-    "watch",
-    "xonsh",
-    "xvfb-run",
-    "yash",
-];
-
-const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
 
 /// Variables that would change what has been judged here.
 const OURS: [&str; 14] = [
@@ -248,10 +183,11 @@ impl Judge<'_> {
             return Err(Denial::unanalysable("the name of a command is not known"));
         };
         let name = name.to_owned();
-        if name.contains('=') {
+        // `time -- ls`: what looks like an option may be one to the shell.
+        if name.contains('=') || name.starts_with('-') {
             return Err(Denial::unanalysable(format!("`{name}` as the name of a command")));
         }
-        if name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        if name.chars().any(|c| is_hidden(c) || c.is_whitespace()) {
             return Err(Denial::unanalysable("a command name with blanks"));
         }
         let given: Vec<RuleWord> = words.iter().map(|field| field.word.clone()).collect();
@@ -288,7 +224,7 @@ impl Judge<'_> {
         {
             return Err(Denial::unanalysable(format!("`{name}` may start any program")).hint(format!("write `{base}`")));
         }
-        if self.rules.default_allows() && STARTING.contains(&base.as_str()) {
+        if self.rules.default_allows() && starts_any(&base) {
             self.ask_denied(&words, &given)?;
             let denial = Denial::new(format!("{base} starts other programs, which deny rules could not see")).by("G4");
             return Err(self.denied_step(&words, denial.hint("run the program itself")));
@@ -374,10 +310,8 @@ impl Judge<'_> {
                 shown = Some(target);
                 outcome = after;
             }
-            "pwd" => {
-                if arguments.iter().any(|field| !matches!(field.text(), Some("-P" | "-L"))) {
-                    return Err(Denial::unanalysable("arguments of `pwd`"));
-                }
+            "pwd" if arguments.iter().any(|field| !matches!(field.text(), Some("-P" | "-L"))) => {
+                return Err(Denial::unanalysable("arguments of `pwd`"));
             }
             "printf" => check_printf(arguments)?,
             "test" | "[" => self.check_test(name, arguments, at.folders)?,
@@ -590,7 +524,7 @@ fn refuse_unknown_name(word: &Word) -> Result<(), Denial> {
     }
     for (at, part) in word.parts.iter().enumerate() {
         let known = match part {
-            Part::Plain(text) => !text.contains(['*', '?', '[']) && !(at == 0 && text.starts_with('~')),
+            Part::Plain(text) => !(text.contains(['*', '?', '[']) || at == 0 && text.starts_with('~')),
             Part::Quoted(_) => true,
             Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => false,
         };
@@ -612,112 +546,6 @@ fn as_name(word: &Word) -> Word {
             quoted
         }
         Some(_) | None => word.clone(),
-    }
-}
-
-const WRAPPERS: [&str; 8] = ["command", "nice", "nohup", "time", "timeout", "stdbuf", "setsid", "env"];
-
-fn is_system(path: &str) -> bool {
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    matches!(folder, "/bin" | "/usr/bin" | "/usr/local/bin" | "/sbin" | "/usr/sbin" | "/usr/local/sbin")
-}
-
-/// Returns where the inner command of a wrapper begins; `None` if this is no wrapper.
-fn wrapped(name: &str, words: &[Field]) -> Result<Option<usize>, Denial> {
-    let text = |at: usize| words.get(at).and_then(Field::text);
-    let denied = |what: &str| {
-        Denial::new(format!("`{name}` with {what}")).by("G4").hint(format!("run the program without `{name}`"))
-    };
-    if name == "qwen" {
-        if (text(1), text(2)) != (Some("check"), Some("repeat")) {
-            return Ok(None);
-        }
-        let end = (3..words.len()).find(|at| text(*at) == Some("--"));
-        return match end {
-            Some(end) if end + 1 < words.len() && words[..end].iter().all(|field| field.word.literal) => {
-                Ok(Some(end + 1))
-            }
-            Some(_) | None => Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4")),
-        };
-    }
-    if !WRAPPERS.contains(&name) || (name == "env" && words.len() == 1) {
-        return Ok(None);
-    }
-    // Options without a value, and options with one.
-    let (flags, values): (&[&str], &[&str]) = match name {
-        "nice" => (&[], &["-n"]),
-        "time" => (&["-p"], &[]),
-        "timeout" => (&["--foreground"], &["-s", "-k"]),
-        "stdbuf" => (&[], &["-i", "-o", "-e"]),
-        "setsid" => (&["-w"], &[]),
-        _ => (&[], &[]),
-    };
-    let mut at = 1;
-    while let Some(option) = text(at).filter(|option| option.starts_with('-')) {
-        if flags.contains(&option) {
-            at += 1;
-        } else if values.contains(&option) {
-            if !text(at + 1).is_some_and(is_option_value) {
-                return Err(denied(&format!("`{option}` and no plain value")));
-            }
-            at += 2;
-        } else if values.iter().any(|value| option.strip_prefix(value).is_some_and(is_option_value)) {
-            at += 1;
-        } else {
-            return Err(denied(&format!("the option `{option}`")));
-        }
-    }
-    if name == "timeout" {
-        if !text(at).is_some_and(is_duration) {
-            return Err(denied("no plain duration"));
-        }
-        at += 1;
-        if text(at).is_some_and(|word| word.starts_with('-')) {
-            return Err(denied("an option after the duration"));
-        }
-    }
-    match text(at) {
-        None => Err(denied("no program")),
-        Some(word) if name == "env" && word.contains('=') => Err(denied("an assignment")),
-        Some(_) => Ok(Some(at)),
-    }
-}
-
-fn is_option_value(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    !digits.is_empty()
-        && digits.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
-        && (digits.len() == text.len() || digits.bytes().all(|b| b.is_ascii_digit()))
-}
-
-fn is_duration(text: &str) -> bool {
-    let number = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
-    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'.') && number.parse::<f64>().is_ok()
-}
-
-/// Returns the text of `sh -c TEXT`; `None` if a file is to be run or a question answered.
-fn shell_text(name: &str, words: &[Field]) -> Result<Option<String>, Denial> {
-    let denied = |what: &str| {
-        Err(Denial::unanalysable(format!("`{name}` {what}"))
-            .hint("write the commands themselves, or `sh -c 'COMMANDS'`"))
-    };
-    let mut at = 1;
-    while words.get(at).and_then(Field::text).is_some_and(|word| matches!(word, "--noprofile" | "--norc")) {
-        at += 1;
-    }
-    match words.get(at) {
-        None => denied("reads its program from the standard input"),
-        Some(field) => match field.text() {
-            None => denied("with a program that is not known"),
-            Some("-c") => match (words.get(at + 1).and_then(Field::text), words.len() - at) {
-                (Some(text), 2) => Ok(Some(text.to_owned())),
-                (Some(_), _) => denied("-c with arguments after the text"),
-                (None, _) => denied("-c with a text that is not known"),
-            },
-            Some("--version" | "--help") => Ok(None),
-            Some(option) if option.starts_with(['-', '+']) => denied(&format!("with the option `{option}`")),
-            Some(_) => Ok(None),
-        },
     }
 }
 
@@ -753,12 +581,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_hold_names_once() {
-        for list in [BUILTINS.as_slice(), STARTING.as_slice(), ESCALATING.as_slice()] {
-            let mut names = list.to_vec();
-            names.sort_unstable();
-            names.dedup();
-            assert_eq!(names.len(), list.len());
+    fn a_format_that_sets_a_variable_is_refused() {
+        for format in ["%n", "a%5n", "%hhn", "%-*.*ln", "%% %n"] {
+            assert!(check_printf(&[Field::literal(format)]).is_err(), "{format}");
+        }
+        for format in ["%d\\n", "100%%n", "%qname", "%s", "%(%F)T", "%"] {
+            assert!(check_printf(&[Field::literal(format)]).is_ok(), "{format}");
         }
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_marker_counts_what_is_missing_and_names_the_copy() {
+    fn r48_the_marker_counts_what_is_missing_and_names_the_copy() {
         let folder = tempfile::tempdir().unwrap();
         let limits = ToolLimits { output_chars: 1000, output_lines: 5, ..crate::tools::tests::limits(folder.path()) };
         let text: String = (1..=10).map(|n| format!("line {n}\n")).collect();
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_loses_only_its_middle(text in "[aä\\n]{0,80}", chars in 0..40usize, lines in 0..10usize) {
+        fn r48_a_cut_loses_only_its_middle(text in "[aä\\n]{0,80}", chars in 0..40usize, lines in 0..10usize) {
             if let Some(cut) = cut(&text, chars, lines) {
                 prop_assert!(text.starts_with(cut.head) && text.ends_with(cut.tail));
                 prop_assert!(cut.head.chars().count() + cut.tail.chars().count() <= chars);

@@ -211,3 +211,15 @@ fn a_workspace_inside_an_ignored_folder_is_not_empty() {
     let of = |name: &str| Rules::new(&workspace).of(&RelPath::new(name).unwrap(), Kind::File).git;
     assert_eq!((of("d.txt"), of("c.o")), (false, true));
 }
+
+#[test]
+fn rules_that_the_user_does_not_want_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(".gitignore"), "a\n").unwrap();
+    std::fs::write(folder.path().join(".qwenignore"), "b\n").unwrap();
+    let workspace = Workspace::open(folder.path()).unwrap();
+    workspace.disregard(Ignored { git: true, qwen: false });
+    let rules = Rules::new(&workspace);
+    let of = |path: &str| rules.of(&RelPath::new(path).unwrap(), Kind::File);
+    assert_eq!((of("a"), of("b")), (Ignored::default(), Ignored { git: false, qwen: true }));
+}

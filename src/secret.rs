@@ -36,6 +36,15 @@ impl Secret {
         &self.0
     }
 
+    /// Returns what a person may see of it: enough to tell two keys apart.
+    pub fn masked(&self) -> String {
+        // Graphic ASCII: every byte is a character.
+        match self.0.len() {
+            0..16 => "***".into(),
+            length => format!("{}…{}", &self.0[..3], &self.0[length - 2..]),
+        }
+    }
+
     /// Returns `text` with every occurrence of the secret masked.
     pub fn mask_in(&self, text: &str) -> String {
         // A very short key would mask half of the text.
@@ -92,6 +101,13 @@ mod tests {
     #[test]
     fn r52_debug_output_hides_the_key() {
         assert_eq!(format!("{:?}", Secret::parse("sk-hidden").unwrap()), "Secret([key])");
+    }
+
+    #[test]
+    fn a_key_is_never_shown_whole() {
+        let masked = |text| Secret::parse(text).unwrap().masked();
+        assert_eq!(masked("sk-0123456789abcdefgh"), "sk-…gh");
+        assert_eq!(masked("short"), "***");
     }
 
     #[test]

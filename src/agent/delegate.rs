@@ -1,0 +1,91 @@
+//! A task for another agent: a conversation of its own, under the same policy and on the same account.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::invoke::Invoker;
+use super::limits::Account;
+use super::transcript::Transcript;
+use super::{Agent, AgentOptions, Emit, Ending, OnDeny, Stopped};
+use crate::event::{Event, Limits};
+use crate::model::{Model, Part, ToolSpec};
+use crate::tools::task::AgentFile;
+use crate::tools::{Registry, ToolError, ToolOutput};
+
+/// What tasks are given to.
+#[derive(Clone, Copy)]
+pub struct Delegates<'a> {
+    /// The model of the run.
+    pub model: &'a dyn Model,
+    /// Who there is.
+    pub agents: &'a [AgentFile],
+    /// The most tokens of one answer.
+    pub max_output_tokens: Option<u64>,
+}
+
+/// What came of a task.
+pub(super) enum Outcome {
+    /// The agent's last message.
+    Done(ToolOutput),
+    /// There is no such agent.
+    Refused(ToolError),
+    /// What ended it ends the whole run.
+    Ended(Stopped),
+}
+
+impl Delegates<'_> {
+    /// Holds the conversation. Its turns, calls, tokens and denials count like those of the run.
+    pub(super) async fn run(
+        &self,
+        parent: &Invoker<'_>,
+        arguments: &Map<String, Value>,
+        call_id: &str,
+        account: &mut Account,
+        on_deny: OnDeny,
+        emit: Emit<'_>,
+    ) -> Outcome {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+        let Some(agent) = self.agents.iter().find(|agent| agent.name == text("subagent_type")) else {
+            return Outcome::Refused(ToolError::arguments(format!("there is no agent {:?}", text("subagent_type"))));
+        };
+        let registry = subset(parent.registry(), agent);
+        let offered: Arc<[ToolSpec]> =
+            parent.offered().iter().filter(|spec| agent.may_use(&spec.name)).cloned().collect();
+        let emit = |event: Event| emit(of_task(event, call_id));
+        let system = format!(
+            "{}\n\nYou work for another agent. It sees only your last message: end with everything it needs to know. \
+             Nobody can be asked.",
+            agent.prompt
+        );
+        let transcript = Transcript::begin(system, vec![Part::Text(text("prompt").to_owned())]);
+        let options = AgentOptions { on_deny, max_output_tokens: self.max_output_tokens, changes_expected: false };
+        let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
+        let invoker = parent.narrowed(&registry, offered);
+        let mut delegate = Agent::new(self.model, invoker, borrowed, transcript, options, &emit);
+        // The loop calls itself here: a future of unknown size.
+        let ending = Box::pin(delegate.converse()).await;
+        *account = delegate.into_account();
+        match ending {
+            Ending::Answer(answer) => Outcome::Done(ToolOutput::text(answer, format!("{} is done", agent.name))),
+            Ending::Stopped(stopped) => Outcome::Ended(stopped),
+        }
+    }
+}
+
+/// Tasks are not passed on: an agent has no `task`.
+fn subset(registry: &Registry, agent: &AgentFile) -> Registry {
+    let mut registry = registry.clone();
+    registry.retain(|name| agent.may_use(name));
+    registry
+}
+
+/// Says of an event which call it belongs to.
+fn of_task(mut event: Event, call_id: &str) -> Event {
+    match &mut event {
+        Event::Assistant(turn) => turn.parent = Some(call_id.to_owned()),
+        Event::ToolResult(result) => result.parent = Some(call_id.to_owned()),
+        _ => {}
+    }
+    event
+}

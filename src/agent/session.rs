@@ -1,0 +1,364 @@
+//! A conversation as lines of JSON: what a session's file holds.
+//!
+//! Pure. Reading survives what a kill leaves behind: a last line without its end is dropped, and a turn whose calls were
+//! not all answered is completed (wire.md R23).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::transcript::Transcript;
+use crate::model::{Arguments, AssistantMessage, Message, Part, Reasoning, ToolCall, ToolMessage};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// What stands in the first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The session's id.
+    pub id: String,
+    /// The workspace.
+    pub cwd: String,
+    /// When it began.
+    pub time: String,
+    /// The session that it was forked from.
+    pub forked_from: Option<String>,
+    /// The version of the format.
+    #[serde(default)]
+    pub version: u32,
+}
+
+impl Header {
+    /// Makes the header of a new session.
+    pub fn new(id: &str, cwd: &str, time: &str, forked_from: Option<&str>) -> Header {
+        Header {
+            id: id.into(),
+            cwd: cwd.into(),
+            time: time.into(),
+            forked_from: forked_from.map(str::to_owned),
+            version: VERSION,
+        }
+    }
+}
+
+/// A session as its file has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// The first line.
+    pub header: Header,
+    /// The conversation, without a system prompt, every call answered.
+    pub messages: Vec<Message>,
+    /// Bytes of the file that are whole lines; what stands behind them was torn.
+    pub whole: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line {
+    Session(Header),
+    User { parts: Vec<Piece> },
+    Assistant { text: String, reasoning: Option<Thoughts>, calls: Vec<Called> },
+    Tool { call_id: String, name: String, is_error: bool, parts: Vec<Piece> },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Piece {
+    Text(String),
+    Media { mime_type: String, data: String, name: String },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Thoughts {
+    text: String,
+    details: Option<Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Called {
+    id: String,
+    name: String,
+    arguments: Given,
+    recovered: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Given {
+    Object(Map<String, Value>),
+    Incomplete(String),
+    Invalid { raw: String, problem: String },
+}
+
+/// Returns the first line of a session's file.
+pub fn first_line(header: &Header) -> String {
+    line(&Line::Session(header.clone()), &|text| text)
+}
+
+/// Returns a message as a line, every text of it passed through `mask`; a system prompt has none.
+pub fn line_of(message: &Message, mask: &dyn Fn(String) -> String) -> Option<String> {
+    let pieces = |parts: &[Part]| parts.iter().map(Piece::of).collect();
+    let line_of = match message {
+        Message::System(_) => return None,
+        Message::User(parts) => Line::User { parts: pieces(parts) },
+        Message::Assistant(said) => Line::Assistant {
+            text: said.text.clone(),
+            reasoning: said
+                .reasoning
+                .as_ref()
+                .map(|reasoning| Thoughts { text: reasoning.text.clone(), details: reasoning.details.clone() }),
+            calls: said.calls.iter().map(Called::of).collect(),
+        },
+        Message::Tool(answer) => Line::Tool {
+            call_id: answer.call_id.clone(),
+            name: answer.name.clone(),
+            is_error: answer.is_error,
+            parts: pieces(&answer.content),
+        },
+    };
+    Some(line(&line_of, mask))
+}
+
+fn line(line: &Line, mask: &dyn Fn(String) -> String) -> String {
+    let mut value = serde_json::to_value(line).expect("texts, numbers and maps with text keys");
+    masked(&mut value, mask);
+    format!("{value}\n")
+}
+
+/// Masks texts, the bytes of media aside.
+fn masked(value: &mut Value, mask: &dyn Fn(String) -> String) {
+    match value {
+        Value::String(text) => *text = mask(std::mem::take(text)),
+        Value::Array(values) => values.iter_mut().for_each(|value| masked(value, mask)),
+        Value::Object(entries) => {
+            let is_media = entries.contains_key("mime_type");
+            entries
+                .iter_mut()
+                .filter(|(name, _)| !(is_media && *name == "data") && *name != "type")
+                .for_each(|(_, value)| masked(value, mask));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Reads a session's file. The error says what is wrong with which line.
+pub fn read(text: &str) -> Result<Session, String> {
+    let mut header = None;
+    let mut messages = Messages::default();
+    let mut whole = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let number = number + 1;
+        // A line without its end was being written when the run was killed.
+        if !line.ends_with('\n') {
+            break;
+        }
+        whole += line.len();
+        let line: Line = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        match (line, &header) {
+            (Line::Session(found), None) if found.version == VERSION => header = Some(found),
+            (Line::Session(found), None) => return Err(format!("line 1: version {} is not known", found.version)),
+            (Line::Session(_), Some(_)) => return Err(format!("line {number}: a second header")),
+            (_, None) => return Err("line 1: there is no header".into()),
+            (Line::User { parts }, Some(_)) => messages.user(parts.into_iter().map(Piece::part).collect()),
+            (Line::Assistant { text, reasoning, calls }, Some(_)) => messages.assistant(AssistantMessage {
+                text,
+                reasoning: reasoning.map(|thoughts| Reasoning { text: thoughts.text, details: thoughts.details }),
+                calls: calls.into_iter().map(Called::call).collect(),
+            }),
+            (Line::Tool { call_id, name, is_error, parts }, Some(_)) => messages.answers.push(ToolMessage {
+                call_id,
+                name,
+                content: parts.into_iter().map(Piece::part).collect(),
+                is_error,
+            }),
+        }
+    }
+    let header = header.ok_or("it is empty")?;
+    Ok(Session { header, messages: messages.end(), whole })
+}
+
+/// Puts messages together so that every call is answered exactly once.
+#[derive(Default)]
+struct Messages {
+    transcript: Vec<Message>,
+    turn: Option<AssistantMessage>,
+    answers: Vec<ToolMessage>,
+}
+
+impl Messages {
+    fn user(&mut self, parts: Vec<Part>) {
+        self.close();
+        self.interrupted();
+        self.transcript.push(Message::User(parts));
+    }
+
+    /// Answers a message that was never answered: templates of some models refuse two of the user in a row.
+    fn interrupted(&mut self) {
+        if matches!(self.transcript.last(), Some(Message::User(_))) {
+            let text = "(The run was interrupted before I could answer.)".to_owned();
+            self.transcript.push(Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() }));
+        }
+    }
+
+    fn assistant(&mut self, message: AssistantMessage) {
+        self.close();
+        self.turn = Some(message);
+    }
+
+    /// Ends the turn that is open: the transcript answers what was left and drops what nobody asked for.
+    fn close(&mut self) {
+        let answers = std::mem::take(&mut self.answers);
+        if let Some(turn) = self.turn.take() {
+            let mut one = Transcript::begin(String::new(), Vec::new());
+            one.turn(turn, answers);
+            self.transcript.extend(one.messages().iter().skip(2).cloned());
+        }
+    }
+
+    fn end(mut self) -> Vec<Message> {
+        self.close();
+        self.interrupted();
+        self.transcript
+    }
+}
+
+impl Piece {
+    fn of(part: &Part) -> Piece {
+        match part {
+            Part::Text(text) => Piece::Text(text.clone()),
+            Part::Media { mime_type, data, name } => {
+                Piece::Media { mime_type: mime_type.clone(), data: data.clone(), name: name.clone() }
+            }
+        }
+    }
+
+    fn part(self) -> Part {
+        match self {
+            Piece::Text(text) => Part::Text(text),
+            Piece::Media { mime_type, data, name } => Part::Media { mime_type, data, name },
+        }
+    }
+}
+
+impl Called {
+    fn of(call: &ToolCall) -> Called {
+        Called {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: match &call.arguments {
+                Arguments::Object(map) => Given::Object(map.clone()),
+                Arguments::Incomplete { raw } => Given::Incomplete(raw.clone()),
+                Arguments::Invalid { raw, problem } => Given::Invalid { raw: raw.clone(), problem: problem.clone() },
+            },
+            recovered: call.recovered.map(str::to_owned),
+        }
+    }
+
+    fn call(self) -> ToolCall {
+        ToolCall {
+            id: self.id,
+            name: self.name,
+            arguments: match self.arguments {
+                Given::Object(map) => Arguments::Object(map),
+                Given::Incomplete(raw) => Arguments::Incomplete { raw },
+                Given::Invalid { raw, problem } => Arguments::Invalid { raw, problem },
+            },
+            recovered: ["hermes", "qwen_xml", "json"]
+                .into_iter()
+                .find(|known| self.recovered.as_deref() == Some(known)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Vec<Part> {
+        vec![Part::Text(text.into())]
+    }
+
+    fn messages() -> Vec<Message> {
+        let call =
+            |id: &str, arguments| ToolCall { id: id.into(), name: "glob".into(), arguments, recovered: Some("json") };
+        let said = AssistantMessage {
+            text: "look\u{2028}".into(),
+            reasoning: Some(Reasoning { text: "hm".into(), details: Some(serde_json::json!([1])) }),
+            calls: vec![
+                call("a", Arguments::Object(Map::from_iter([("p".into(), "*".into())]))),
+                call("b", Arguments::Invalid { raw: "{".into(), problem: "no".into() }),
+            ],
+        };
+        let answer = |id: &str| {
+            Message::Tool(ToolMessage { call_id: id.into(), name: "glob".into(), content: text("x"), is_error: false })
+        };
+        let image = Part::Media { mime_type: "image/png".into(), data: "AAAA".into(), name: "a.png".into() };
+        vec![
+            Message::User(vec![Part::Text("do\nit".into()), image]),
+            Message::Assistant(said),
+            answer("a"),
+            answer("b"),
+        ]
+    }
+
+    fn file() -> String {
+        let header = first_line(&Header::new("id", "/w", "now", None));
+        messages().iter().filter_map(|message| line_of(message, &|text| text)).fold(header, |file, line| file + &line)
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let read = read(&file()).unwrap();
+        assert_eq!(read.messages, messages());
+        assert_eq!(read.whole, file().len());
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_a_conversation_in_which_every_call_is_answered() {
+        let file = file();
+        let first = file.find('\n').unwrap() + 1;
+        for end in (first..=file.len()).filter(|end| file.is_char_boundary(*end)) {
+            let session = read(&file[..end]).unwrap();
+            let calls: usize = session
+                .messages
+                .iter()
+                .map(|message| match message {
+                    Message::Assistant(said) => said.calls.len(),
+                    _ => 0,
+                })
+                .sum();
+            let answers = session.messages.iter().filter(|message| matches!(message, Message::Tool(_))).count();
+            assert_eq!(calls, answers, "cut at {end}");
+            assert!(session.whole <= end && file[..session.whole].ends_with('\n'));
+        }
+    }
+
+    #[test]
+    fn two_messages_of_the_user_never_follow_each_other() {
+        let header = first_line(&Header::new("id", "/w", "now", None));
+        let user = line_of(&Message::User(text("x")), &|text| text).unwrap();
+        let roles: Vec<bool> = read(&format!("{header}{user}{user}"))
+            .unwrap()
+            .messages
+            .iter()
+            .map(|message| matches!(message, Message::User(_)))
+            .collect();
+        assert_eq!(roles, [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_broken_line_in_the_middle_is_named() {
+        let broken = file().replace("{\"type\":\"assistant\"", "{\"type\":\"assist");
+        assert!(read(&broken).unwrap_err().starts_with("line 3: "));
+        assert_eq!(read("").unwrap_err(), "it is empty");
+        assert!(read("{\"type\":\"user\",\"parts\":[]}\n").unwrap_err().contains("no header"));
+    }
+
+    #[test]
+    fn every_text_is_masked_but_not_media() {
+        let mask = |text: String| text.replace('A', "#").replace("do", "##");
+        let line = line_of(&messages()[0], &mask).unwrap();
+        assert!(line.contains("##\\nit") && line.contains("AAAA"), "{line}");
+        assert_eq!(line_of(&Message::System("s".into()), &mask), None);
+    }
+}

@@ -1,0 +1,355 @@
+//! A decision told to a person: what the call would do, part by part, which rule says what, and what would help.
+
+use serde_json::Value;
+
+use super::access::Access;
+use super::check::{check_call, tool_accesses};
+use super::decide::{Facts, Policy};
+use super::decision::{RuleRef, Verdict};
+use super::layers::{Layer, Located};
+use super::rules::Answers;
+use super::shell::{Step, judge_in_steps};
+use crate::tool_name::real_name;
+
+/// The rules that no file states, by the names that denials carry.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("G1", "what no rule allows is denied"),
+    ("G2", "every program in a command must be allowed by itself"),
+    ("G3", "a command must be understood before it may run"),
+    ("G4", "programs that start other programs are looked through or denied"),
+    ("G5", "only harmless variables may be set for a command"),
+    ("G6", "redirections are file accesses"),
+    ("G7", "rules name programs by their bare names, found through PATH"),
+    ("G8", "some options of known programs are always denied, in every spelling"),
+    ("G9", "of the shell's own commands only the harmless ones run"),
+    ("G10", "file rules hold for commands, too"),
+    ("G11", "git starts none of the programs that a repository or user configures"),
+    ("G12", "hosts are decided by `network.shell`"),
+    ("F1", "a path is judged by where it leads"),
+    ("F2", "nothing outside the workspace is touched"),
+    ("F3", "files that hold secrets are never read"),
+    ("F4", "files that change what runs later are never written"),
+    ("F5", "denied names are denied in every spelling"),
+    ("F6", "links are judged by what they lead to, and never written through"),
+    ("F7", "a path is plain text without control characters"),
+    ("F8", "a search stays inside the workspace and away from denied files"),
+    ("tools", "a tool must be named by `tools.allow`"),
+    ("mcp", "an MCP tool must be named by `mcp.servers`"),
+    ("web", "web addresses are judged by `network`"),
+];
+
+/// Explains a decision.
+pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
+    let decision = check_call(policy, facts, tool, input);
+    let name = real_name(tool).unwrap_or(tool);
+    let verdict = match decision.verdict {
+        Verdict::Allow => "ALLOWED",
+        Verdict::Deny => "DENIED",
+    };
+    let accesses = tool_accesses(tool, input).map(|(_, accesses)| accesses).unwrap_or_default();
+    let command = accesses.iter().find_map(|access| match access {
+        Access::Run { command, directory } => Some((command, directory)),
+        _ => None,
+    });
+    let mut text = String::new();
+    let mut line = |indent: usize, content: &str| {
+        text.push_str(&"  ".repeat(indent));
+        text.push_str(content);
+        text.push('\n');
+    };
+    match command {
+        Some((command, _)) => line(0, &format!("{verdict}: {}", one_line(command))),
+        None => line(0, &format!("{verdict}: {name}")),
+    }
+    line(0, "");
+    if let Some((command, directory)) = command {
+        let answers = Answers::new(policy, facts);
+        let folder = directory.as_ref().and_then(|path| path.to_str());
+        let (steps, judged) = judge_in_steps(command, folder, &answers);
+        line(0, "what it would do, program by program:");
+        if steps.is_empty() {
+            line(1, "nothing: it is stopped before its first program");
+        }
+        for step in &steps {
+            line(1 + step.depth, &one_line(&step.command));
+            line(3 + step.depth, &outcome(policy, step));
+            for effect in &step.effects {
+                line(3 + step.depth, &format!("would {effect}"));
+            }
+        }
+        let stopped = steps.last().is_some_and(|step| step.outcome.is_err());
+        let is_whole = |step: &Step| one_line(&step.command) == one_line(command);
+        if stopped && !steps.last().is_some_and(is_whole) {
+            line(1, "what follows was not looked at: one denied part denies all");
+        } else if !stopped && judged.is_err() && !steps.is_empty() {
+            line(1, "each of these may run; something else in the command may not:");
+        }
+    } else if !decision.effects.is_empty() {
+        line(0, "what it would do:");
+        for effect in &decision.effects {
+            line(1, effect);
+        }
+    }
+    if command.is_some() || !decision.effects.is_empty() {
+        line(0, "");
+    }
+    match (decision.verdict, &decision.rule) {
+        (Verdict::Allow, Some(rule)) if command.is_none() => {
+            line(0, &format!("why: {} allows it, and nothing denies it", shown(policy, rule)));
+        }
+        (Verdict::Allow, _) => line(0, "why: a rule allows every part, and nothing denies any of them"),
+        (Verdict::Deny, Some(rule)) => {
+            line(0, &format!("why: {}", decision.reason));
+            line(0, &format!("rule: {}", shown(policy, rule)));
+        }
+        (Verdict::Deny, None) => line(0, &format!("why: {}", decision.reason)),
+    }
+    if let Some(hint) = &decision.hint {
+        line(0, &format!("what would help: {hint}"));
+    }
+    line(0, "asked:");
+    for layer in policy.layers.iter() {
+        let role = if layer.grants { "grants: what it does not allow is denied" } else { "can only take away" };
+        line(1, &format!("{} ({role})", layer.source));
+    }
+    text.trim_end().to_owned()
+}
+
+fn one_line(command: &str) -> String {
+    command.trim().replace('\n', "; ")
+}
+
+fn outcome(policy: &Policy, step: &Step) -> String {
+    match &step.outcome {
+        Ok(Some(rule)) => format!("allowed by {}", shown(policy, rule)),
+        Ok(None) => "harmless, or it only starts the program below it".to_owned(),
+        Err(_) => "denied: see below".to_owned(),
+    }
+}
+
+/// Shows a rule: its text and place in a file, or what the built-in one says.
+fn shown(policy: &Policy, rule: &RuleRef) -> String {
+    if let Some((_, meaning)) = BUILT_IN.iter().find(|(name, _)| *name == rule.rule && rule.source == "builtin") {
+        return format!("{meaning} [{}, built in]", rule.rule);
+    }
+    match policy.layers.iter().find_map(|layer| text_of(layer, rule)) {
+        Some(text) => format!("`{text}` [{}, {}]", rule.rule, rule.source),
+        None => format!("{} [{}]", rule.rule, rule.source),
+    }
+}
+
+fn text_of(layer: &Layer, rule: &RuleRef) -> Option<String> {
+    let is_it = |found: &RuleRef| found == rule;
+    let mut commands = layer.shell.allow.iter().flatten().chain(&layer.shell.deny);
+    if let Some(found) = commands.find(|found| is_it(&found.rule)) {
+        let words: Vec<String> = found.value.cmd.iter().map(|element| element.0.join("|")).collect();
+        return Some(words.join(" "));
+    }
+    let names = layer.tools.allow.iter().flatten().chain(&layer.tools.deny);
+    let globs = [&layer.read_deny, &layer.write_deny, &layer.protected_add];
+    let globs = globs.into_iter().flatten().chain(layer.read_allow.iter().flatten());
+    let globs = globs.chain(layer.write_allow.iter().flatten());
+    let name = |found: &Located<String>| is_it(&found.rule).then(|| found.value.clone());
+    let glob = |found: &Located<super::glob::Glob>| is_it(&found.rule).then(|| found.value.text().to_owned());
+    names.into_iter().find_map(name).or_else(|| globs.into_iter().find_map(glob))
+}
+
+#[cfg(test)]
+pub(in crate::policy) mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::policy::layers::{LayerText, Standing};
+
+    const POLICY: &str = "\
+version: 1
+name: team
+tools: {allow: [read_file, edit, run_shell_command]}
+paths:
+  read: {allow: ['**']}
+  write: {allow: ['src/**']}
+shell:
+  allow:
+    - {cmd: [git, [status, diff, log]]}
+    - {cmd: [cargo, [check, test]]}
+    - {cmd: [[cat, tail, rm]]}
+  deny:
+    - {cmd: [git, push], reason: 'CI pushes'}
+";
+
+    fn told(tool: &str, input: &Value) -> String {
+        let first = LayerText { name: "team.yaml".to_owned(), text: POLICY.to_owned(), standing: Standing::Operator };
+        let narrowing = LayerText {
+            name: ".qwen/policy.yaml".to_owned(),
+            text: "version: 1\nname: repo\npaths: {write: {deny: ['src/generated/**']}}\n".to_owned(),
+            standing: Standing::Repository,
+        };
+        let policy = Policy::new(&first, &[narrowing], &|_| None).unwrap();
+        let facts = Facts {
+            root: "/project".into(),
+            included: Vec::new(),
+            outputs: None,
+            home: "/home/u".to_owned(),
+            tree: Arc::new(Nothing),
+            git_drivers: Vec::new(),
+        };
+        explain(&policy, &facts, tool, input)
+    }
+
+    fn command(text: &str) -> String {
+        told("run_shell_command", &json!({"command": text}))
+    }
+
+    /// A disk with the workspace and nothing in it.
+    pub(in crate::policy) struct Nothing;
+
+    impl crate::path::Tree for Nothing {
+        fn look(&self, path: &std::path::Path) -> std::io::Result<Option<crate::path::Node>> {
+            let folders: BTreeMap<&str, ()> = [("/", ()), ("/project", ()), ("/project/src", ())].into();
+            Ok(folders.contains_key(path.to_str().unwrap_or_default()).then_some(crate::path::Node::Dir))
+        }
+        fn names(&self, _path: &std::path::Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn ten_cases_read_well() {
+        let cases = [
+            command("git status && cargo test 2>&1 | tail -5"),
+            command("git push origin main"),
+            command("cat .env"),
+            command("echo hi > .github/workflows/x.yml"),
+            command("git status; rm -rf src; cargo check"),
+            command("eval \"$X\""),
+            command("timeout 10 cargo test"),
+            told("edit", &json!({"file_path": "src/lib.rs"})),
+            told("edit", &json!({"file_path": "src/generated/a.rs"})),
+            told("web_fetch", &json!({"url": "https://docs.rs/"})),
+        ];
+        let all = cases.join("\n----\n");
+        insta::assert_snapshot!(all, @r#"
+        ALLOWED: git status && cargo test 2>&1 | tail -5
+
+        what it would do, program by program:
+          git status
+              allowed by `git status|diff|log` [shell.allow[0], team.yaml:9]
+          cargo test
+              allowed by `cargo check|test` [shell.allow[1], team.yaml:10]
+          tail -5
+              allowed by `cat|tail|rm` [shell.allow[2], team.yaml:11]
+
+        why: a rule allows every part, and nothing denies any of them
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: git push origin main
+
+        what it would do, program by program:
+          git push origin main
+              denied: see below
+
+        why: `git push` is denied: CI pushes
+        rule: `git push` [shell.deny[0], team.yaml:13]
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: cat .env
+
+        what it would do, program by program:
+          cat .env
+              denied: see below
+              would read .env
+
+        why: `.env` is never read (.env)
+        rule: files that hold secrets are never read [F3, built in]
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: echo hi > .github/workflows/x.yml
+
+        what it would do, program by program:
+          nothing: it is stopped before its first program
+
+        why: `.github/workflows/x.yml` is protected (.github)
+        rule: files that change what runs later are never written [F4, built in]
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: git status; rm -rf src; cargo check
+
+        what it would do, program by program:
+          git status
+              allowed by `git status|diff|log` [shell.allow[0], team.yaml:9]
+          rm -rf src
+              denied: see below
+          what follows was not looked at: one denied part denies all
+
+        why: rm: the option `-r` is denied
+        rule: some options of known programs are always denied, in every spelling [G8, built in]
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: eval "$X"
+
+        what it would do, program by program:
+          nothing: it is stopped before its first program
+
+        why: the value of `$X` is not known
+        what would help: write the value itself; only $HOME, $PWD, $? and variables of `for` are known
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        ALLOWED: timeout 10 cargo test
+
+        what it would do, program by program:
+            cargo test
+                allowed by `cargo check|test` [shell.allow[1], team.yaml:10]
+
+        why: a rule allows every part, and nothing denies any of them
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        ALLOWED: edit
+
+        what it would do:
+          read src/lib.rs
+          write src/lib.rs
+
+        why: `edit` [tools.allow[1], team.yaml:3] allows it, and nothing denies it
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: edit
+
+        what it would do:
+          read src/generated/a.rs
+          write src/generated/a.rs
+
+        why: `src/generated/a.rs` matches `src/generated/**`, which may not be written
+        rule: `src/generated/**` [paths.write.deny[0], .qwen/policy.yaml:3]
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        ----
+        DENIED: web_fetch
+
+        why: `tools.allow` in team.yaml does not name web_fetch
+        rule: a tool must be named by `tools.allow` [tools, built in]
+        asked:
+          team.yaml (grants: what it does not allow is denied)
+          .qwen/policy.yaml (can only take away)
+        "#);
+    }
+}

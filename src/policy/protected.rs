@@ -1,0 +1,128 @@
+//! The names that are never read and never written, whatever the rules say (F3, F4).
+
+use super::glob::fold;
+use crate::path::RelPath;
+
+/// Protected names at any depth (F4); those of F3 come on top.
+const PROTECTED: [&str; 39] = [
+    ".git",
+    ".github",
+    ".qwen",
+    ".husky",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".gitlab-ci.yml",
+    ".gitmodules",
+    ".gitattributes",
+    ".pre-commit-config.yaml",
+    ".npmrc",
+    ".mcp.json",
+    ".envrc",
+    "qwen.md",
+    "agents.md",
+    "claude.md",
+    "gemini.md",
+    ".cursor",
+    ".cursorrules",
+    ".windsurf",
+    ".claude",
+    ".gemini",
+    ".codex",
+    ".continue",
+    ".circleci",
+    ".travis.yml",
+    "jenkinsfile",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "lefthook.yml",
+    ".pypirc",
+    "codeowners",
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".inputrc",
+];
+
+/// Tells whether the built-in lists protect a path.
+pub(crate) fn is_protected(path: &RelPath) -> bool {
+    let folded = fold(&path.to_string_lossy());
+    protected_name(&folded).is_some() || secret_name(&folded).is_some()
+}
+
+/// What F3 never reads, on a folded path.
+pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
+    if folded.starts_with("secrets/") {
+        return Some("secrets/");
+    }
+    folded.split('/').find_map(|name| match name {
+        ".git" => Some("the contents of .git"),
+        ".env" => Some(".env"),
+        ".env.example" => None,
+        _ if name.starts_with(".env.") => Some(".env.*"),
+        _ if name.ends_with(".pem") => Some("*.pem"),
+        _ if name.ends_with(".key") => Some("*.key"),
+        _ if name.starts_with("id_rsa") => Some("id_rsa*"),
+        _ => None,
+    })
+}
+
+/// What F4 never writes, on a folded path.
+pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
+    let mut names = folded.split('/').peekable();
+    while let Some(name) = names.next() {
+        if let Some(known) = PROTECTED.iter().find(|known| **known == name) {
+            return Some(known);
+        }
+        if name.starts_with(".aider") {
+            return Some(".aider*");
+        }
+        if name.starts_with(".yarnrc") {
+            return Some(".yarnrc*");
+        }
+        if name == ".cargo" && names.peek().is_some_and(|next| next.starts_with("config")) {
+            return Some(".cargo/config*");
+        }
+    }
+    None
+}
+
+/// Tells whether one part of a glob names a secret rather than merely matching it.
+pub(crate) fn names_secret(part: &str) -> bool {
+    let part = part.to_lowercase();
+    if part.starts_with('*') && [".pem", ".key"].iter().any(|end| part.ends_with(end)) {
+        return true;
+    }
+    let Ok(glob) = globset::GlobBuilder::new(&part).literal_separator(true).build() else { return true };
+    let glob = glob.compile_matcher();
+    let matches =
+        [".env", ".env.local", ".git", "id_rsa", "id_rsa.pub", "a.pem", "a.key"].iter().any(|name| glob.is_match(name));
+    match part.find('*') {
+        None => matches,
+        Some(star) => matches && part[..star].chars().filter(|c| !"[]\\".contains(*c)).count() >= 3,
+    }
+}
+
+/// Expands the braces of a glob; `None` where that would be too many.
+pub(crate) fn braces(pattern: &str) -> Option<Vec<String>> {
+    let mut done = Vec::new();
+    let mut pending = vec![pattern.to_owned()];
+    while let Some(text) = pending.pop() {
+        if done.len() + pending.len() > 200 {
+            return None;
+        }
+        // The innermost first group: a closing brace and the last opening one before it.
+        let group = text.find('}').and_then(|close| text[..close].rfind('{').map(|open| (open, close)));
+        match group {
+            None => done.push(text),
+            Some((open, close)) => {
+                for alternative in text[open + 1..close].split(',') {
+                    pending.push(format!("{}{alternative}{}", &text[..open], &text[close + 1..]));
+                }
+            }
+        }
+    }
+    Some(done)
+}

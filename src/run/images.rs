@@ -1,0 +1,79 @@
+//! `--image`: pictures that the prompt comes with.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+
+use crate::exit::Exit;
+use crate::model::Part;
+
+use super::Failure;
+
+/// The largest picture.
+const LARGEST: u64 = 10 << 20;
+
+/// What models take.
+const TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"];
+
+/// Reads the pictures that flags name; for a model that takes none a line says what is missing.
+pub fn read(files: &[PathBuf], cwd: &Path, taken: bool, warnings: &mut Vec<String>) -> Result<Vec<Part>, Failure> {
+    files
+        .iter()
+        .map(|file| {
+            let shown = file.display();
+            let wrong = |problem: String| {
+                Failure::new(
+                    Exit::Input,
+                    format!("--image {shown}: {problem}"),
+                    "name a PNG, JPEG, GIF, WebP or BMP file",
+                )
+            };
+            let path = cwd.join(file);
+            let data = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
+            if !data.is_file() {
+                return Err(wrong("it is no regular file".into()));
+            }
+            if data.len() > LARGEST {
+                return Err(wrong(format!("it is larger than {} MiB", LARGEST >> 20)));
+            }
+            let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+            let found = infer::get(&bytes).map(|kind| kind.mime_type()).unwrap_or_default();
+            let mime_type =
+                TYPES.iter().find(|known| **known == found).ok_or_else(|| wrong("it is no image".into()))?;
+            let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+            if !taken {
+                warnings.push(format!("--image {shown}: the model does not take images; it is told so"));
+                return Ok(Part::Text(format!(
+                    "\n[image file: {name}, {} bytes; the model does not take it]",
+                    bytes.len()
+                )));
+            }
+            let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+            Ok(Part::Media { mime_type: (*mime_type).to_owned(), data, name })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+
+    #[test]
+    fn a_picture_is_a_part_and_anything_else_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.png"), PNG).unwrap();
+        std::fs::write(folder.path().join("b.png"), "text").unwrap();
+        let read = |name: &str, taken| read(&[name.into()], folder.path(), taken, &mut Vec::new());
+        assert!(
+            matches!(&read("a.png", true).unwrap()[..], [Part::Media { mime_type, .. }] if mime_type == "image/png")
+        );
+        assert!(matches!(&read("a.png", false).unwrap()[..], [Part::Text(text)] if text.contains("does not take it")));
+        for (name, problem) in [("b.png", "no image"), ("gone.png", "No such file"), (".", "no regular file")] {
+            let failure = read(name, true).unwrap_err();
+            assert_eq!(failure.exit, Exit::Input);
+            assert!(failure.error.message.contains(problem), "{}", failure.error.message);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The session of a run: where its conversation is kept, and the one that it goes on with.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::session::{self, Header, Session};
+use crate::cli::RunArgs;
+use crate::event::Event;
+use crate::exit::Exit;
+use crate::model::Message;
+use crate::settings::Environment;
+use crate::workspace::session_file::{self, SessionFile};
+
+use super::Failure;
+use super::setup::state_folder;
+
+/// The session of a run.
+pub struct RunSession {
+    /// Its id.
+    pub id: String,
+    /// The conversation that comes before the prompt; empty for a new one.
+    pub earlier: Vec<Message>,
+    /// Whether an earlier conversation goes on.
+    pub resumed: bool,
+    /// What the owner should know.
+    pub warnings: Vec<String>,
+    writer: Mutex<Writer>,
+}
+
+/// Where messages go.
+enum Writer {
+    /// Nowhere: sessions are off, or a write failed.
+    Off,
+    /// To a file that is made with the first message; `begin` stands before it.
+    New { path: PathBuf, begin: String },
+    /// To a file.
+    Open(SessionFile),
+}
+
+impl RunSession {
+    /// Finds the session that the flags name. Only folders are made; a new file comes with the first message.
+    ///
+    /// Sessions are off in CI, for a replay, by `--no-session`, and with a warning where the state folder cannot be
+    /// written.
+    pub fn choose(arguments: &RunArgs, environment: &Environment, run_id: &str) -> Result<RunSession, Failure> {
+        let flags = &arguments.session;
+        let goes_on = flags.continue_last || flags.resume.is_some();
+        if flags.fork_session && !goes_on {
+            return Err(usage("--fork-session needs a session: --continue or --resume ID"));
+        }
+        if goes_on && flags.session_id.is_some() && !flags.fork_session {
+            return Err(usage("--session-id names a new session: add --fork-session, or leave it out"));
+        }
+        for id in [&flags.session_id, &flags.resume].into_iter().flatten() {
+            if !is_id(id) {
+                return Err(usage(&format!("`{id}` is no session's id: 1 to 64 letters, digits, `-` and `_`")));
+            }
+        }
+        let id = flags.session_id.clone().unwrap_or_else(|| run_id.to_owned());
+        let off = |warnings| {
+            let writer = Mutex::new(Writer::Off);
+            Ok(RunSession { id: id.clone(), earlier: Vec::new(), resumed: false, warnings, writer })
+        };
+        if flags.no_session || arguments.test.replay.is_some() || (environment.is_ci() && !goes_on) {
+            return off(Vec::new());
+        }
+        if environment.is_ci() {
+            return Err(Failure::new(
+                Exit::Input,
+                "in CI sessions are off: there is none to go on with",
+                "leave out --continue and --resume",
+            ));
+        }
+        let workspace = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
+        let workspace = workspace.canonicalize().unwrap_or(workspace);
+        let all = match state_folder(environment) {
+            Ok(state) => state.join("sessions"),
+            Err(failure) if goes_on => {
+                return Err(Failure { exit: Exit::Input, ..failure });
+            }
+            Err(_) => return off(vec!["this run keeps no session: there is no home folder".to_owned()]),
+        };
+        let own = all.join(name_of(&workspace));
+        if let Err(error) = session_file::make_folder(&own) {
+            let problem = format!("{}: {error}", own.display());
+            if !goes_on {
+                return off(vec![format!("this run keeps no session: {problem}")]);
+            }
+            return Err(Failure::new(
+                Exit::Input,
+                format!("there are no sessions: {problem}"),
+                "set HOME or XDG_STATE_HOME to a folder that can be written",
+            ));
+        }
+        let cwd = workspace.display().to_string();
+        let time = jiff::Timestamp::now().to_string();
+        if !goes_on {
+            let path = own.join(format!("{id}.jsonl"));
+            if path.exists() {
+                return Err(usage(&format!("a session {id} is there already; --resume {id} goes on with it")));
+            }
+            let begin = session::first_line(&Header::new(&id, &cwd, &time, None));
+            let writer = Mutex::new(Writer::New { path, begin });
+            return Ok(RunSession { id, earlier: Vec::new(), resumed: false, warnings: Vec::new(), writer });
+        }
+        let path = find(&all, &own, flags.resume.as_deref())?;
+        let mut warnings = Vec::new();
+        if flags.fork_session {
+            let text = session_file::read(&path).map_err(|error| unreadable(&path, &error.to_string()))?;
+            let found = session::read(&text).map_err(|error| unreadable(&path, &error))?;
+            let path = own.join(format!("{id}.jsonl"));
+            if path.exists() {
+                return Err(usage(&format!("a session {id} is there already")));
+            }
+            // The new file holds the whole conversation: it does not need the old one.
+            let begin = session::first_line(&Header::new(&id, &cwd, &time, Some(&found.header.id)));
+            let lines = found.messages.iter().filter_map(|message| session::line_of(message, &|text| text));
+            let begin = lines.fold(begin, |begin, line| begin + &line);
+            let writer = Mutex::new(Writer::New { path, begin });
+            return Ok(RunSession { id, earlier: found.messages, resumed: true, warnings, writer });
+        }
+        let (file, text) = SessionFile::open(&path).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => Failure::new(
+                Exit::Input,
+                format!("the session {} is written by another run", path.display()),
+                "wait for it, or go on with a copy: --fork-session",
+            ),
+            _ => unreadable(&path, &error.to_string()),
+        })?;
+        let Session { header, messages, whole } = session::read(&text).map_err(|error| unreadable(&path, &error))?;
+        file.keep(whole).map_err(|error| unreadable(&path, &error.to_string()))?;
+        if header.cwd != cwd {
+            warnings.push(format!("the session {} began in {}, not here", header.id, header.cwd));
+        }
+        let writer = Mutex::new(Writer::Open(file));
+        Ok(RunSession { id: header.id, earlier: messages, resumed: true, warnings, writer })
+    }
+
+    /// Adds messages to the file, their texts passed through `mask`. A failure ends the keeping and is told once.
+    pub fn keep(&self, messages: &[Message], mask: &dyn Fn(String) -> String) -> Option<Event> {
+        let mut writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lines: String = match &*writer {
+            Writer::Off => return None,
+            Writer::New { .. } | Writer::Open(_) => {
+                messages.iter().filter_map(|message| session::line_of(message, mask)).collect()
+            }
+        };
+        if lines.is_empty() {
+            return None;
+        }
+        let written = match std::mem::replace(&mut *writer, Writer::Off) {
+            Writer::Off => return None,
+            Writer::Open(file) => file.append(&lines).map(|()| file),
+            Writer::New { path, begin } => SessionFile::create(&path).and_then(|file| {
+                file.append(&(begin + &lines))?;
+                Ok(file)
+            }),
+        };
+        match written {
+            Ok(file) => {
+                *writer = Writer::Open(file);
+                None
+            }
+            Err(error) => Some(Event::Warning { message: format!("the session is no longer kept: {error}") }),
+        }
+    }
+}
+
+/// Finds a session by its id, here or in another project; without one, the last of this project.
+fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
+    let Some(id) = id else {
+        return session_file::sessions(own).into_iter().next().ok_or_else(|| {
+            Failure::new(Exit::Input, "there is no session of this folder to go on with", "leave out --continue")
+        });
+    };
+    let name = format!("{id}.jsonl");
+    let here = own.join(&name);
+    let elsewhere =
+        || session_file::folders(all).into_iter().map(|folder| folder.join(&name)).find(|path| path.is_file());
+    if here.is_file() { Some(here) } else { elsewhere() }.ok_or_else(|| {
+        let last = session_file::sessions(own).into_iter().next();
+        let last = last.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+        Failure::new(
+            Exit::Input,
+            format!("there is no session {id}"),
+            last.map_or("--session-id gives a new one its id".into(), |last| {
+                format!("the last one of this folder is {last}")
+            }),
+        )
+    })
+}
+
+/// Names the folder of a workspace's sessions.
+fn name_of(workspace: &Path) -> String {
+    let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(Exit::Usage, message, "see the group Session of `qwen run --help`")
+}
+
+fn unreadable(path: &Path, problem: &str) -> Failure {
+    Failure::new(
+        Exit::Input,
+        format!("the session {}: {problem}", path.display()),
+        "begin a new one, or repair the file: one line of JSON a message",
+    )
+}

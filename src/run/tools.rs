@@ -1,0 +1,95 @@
+//! The tools of a run: ours, and those that settings and the project add.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::policy::Policy;
+use crate::settings::{Environment, Settings};
+use crate::tools::discovered::{Commands, discover};
+use crate::tools::skill::Skill;
+use crate::tools::task::{AgentFile, Task};
+use crate::tools::web::fetch::Limits;
+use crate::tools::web::providers::providers;
+use crate::tools::web_fetch::WebFetch;
+use crate::tools::web_search::WebSearch;
+use crate::tools::{CommandRunner, Registry};
+use crate::workspace::Workspace;
+
+use super::outcome;
+
+/// What decides which tools there are.
+pub struct Wanted<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// For keys.
+    pub environment: &'a Environment,
+    /// What it denies as a whole is not there.
+    pub policy: &'a Policy,
+    /// The value of `$HOME`.
+    pub home: &'a str,
+    /// Included folders.
+    pub included: &'a [PathBuf],
+}
+
+/// The tools of a run.
+pub struct Tools {
+    /// By name.
+    pub registry: Registry,
+    /// Whom `task` may name.
+    pub agents: Vec<AgentFile>,
+    /// What is missing, and why.
+    pub warnings: Vec<String>,
+}
+
+/// Puts the tools together. Whatever is wrong with one of them is a warning, and the others are there.
+pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
+    let mut registry = Registry::of_built_ins();
+    let mut warnings = Vec::new();
+    registry.add_own(Arc::new(WebFetch::new(Limits::of(wanted.policy))));
+    let (found, incomplete) = providers(&wanted.settings.web_search, wanted.environment);
+    warnings.extend(incomplete);
+    if let Some(search) = WebSearch::new(found) {
+        registry.add_own(Arc::new(search));
+    }
+    let mut agents = Vec::new();
+    if !wanted.policy.denies_tool("skill")
+        && let Some(skill) = Skill::find(workspace)
+    {
+        registry.add_own(Arc::new(skill));
+    }
+    if !wanted.policy.denies_tool("task") {
+        let (found, wrong) = AgentFile::find(workspace);
+        warnings.extend(wrong);
+        agents.clone_from(&found);
+        if let Some(task) = Task::new(found) {
+            registry.add_own(Arc::new(task));
+        }
+    }
+    registry.retain(|name| !wanted.policy.denies_tool(name));
+    if let Some(discovery) = &wanted.settings.discovery_command {
+        let facts =
+            || outcome::facts(workspace, wanted.home.to_owned(), PathBuf::new(), wanted.included.to_vec(), Vec::new());
+        let commands = Commands {
+            discovery: discovery.value.clone(),
+            call: wanted.settings.call_command.as_ref().map(|command| command.value.clone()),
+            policy: wanted.policy.clone(),
+            facts: facts(),
+        };
+        match discover(commands, runner).await {
+            Ok(found) => {
+                for tool in found {
+                    let (name, access) = (crate::tools::Tool::spec(&tool).name, tool.access());
+                    if !wanted.policy.authorize(&name, &[access], &facts()).0.is_allowed() {
+                        warnings.push(format!(
+                            "the discovered tool {name} is left out: `discovered_tools.allow` does not name it"
+                        ));
+                    } else if !registry.add_foreign(Arc::new(tool)) {
+                        warnings.push(format!("the discovered tool {name} is left out: there is a tool of that name"));
+                    }
+                }
+            }
+            Err(problem) => warnings.push(problem),
+        }
+    }
+    Tools { registry, agents, warnings }
+}

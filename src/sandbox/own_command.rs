@@ -1,0 +1,106 @@
+//! A command of the user's own settings (a hook): run as the user would run it, outside of the wall, bounded in time.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Bytes of each stream that are kept.
+const KEPT: u64 = 256 << 10;
+
+/// How it went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnOutput {
+    /// The exit code; `None` where a signal or the end of its time ended it.
+    pub exit_code: Option<i32>,
+    /// The beginning of standard output.
+    pub stdout: String,
+    /// The beginning of standard error.
+    pub stderr: String,
+    /// Whether its time ran out.
+    pub timed_out: bool,
+}
+
+/// Kills the process group when it is dropped.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            let _gone = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Runs `command` by `sh -c` with `input` on standard input. Dropping the future ends the whole process group.
+#[expect(clippy::disallowed_methods, reason = "what the user's own settings name is started here, beside the sandbox")]
+pub async fn run_own(
+    command: &str,
+    folder: &Path,
+    variables: impl IntoIterator<Item = (String, String)>,
+    input: &str,
+    timeout: Duration,
+) -> std::io::Result<OwnOutput> {
+    let mut process = tokio::process::Command::new("/bin/sh");
+    process.arg("-c").arg(command).current_dir(folder).env_clear().envs(variables);
+    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process.process_group(0).kill_on_drop(true);
+    let mut child = process.spawn()?;
+    let _group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // One that does not read is as good as one that does.
+            let _unread = stdin.write_all(input.as_bytes()).await;
+        }
+    };
+    let work = async {
+        let (_, stdout, stderr, status) = tokio::join!(feed, beginning(stdout), beginning(stderr), child.wait());
+        status.map(|status| OwnOutput { exit_code: status.code(), stdout, stderr, timed_out: false })
+    };
+    match tokio::time::timeout(timeout, work).await {
+        Ok(output) => output,
+        Err(_) => Ok(OwnOutput { timed_out: true, ..OwnOutput::default() }),
+    }
+}
+
+/// Reads a stream to its end and keeps its beginning.
+async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> String {
+    let Some(mut stream) = stream else { return String::new() };
+    let mut kept = Vec::new();
+    let _partly = (&mut stream).take(KEPT).read_to_end(&mut kept).await;
+    let _rest = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(command: &str, timeout: Duration) -> OwnOutput {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let variables = [("PATH".to_owned(), std::env::var("PATH").unwrap())];
+        runtime.block_on(run_own(command, Path::new("/"), variables, "in", timeout)).unwrap()
+    }
+
+    #[test]
+    fn input_outputs_and_exit_code_pass() {
+        let output = run("cat; echo err >&2; exit 3", Duration::from_secs(60));
+        assert_eq!(
+            output,
+            OwnOutput { exit_code: Some(3), stdout: "in".into(), stderr: "err\n".into(), timed_out: false }
+        );
+    }
+
+    #[test]
+    fn one_that_does_not_read_its_input_is_no_error() {
+        assert_eq!(run("exit 0", Duration::from_secs(60)).exit_code, Some(0));
+    }
+
+    #[test]
+    fn time_is_bounded_and_children_end_too() {
+        assert!(run("sleep 600 & sleep 600", Duration::from_millis(50)).timed_out);
+    }
+}

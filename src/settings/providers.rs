@@ -1,0 +1,176 @@
+//! `modelProviders`: servers by the models that they have, as Qwen Code's settings list them.
+//!
+//! ```json
+//! {"modelProviders": {"openai": [{"id": "my-model", "baseUrl": "https://…/v1", "envKey": "MY_KEY"}]}}
+//! ```
+//!
+//! The entry whose `id` is the model in use gives the server, the variable of its key, and its own `generationConfig`.
+//! A flag or variable that names a server beats it: then the key of the entry, which is for another server, stays home.
+
+use serde_json::{Map, Value};
+
+use super::environment::Environment;
+use super::keys::KeyError;
+use super::layers::Settings;
+use super::{Origin, Valued};
+use crate::exit::Exit;
+
+/// Returns the settings with what the entry of `model` says in place; unchanged where there is none.
+pub fn applied(
+    settings: &Settings,
+    environment: &Environment,
+    model: Option<&str>,
+    server_is_named: bool,
+) -> Result<Settings, KeyError> {
+    let mut applied = settings.clone();
+    let wanted = model
+        .map(str::to_owned)
+        .or_else(|| environment.value("QWEN_MODEL"))
+        .or_else(|| environment.value("OPENAI_MODEL"))
+        .or_else(|| settings.model_name.as_ref().map(|name| name.value.clone()));
+    let Some(model) = wanted else { return Ok(applied) };
+    let model = model.trim();
+    let Some((protocol, entry)) = find(&settings.model_providers, model) else { return Ok(applied) };
+    let origin = settings
+        .entries
+        .iter()
+        .find(|(key, _)| *key == "modelProviders")
+        .map_or(Origin::Default, |(_, value)| value.origin.clone());
+    let error = |exit: Exit, message: String, hint: &str| KeyError {
+        exit,
+        message: format!("{origin}: modelProviders.{protocol} `{model}`: {message}"),
+        hint: hint.to_owned(),
+    };
+    let server_is_named =
+        server_is_named || ["QWEN_BASE_URL", "OPENAI_BASE_URL"].iter().any(|name| environment.value(name).is_some());
+    if protocol != "openai" && !server_is_named {
+        return Err(error(
+            Exit::Config,
+            "only servers that speak OpenAI's chat completions are known".into(),
+            "list it under modelProviders.openai with the address of its compatible mode",
+        ));
+    }
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+    if !server_is_named {
+        if let Some(url) = text("baseUrl") {
+            applied.model_base_url = Some(Valued::new(url.to_owned(), origin.clone()));
+            // The keys of the environment are for other servers.
+            applied.provider_key = Some(Valued::new(String::new(), origin.clone()));
+        }
+        if let Some(variable) = text("envKey") {
+            let Some((key, origin)) = environment.get(variable) else {
+                return Err(error(
+                    Exit::Auth,
+                    format!("its key is to stand in {variable}, which is not set"),
+                    &format!("set {variable}"),
+                ));
+            };
+            applied.provider_key = Some(Valued::new(key, origin));
+        }
+    }
+    if let Some(Value::Object(config)) = entry.get("generationConfig") {
+        configure(&mut applied, config, &origin).map_err(|key| {
+            error(Exit::Config, format!("generationConfig.{key} has the wrong type"), "see docs/settings.md")
+        })?;
+    }
+    Ok(applied)
+}
+
+/// Finds the entry of a model; lists stand under a protocol's name, bare or as `{"models": […]}`.
+fn find<'a>(providers: &'a Map<String, Value>, model: &str) -> Option<(&'a str, &'a Map<String, Value>)> {
+    let lists = providers.iter().filter_map(|(protocol, value)| {
+        let list = value.as_array().or_else(|| value.get("models")?.as_array())?;
+        Some((protocol.as_str(), list))
+    });
+    let entries =
+        lists.flat_map(|(protocol, list)| list.iter().filter_map(move |entry| Some((protocol, entry.as_object()?))));
+    let matching: Vec<_> =
+        entries.filter(|(_, entry)| entry.get("id").and_then(Value::as_str) == Some(model)).collect();
+    // What we can speak to comes first.
+    matching.iter().find(|(protocol, _)| *protocol == "openai").or(matching.first()).copied()
+}
+
+/// Puts the entry's own values over the general ones; the error is the key whose value does not fit.
+fn configure(settings: &mut Settings, config: &Map<String, Value>, origin: &Origin) -> Result<(), String> {
+    for (key, value) in config {
+        let wrong = || key.clone();
+        let count = || value.as_u64().map(|count| Some(Valued::new(count, origin.clone()))).ok_or_else(wrong);
+        let object = || value.as_object().cloned().ok_or_else(wrong);
+        match key.as_str() {
+            "timeout" => settings.request_timeout_ms = count()?,
+            "maxRetries" => settings.max_retries = count()?,
+            "contextWindowSize" => settings.context_window_size = count()?,
+            "samplingParams" => settings.sampling_params = object()?,
+            "extra_body" => settings.extra_body = object()?,
+            "customHeaders" => settings.custom_headers = object()?,
+            "enableCacheControl" => {
+                let yes = value.as_bool().ok_or_else(wrong)?;
+                settings.enable_cache_control = Some(Valued::new(yes, origin.clone()));
+            }
+            "reasoning" => settings.reasoning = Some(Valued::new(value.clone(), origin.clone())),
+            // Others are of Qwen Code's own.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings() -> Settings {
+        let providers = json!({
+            "openai": [
+                {"id": "a", "baseUrl": "https://a.example/v1", "envKey": "A_KEY",
+                 "generationConfig": {"timeout": 5, "samplingParams": {"temperature": 0.5}, "reasoning": false}},
+                {"id": "local", "baseUrl": "http://127.0.0.1:1/v1"},
+                {"id": "broken", "generationConfig": {"timeout": "x"}}
+            ],
+            "anthropic": [{"id": "c"}]
+        });
+        let Value::Object(model_providers) = providers else { panic!("an object") };
+        Settings { model_providers, ..Settings::default() }
+    }
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment {
+            variables: variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            ..Environment::default()
+        }
+    }
+
+    #[test]
+    fn the_entry_of_the_model_gives_server_key_and_configuration() {
+        let applied = applied(&settings(), &environment(&[("A_KEY", "k"), ("QWEN_MODEL", "a")]), None, false).unwrap();
+        assert_eq!(applied.model_base_url.unwrap().value, "https://a.example/v1");
+        assert_eq!(applied.provider_key.unwrap().value, "k");
+        assert_eq!(applied.request_timeout_ms.unwrap().value, 5);
+        assert_eq!(applied.sampling_params["temperature"], 0.5);
+    }
+
+    #[test]
+    fn a_server_that_is_named_gets_no_key_of_an_entry() {
+        let named = environment(&[("A_KEY", "k"), ("OPENAI_BASE_URL", "https://b.example/v1")]);
+        let applied = applied(&settings(), &named, Some("a"), false).unwrap();
+        assert!(applied.model_base_url.is_none() && applied.provider_key.is_none());
+    }
+
+    #[test]
+    fn an_entry_without_a_key_gets_none_of_the_environment() {
+        let applied = applied(&settings(), &environment(&[("OPENAI_API_KEY", "k")]), Some("local"), false).unwrap();
+        assert_eq!(applied.provider_key.unwrap().value, "");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said() {
+        let problem = |model: &str| applied(&settings(), &environment(&[]), Some(model), false).unwrap_err();
+        assert_eq!(problem("a").exit, Exit::Auth);
+        assert!(problem("a").message.contains("A_KEY"));
+        assert!(problem("c").message.contains("chat completions"));
+        assert!(problem("broken").message.contains("generationConfig.timeout"));
+        assert_eq!(applied(&settings(), &environment(&[]), Some("other"), false).unwrap(), settings());
+    }
+}

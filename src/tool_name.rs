@@ -1,0 +1,210 @@
+//! What tools are called: our names, the names that models use for them, and which one is meant.
+
+/// The built-in tools. `structured_output` is none of them: its schema is the user's.
+pub const BUILT_IN: [&str; 14] = [
+    "list_directory",
+    "read_file",
+    "write_file",
+    "edit",
+    "glob",
+    "search_file_content",
+    "read_many_files",
+    "run_shell_command",
+    "web_fetch",
+    "web_search",
+    "save_memory",
+    "todo_write",
+    "task",
+    "skill",
+];
+
+/// The tool through which an answer of a given shape comes.
+pub const STRUCTURED_OUTPUT: &str = "structured_output";
+
+/// Prefixes that models put before a tool's name.
+const PREFIXES: [&str; 4] = ["functions.", "default_api.", "tools.", "functions:"];
+
+/// What models and other programs call our tools, [`folded`].
+const ALIASES: &[(&str, &[&str])] = &[
+    (
+        "run_shell_command",
+        &[
+            "bash",
+            "cmd",
+            "exec",
+            "execute",
+            "executecommand",
+            "runcommand",
+            "runshell",
+            "runterminalcmd",
+            "sh",
+            "shell",
+            "shellcommand",
+            "terminal",
+        ],
+    ),
+    ("edit", &["editfile", "replace", "searchreplace", "strreplace", "strreplacebasededittool", "strreplaceeditor"]),
+    ("read_file", &["cat", "open", "openfile", "read", "view", "viewfile"]),
+    ("read_many_files", &["readfiles"]),
+    ("write_file", &["createfile", "savefile", "write", "writetofile"]),
+    ("list_directory", &["list", "listdir", "listfiles", "ls", "readfolder"]),
+    ("search_file_content", &["grep", "grepsearch", "rg", "ripgrep", "search", "searchfiles", "searchtext"]),
+    ("glob", &["filesearch", "find", "findfiles"]),
+    ("web_fetch", &["fetch", "fetchurl"]),
+    ("web_search", &["googlewebsearch", "searchweb"]),
+    ("todo_write", &["todo", "todos", "todowriter", "writetodos"]),
+    ("save_memory", &["memory", "remember", "savemem"]),
+    ("task", &["agent", "subagent"]),
+];
+
+/// Lowercase letters and digits only: `ReadFile`, `read-file` and `read_file` are one.
+pub fn folded(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Takes known prefixes (`functions.`) and the counter of Kimi (`:0`) off a tool's name.
+pub fn bare(name: &str) -> &str {
+    let mut name = name.trim();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
+        name = rest;
+    }
+    match name.rsplit_once(':') {
+        Some((bare, counter)) if !bare.is_empty() && counter.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+        Some(_) | None => name,
+    }
+}
+
+/// Returns the real name of a tool of ours, case, separators and aliases aside, whether or not it is registered.
+///
+/// For policies and settings, which speak of tools without a registry.
+///
+/// ```
+/// use qwen_run::tool_name::real_name;
+///
+/// assert_eq!(real_name("ReadFile"), Some("read_file"));
+/// assert_eq!(real_name("grep"), Some("search_file_content"));
+/// assert_eq!(real_name("read_fil"), None);
+/// ```
+pub fn real_name(called: &str) -> Option<&'static str> {
+    let folded = folded(called);
+    let known = BUILT_IN.iter().chain(&[STRUCTURED_OUTPUT]).find(|name| self::folded(name) == folded);
+    known.copied().or_else(|| alias(&folded))
+}
+
+/// Returns the one of `names` that a model means: the name itself, prefixes aside, another spelling of it, or a known
+/// alias. Never the nearest: what is only similar is not found.
+pub fn resolve<'a>(called: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let bare = bare(called);
+    let exactly = |wanted: &str| names.clone().find(|name| *name == wanted);
+    if let Some(name) = exactly(called).or_else(|| exactly(bare)) {
+        return Some(name);
+    }
+    let folded = folded(bare);
+    let mut same = names.clone().filter(|name| self::folded(name) == folded);
+    match (same.next(), same.next()) {
+        (Some(name), None) => Some(name),
+        (Some(_), Some(_)) => None,
+        (None, _) => exactly(alias(&folded)?),
+    }
+}
+
+/// Says that there is no such tool, and which three of `names` are nearest.
+pub fn not_found<'a>(called: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let wanted: Vec<char> = folded(bare(called)).chars().take(64).collect();
+    let mut nearest: Vec<(usize, &str)> =
+        names.map(|name| (distance(&wanted, &folded(name).chars().collect::<Vec<_>>()), name)).collect();
+    nearest.sort_unstable();
+    let mut message = format!(
+        "Tool {} not found in registry. Tools must use the exact names that are registered.",
+        serde_json::Value::from(shown(called))
+    );
+    if !nearest.is_empty() {
+        let names: Vec<String> = nearest.iter().take(3).map(|(_, name)| format!("\"{name}\"")).collect();
+        message.push_str(&format!(" Did you mean one of: {}?", names.join(", ")));
+    }
+    message
+}
+
+fn alias(folded: &str) -> Option<&'static str> {
+    ALIASES.iter().find(|(_, aliases)| aliases.contains(&folded)).map(|(name, _)| *name)
+}
+
+/// One line of at most 100 characters.
+fn shown(called: &str) -> String {
+    called.chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect()
+}
+
+/// Counts insertions, deletions, replacements and swaps of neighbours.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let width = b.len() + 1;
+    let mut table = vec![0; (a.len() + 1) * width];
+    for (at, cell) in table.iter_mut().take(width).enumerate() {
+        *cell = at;
+    }
+    for row in 1..=a.len() {
+        table[row * width] = row;
+        for column in 1..=b.len() {
+            let cost = usize::from(a[row - 1] != b[column - 1]);
+            let mut best = (table[(row - 1) * width + column] + 1)
+                .min(table[row * width + column - 1] + 1)
+                .min(table[(row - 1) * width + column - 1] + cost);
+            if row > 1 && column > 1 && a[row - 1] == b[column - 2] && a[row - 2] == b[column - 1] {
+                best = best.min(table[(row - 2) * width + column - 2] + 1);
+            }
+            table[row * width + column] = best;
+        }
+    }
+    table[a.len() * width + b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_answers_to_its_aliases_and_to_nothing_similar() {
+        for (called, tool) in [
+            ("functions.read_file", Some("read_file")),
+            ("functions.read_file:0", Some("read_file")),
+            ("ReadFile", Some("read_file")),
+            ("read-file", Some("read_file")),
+            ("READ FILE", Some("read_file")),
+            ("bash", Some("run_shell_command")),
+            ("str_replace_editor", Some("edit")),
+            ("cat", Some("read_file")),
+            ("Grep-Search", Some("search_file_content")),
+            ("agent", Some("task")),
+            ("read_fil", None),
+            ("", None),
+            ("my_tool", None),
+        ] {
+            assert_eq!(resolve(called, BUILT_IN.into_iter()), tool, "{called}");
+        }
+        assert_eq!(resolve("web_fetch", ["edit"].into_iter()), None, "only what is registered is found");
+        assert_eq!(resolve("my-tool", ["my_tool", "myTool"].into_iter()), None, "two may be meant");
+        assert_eq!(resolve("grep", ["grep", "search_file_content"].into_iter()), Some("grep"), "a name goes first");
+    }
+
+    #[test]
+    fn no_alias_means_two_tools() {
+        let all: Vec<&str> = ALIASES.iter().flat_map(|(_, aliases)| aliases.iter().copied()).collect();
+        for (at, alias) in all.iter().enumerate() {
+            assert_eq!(folded(alias), *alias);
+            assert!(!all[at + 1..].contains(alias), "{alias}");
+            assert!(!BUILT_IN.iter().any(|name| folded(name) == *alias), "{alias}");
+        }
+        for (name, _) in ALIASES {
+            assert!(BUILT_IN.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_tool_is_named_with_its_three_nearest() {
+        assert_eq!(
+            not_found("read_fil\n", BUILT_IN.into_iter()),
+            "Tool \"read_fil \" not found in registry. Tools must use the exact names that are registered. \
+             Did you mean one of: \"read_file\", \"edit\", \"write_file\"?"
+        );
+        assert!(not_found("x", std::iter::empty()).ends_with("registered."));
+    }
+}

@@ -1,0 +1,480 @@
+//! What the settings say of one server, checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::settings::{Origin, Valued};
+
+/// How long a call may be silent where the settings do not say.
+pub const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The most that a server may take from its start to the end of its lists.
+pub const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// Keys of a server. What is not among them is a warning.
+const KEYS: &[&str] = &[
+    "command",
+    "args",
+    "cwd",
+    "env",
+    "url",
+    "httpUrl",
+    "headers",
+    "timeout",
+    "trust",
+    "required",
+    "description",
+    "includeTools",
+    "excludeTools",
+    "oauth",
+    "authProviderType",
+    "type",
+    "extensionName",
+    "targetAudience",
+    "targetServiceAccount",
+];
+
+/// A server as the settings describe it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Its name in the settings.
+    pub name: String,
+    /// Where it is described.
+    pub origin: Origin,
+    /// How it is reached.
+    pub connect: Connect,
+    /// How long a call may be silent.
+    pub timeout: Duration,
+    /// Whether all its tools are allowed: the word of whoever wrote the settings.
+    pub trust: bool,
+    /// Whether the run ends where it cannot be had.
+    pub required: bool,
+    /// For people.
+    pub description: Option<String>,
+    /// If not empty, the only tools that are taken.
+    pub include: Vec<String>,
+    /// Tools that are not taken; wins over `include`.
+    pub exclude: Vec<String>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Connect {
+    /// A program that is spoken to over its standard input and output.
+    Stdio(Program),
+    /// Streamable HTTP.
+    Http(Web),
+    /// Server-sent events, the older of the two ways over HTTP.
+    Sse(Web),
+}
+
+/// A program to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// A name for PATH, or a path.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The folder that it starts in, relative to the workspace.
+    pub cwd: Option<PathBuf>,
+    /// Variables beside the usual ones.
+    pub env: BTreeMap<String, String>,
+}
+
+/// A server on the network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Web {
+    /// Its address.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, String>,
+    /// How to get a token, where the server asks for one.
+    pub oauth: OAuth,
+}
+
+/// `oauth` of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OAuth {
+    /// Registered by hand; without it the client registers itself.
+    pub client_id: Option<String>,
+    /// The secret that belongs to it.
+    pub client_secret: Option<String>,
+    /// What is asked for; without it what the server names.
+    pub scopes: Vec<String>,
+    /// Where the browser comes back to, if not the usual place.
+    pub redirect_uri: Option<String>,
+    /// Whether a run gets a token by itself, with the client's own credentials.
+    pub client_credentials: bool,
+}
+
+impl Connect {
+    /// Returns the word for it in lists and results.
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Connect::Stdio(_) => "stdio",
+            Connect::Http(_) => "http",
+            Connect::Sse(_) => "sse",
+        }
+    }
+
+    /// Returns the command line or address, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Connect::Stdio(program) => {
+                let words = std::iter::once(&program.command).chain(&program.args);
+                super::shown(&words.map(String::as_str).collect::<Vec<_>>().join(" "), 200)
+            }
+            Connect::Http(web) | Connect::Sse(web) => super::shown(&without_secrets(&web.url), 200),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a server. The error says what to correct; the list holds what was read over.
+    pub fn parse(name: &str, value: &Valued<Value>) -> Result<(Config, Vec<String>), String> {
+        let server = value.value.as_object().ok_or_else(|| format!("mcpServers.{name} must be an object"))?;
+        let reader = Reader { name, server };
+        let mut warnings = Vec::new();
+        for key in server.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+            warnings.push(format!("{}: unknown key `mcpServers.{name}.{}`", value.origin, super::shown(key, 60)));
+        }
+        if let Some(kind) = reader.text("authProviderType")? {
+            match kind.as_str() {
+                "dynamic_discovery" => {}
+                other => {
+                    return Err(format!(
+                        "mcpServers.{name}.authProviderType `{other}` is not supported; put a token into `headers`, or use `oauth`"
+                    ));
+                }
+            }
+        }
+        let connect = reader.connect()?;
+        let timeout = match server.get("timeout") {
+            None | Some(Value::Null) => TIMEOUT,
+            Some(value) => match value.as_u64() {
+                Some(millis @ 1..) => Duration::from_millis(millis),
+                Some(0) | None => {
+                    return Err(format!("mcpServers.{name}.timeout must be a number of milliseconds, not {value}"));
+                }
+            },
+        };
+        let config = Config {
+            name: name.to_owned(),
+            origin: value.origin.clone(),
+            connect,
+            timeout,
+            trust: reader.yes("trust")?,
+            required: reader.yes("required")?,
+            description: reader.text("description")?,
+            include: reader.tools("includeTools")?,
+            exclude: reader.tools("excludeTools")?,
+        };
+        Ok((config, warnings))
+    }
+
+    /// Tells whether a tool of the server is taken.
+    pub fn takes(&self, tool: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == tool);
+        !named(&self.exclude) && (self.include.is_empty() || named(&self.include))
+    }
+
+    /// Returns how long it may take until it is ready.
+    pub fn handshake(&self) -> Duration {
+        self.timeout.min(HANDSHAKE)
+    }
+
+    /// Tells whether the user's own word describes it: their settings, the machine's, or a flag.
+    pub fn is_operators(&self) -> bool {
+        match &self.origin {
+            Origin::File { path, .. } => path.starts_with("~/") || path.starts_with('/'),
+            Origin::Flag(_) | Origin::Variable(_) | Origin::Default => true,
+            Origin::DotEnv { .. } | Origin::Recipe => false,
+        }
+    }
+}
+
+struct Reader<'a> {
+    name: &'a str,
+    server: &'a Map<String, Value>,
+}
+
+impl Reader<'_> {
+    fn connect(&self) -> Result<Connect, String> {
+        if let Some(url) = self.text("httpUrl")? {
+            return Ok(Connect::Http(self.web("httpUrl", url)?));
+        }
+        if let Some(url) = self.text("url")? {
+            // Later settings of Qwen Code name the kind beside the address.
+            let streamable =
+                matches!(self.text("type")?.as_deref(), Some("http" | "streamable-http" | "streamableHttp"));
+            let web = self.web("url", url)?;
+            return Ok(if streamable { Connect::Http(web) } else { Connect::Sse(web) });
+        }
+        let Some(command) = self.text("command")? else {
+            return Err(format!("mcpServers.{} has none of httpUrl, url and command", self.name));
+        };
+        let env = self.texts_by_name("env")?;
+        for (key, value) in &env {
+            self.is_set(&format!("env.{key}"), value)?;
+        }
+        Ok(Connect::Stdio(Program {
+            command,
+            args: self.list("args")?,
+            cwd: self.text("cwd")?.map(PathBuf::from),
+            env,
+        }))
+    }
+
+    fn web(&self, key: &str, url: String) -> Result<Web, String> {
+        self.is_set(key, &url)?;
+        let parsed =
+            url::Url::parse(&url).map_err(|error| format!("mcpServers.{}.{key} is no address: {error}", self.name))?;
+        if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
+            return Err(format!("mcpServers.{}.{key} must begin with https:// or http://", self.name));
+        }
+        let headers = self.texts_by_name("headers")?;
+        for (header, value) in &headers {
+            self.is_set(&format!("headers.{header}"), value)?;
+        }
+        Ok(Web { url, headers, oauth: self.oauth()? })
+    }
+
+    fn oauth(&self) -> Result<OAuth, String> {
+        let Some(value) = self.server.get("oauth") else { return Ok(OAuth::default()) };
+        let Some(map) = value.as_object() else {
+            return Err(format!("mcpServers.{}.oauth must be an object", self.name));
+        };
+        let name = format!("{}.oauth", self.name);
+        let reader = Reader { name: &name, server: map };
+        let oauth = OAuth {
+            client_id: reader.text("clientId")?,
+            client_secret: reader.text("clientSecret")?,
+            scopes: reader.list("scopes")?,
+            redirect_uri: reader.text("redirectUri")?,
+            client_credentials: reader.text("grantType")?.as_deref() == Some("client_credentials"),
+        };
+        for (key, value) in [("clientId", &oauth.client_id), ("clientSecret", &oauth.client_secret)] {
+            if let Some(value) = value {
+                reader.is_set(key, value)?;
+            }
+        }
+        if oauth.client_credentials && (oauth.client_id.is_none() || oauth.client_secret.is_none()) {
+            return Err(format!("mcpServers.{name}: client_credentials needs clientId and clientSecret"));
+        }
+        Ok(oauth)
+    }
+
+    /// A variable that is not set would be sent as it is spelled: better to say so at the start.
+    fn is_set(&self, key: &str, value: &str) -> Result<(), String> {
+        match unset_variable(value) {
+            Some(variable) => Err(format!("the variable {variable} is not set (mcpServers.{}.{key})", self.name)),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>, String> {
+        match self.server.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+            Some(Value::String(text)) if text.contains('\0') => {
+                Err(format!("mcpServers.{}.{key} holds a NUL byte", self.name))
+            }
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("mcpServers.{}.{key} must be text", self.name)),
+        }
+    }
+
+    fn yes(&self, key: &str) -> Result<bool, String> {
+        match self.server.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(yes)) => Ok(*yes),
+            Some(_) => Err(format!("mcpServers.{}.{key} must be true or false", self.name)),
+        }
+    }
+
+    fn list(&self, key: &str) -> Result<Vec<String>, String> {
+        let wrong = || format!("mcpServers.{}.{key} must be a list of texts", self.name);
+        match self.server.get(key) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| item.as_str().filter(|text| !text.contains('\0')).map(str::to_owned).ok_or_else(wrong))
+                .collect(),
+            Some(_) => Err(wrong()),
+        }
+    }
+
+    /// A list of tools; `name(…)` of older settings means the name.
+    fn tools(&self, key: &str) -> Result<Vec<String>, String> {
+        let plain = |tool: String| tool.split('(').next().unwrap_or_default().trim().to_owned();
+        Ok(self.list(key)?.into_iter().map(plain).collect())
+    }
+
+    fn texts_by_name(&self, key: &str) -> Result<BTreeMap<String, String>, String> {
+        let wrong = || format!("mcpServers.{}.{key} must be an object of texts", self.name);
+        match self.server.get(key) {
+            None | Some(Value::Null) => Ok(BTreeMap::new()),
+            Some(Value::Object(entries)) => entries
+                .iter()
+                .map(|(name, value)| {
+                    let text = match value {
+                        Value::String(text) => text.clone(),
+                        Value::Number(number) => number.to_string(),
+                        Value::Bool(yes) => yes.to_string(),
+                        Value::Null | Value::Array(_) | Value::Object(_) => return Err(wrong()),
+                    };
+                    if text.contains('\0') || name.is_empty() || name.contains(['=', '\0']) {
+                        return Err(wrong());
+                    }
+                    Ok((name.clone(), text))
+                })
+                .collect(),
+            Some(_) => Err(wrong()),
+        }
+    }
+}
+
+/// Returns the first `${VAR}`, or `$VAR` in capitals, that is still there: variables that are set were put in before.
+fn unset_variable(value: &str) -> Option<&str> {
+    for (at, _) in value.match_indices('$') {
+        let rest = &value[at + 1..];
+        let (body, braced) = match rest.strip_prefix('{') {
+            Some(inner) => (inner.split_once('}').map(|(name, _)| name).unwrap_or_default(), true),
+            None => {
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                (&rest[..end], false)
+            }
+        };
+        let is_name = !body.is_empty()
+            && !body.starts_with(|c: char| c.is_ascii_digit())
+            && body.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if is_name && (braced || !body.contains(|c: char| c.is_ascii_lowercase())) {
+            return Some(body);
+        }
+    }
+    None
+}
+
+/// Returns an address without user, password and query: they may hold a key.
+pub fn without_secrets(url: &str) -> String {
+    let Ok(mut parsed) = url::Url::parse(url) else { return "an address that cannot be read".to_owned() };
+    // Addresses of http and https always take these.
+    let _fixed = (parsed.set_username(""), parsed.set_password(None));
+    if parsed.query().is_some() {
+        parsed.set_query(Some("…"));
+    }
+    parsed.to_string().replace("%E2%80%A6", "…")
+}
+
+/// Splits `mcp.serverCommand` at blanks; quotes keep a word together.
+pub fn split_command(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', Some('"') | None) => {
+                let next = characters.next().ok_or("it ends with a backslash")?;
+                word.get_or_insert_default().push(next);
+            }
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err("a quote is not closed".to_owned());
+    }
+    words.extend(word);
+    if words.is_empty() { Err("there is no command".to_owned()) } else { Ok(words) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(value: Value) -> Result<Config, String> {
+        Config::parse("s", &Valued::new(value, Origin::Flag("--mcp-config".into()))).map(|(config, _)| config)
+    }
+
+    #[test]
+    fn the_address_for_streams_wins_over_the_other_and_both_over_a_command() {
+        let all = json!({"command": "x", "url": "http://a/sse", "httpUrl": "https://a/mcp"});
+        assert_eq!(parse(all).unwrap().connect.transport(), "http");
+        assert_eq!(parse(json!({"command": "x", "url": "http://a/sse"})).unwrap().connect.transport(), "sse");
+        assert_eq!(parse(json!({"url": "http://a/mcp", "type": "http"})).unwrap().connect.transport(), "http");
+        assert_eq!(parse(json!({"command": "x"})).unwrap().connect.transport(), "stdio");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (value, error) in [
+            (json!(1), "mcpServers.s must be an object"),
+            (json!({}), "mcpServers.s has none of httpUrl, url and command"),
+            (json!({"command": 1}), "mcpServers.s.command must be text"),
+            (json!({"command": "x", "args": "y"}), "mcpServers.s.args must be a list of texts"),
+            (json!({"command": "x", "env": {"A": {}}}), "mcpServers.s.env must be an object of texts"),
+            (
+                json!({"command": "x", "timeout": "1s"}),
+                "mcpServers.s.timeout must be a number of milliseconds, not \"1s\"",
+            ),
+            (json!({"command": "x", "trust": "yes"}), "mcpServers.s.trust must be true or false"),
+            (json!({"httpUrl": "ftp://x"}), "mcpServers.s.httpUrl must begin with https:// or http://"),
+            (
+                json!({"command": "x", "env": {"TOKEN": "${GONE}"}}),
+                "the variable GONE is not set (mcpServers.s.env.TOKEN)",
+            ),
+            (
+                json!({"url": "http://a", "headers": {"Authorization": "Bearer $GONE"}}),
+                "the variable GONE is not set (mcpServers.s.headers.Authorization)",
+            ),
+        ] {
+            assert_eq!(parse(value).unwrap_err(), error);
+        }
+        assert!(parse(json!({"command": "x", "env": {"PASSWORD": "pa$word$5"}})).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_key_is_a_warning() {
+        let value = Valued::new(json!({"command": "x", "trsut": true}), Origin::Flag("--mcp-config".into()));
+        let (_, warnings) = Config::parse("s", &value).unwrap();
+        assert_eq!(warnings, ["--mcp-config: unknown key `mcpServers.s.trsut`"]);
+    }
+
+    #[test]
+    fn what_is_excluded_is_out_even_if_included() {
+        let config = parse(json!({"command": "x", "includeTools": ["a", "b(x)"], "excludeTools": ["a"]})).unwrap();
+        assert!(!config.takes("a") && config.takes("b") && !config.takes("c"));
+    }
+
+    #[test]
+    fn whoever_wrote_the_file_is_known() {
+        let of = |path: &str| {
+            let origin = Origin::File { path: path.into(), line: 1, column: 1 };
+            Config::parse("s", &Valued::new(json!({"command": "x"}), origin)).unwrap().0.is_operators()
+        };
+        assert!(of("~/.qwen/settings.json") && of("/etc/qwen-code/settings.json") && !of(".qwen/settings.json"));
+    }
+
+    #[test]
+    fn a_command_line_is_split_at_blanks_outside_of_quotes() {
+        assert_eq!(split_command(r#"a "b c" d\ e '' 'f"g'"#).unwrap(), ["a", "b c", "d e", "", "f\"g"]);
+        assert!(split_command("a 'b").is_err() && split_command("  ").is_err() && split_command("a\\").is_err());
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        assert_eq!(without_secrets("https://u:p@h.example/mcp?key=1"), "https://h.example/mcp?…");
+    }
+}

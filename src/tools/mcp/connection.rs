@@ -1,0 +1,278 @@
+//! One connection to a server: the handshake, requests that always end, the farewell.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rmcp::model::{
+    CancelledNotificationParam, ClientRequest, ErrorCode, PaginatedRequestParams, ServerPeerInfo, ServerResult,
+};
+use rmcp::service::{ClientInitializeError, PeerRequestOptions, RoleClient, RunningService, ServiceError, ServiceExt};
+use rmcp::transport::IntoTransport;
+use serde_json::Value;
+
+use super::handler::{Handler, News};
+use super::launch::Process;
+use super::lines::Faults;
+use super::tail::Tail;
+
+/// How long a word of farewell may take: that a request is given up, that the connection ends.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// How long a program gets to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How often its own time a request may take in all, however often the server says that it goes on.
+const PATIENCE: u32 = 6;
+
+/// The most pages of a list.
+const PAGES: usize = 100;
+
+/// A connection that stands.
+pub(super) struct Connection {
+    service: RunningService<RoleClient, Handler>,
+    process: Mutex<Option<Box<dyn Process>>>,
+    pub(super) news: News,
+    faults: Faults,
+    tail: Tail,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The server refused it.
+    Refused { code: i32, message: String },
+    /// It took too long, and was given up.
+    Silent(Duration),
+    /// The connection is gone.
+    Gone(String),
+}
+
+/// The program behind a connection, if it is one.
+#[derive(Default)]
+pub(super) struct Behind {
+    pub(super) process: Option<Box<dyn Process>>,
+    pub(super) faults: Faults,
+    pub(super) tail: Tail,
+}
+
+impl Connection {
+    /// Shakes hands. The error is a sentence for the user, and whether a token is what is missing.
+    pub(super) async fn open<T, E, A>(
+        transport: T,
+        handler: Handler,
+        mut behind: Behind,
+    ) -> Result<Connection, Unopened>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let news = handler.news.clone();
+        match handler.serve(transport).await {
+            Ok(service) => Ok(Connection {
+                service,
+                process: Mutex::new(behind.process),
+                news,
+                faults: behind.faults,
+                tail: behind.tail,
+            }),
+            Err(error) => {
+                let challenge = error.auth_challenge().map(str::to_owned);
+                let needs_token = challenge.is_some() || error.is_authorization_required();
+                let gone = matches!(error, ClientInitializeError::TransportError { .. }) && behind.process.is_some();
+                let gone = gone.then(|| "it ended before the handshake".to_owned());
+                let mut why = behind.faults.why().or(gone).unwrap_or_else(|| said_of_handshake(&error));
+                if let Some(process) = &mut behind.process {
+                    why.push_str(&ending(process.as_mut()).await);
+                }
+                why.push_str(&behind.faults.garbage());
+                why.push_str(&behind.tail.said(3));
+                Err(Unopened { why, needs_token })
+            }
+        }
+    }
+
+    /// Returns what the server said of itself.
+    pub(super) fn info(&self) -> Option<std::sync::Arc<ServerPeerInfo>> {
+        self.service.peer().peer_info()
+    }
+
+    /// Tells whether nothing can be sent any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.service.is_closed() || self.service.peer().is_transport_closed()
+    }
+
+    /// Sends a request and waits for its answer, at most `idle` since the last word of progress.
+    ///
+    /// What is given up, also by dropping the future, is cancelled at the server.
+    pub(super) async fn ask(&self, request: ClientRequest, idle: Duration) -> Result<Value, Trouble> {
+        let peer = self.service.peer();
+        let sent = tokio::time::timeout(idle, peer.send_cancellable_request(request, PeerRequestOptions::no_options()));
+        let mut handle = match sent.await {
+            Ok(Ok(handle)) => handle,
+            Ok(Err(error)) => return Err(self.trouble(error).await),
+            Err(_) => return Err(Trouble::Silent(idle)),
+        };
+        let progress = self.news.listen(handle.progress_token.clone());
+        let mut pending = Pending { peer, id: Some(handle.id.clone()) };
+        let most = tokio::time::sleep(idle.saturating_mul(PATIENCE));
+        let silence = tokio::time::sleep(idle);
+        tokio::pin!(most, silence);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => break answer,
+                () = &mut most => return Err(Trouble::Silent(idle.saturating_mul(PATIENCE))),
+                () = &mut silence => return Err(Trouble::Silent(idle)),
+                () = progress.next() => silence.as_mut().reset(tokio::time::Instant::now() + idle),
+            }
+        };
+        pending.id = None;
+        match answer {
+            Ok(Ok(result)) => Ok(plain(result)),
+            Ok(Err(error)) => Err(self.trouble(error).await),
+            Err(_) => Err(Trouble::Gone(self.last_words().await)),
+        }
+    }
+
+    /// Asks for every page of a list and returns the entries under `key`, with what was wrong with the list.
+    pub(super) async fn list(
+        &self,
+        key: &str,
+        idle: Duration,
+        request: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
+    ) -> Result<(Vec<Value>, Option<String>), Trouble> {
+        let mut entries = Vec::new();
+        let mut cursors: Vec<String> = Vec::new();
+        for _ in 0..PAGES {
+            let params =
+                cursors.last().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor.clone())));
+            let mut page = self.ask(request(params), idle).await?;
+            match page.get_mut(key).map(Value::take) {
+                Some(Value::Array(items)) => entries.extend(items),
+                Some(_) | None => return Ok((entries, Some(format!("its list has no `{key}`")))),
+            }
+            match page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) {
+                None => return Ok((entries, None)),
+                Some(cursor) if cursors.iter().any(|seen| seen == cursor) => {
+                    return Ok((entries, Some(format!("its list of {key} goes in a circle"))));
+                }
+                Some(cursor) => cursors.push(cursor.to_owned()),
+            }
+        }
+        Ok((entries, Some(format!("its list of {key} has more than {PAGES} pages; the rest is left out"))))
+    }
+
+    async fn trouble(&self, error: ServiceError) -> Trouble {
+        match error {
+            ServiceError::McpError(error) => {
+                Trouble::Refused { code: error.code.0, message: super::shown(&error.message, 2_000) }
+            }
+            ServiceError::Timeout { timeout } => Trouble::Silent(timeout),
+            ServiceError::TransportClosed => Trouble::Gone(self.last_words().await),
+            ServiceError::TransportSend(error) => {
+                let message = causes(&error);
+                // Over HTTP a request that fails says nothing about the next one; a pipe that breaks does.
+                if self.process.lock().is_ok_and(|process| process.is_none()) {
+                    return Trouble::Refused { code: 0, message };
+                }
+                Trouble::Gone(format!("it does not listen: {message}{}", self.last_words().await))
+            }
+            other => {
+                Trouble::Refused { code: ErrorCode::INTERNAL_ERROR.0, message: super::shown(&other.to_string(), 500) }
+            }
+        }
+    }
+
+    /// Says why the connection is gone.
+    async fn last_words(&self) -> String {
+        let process = self.process.lock().ok().and_then(|mut process| process.take());
+        let mut words = self.faults.why().unwrap_or_else(|| "it has ended".to_owned());
+        if let Some(mut process) = process {
+            words.push_str(&ending(process.as_mut()).await);
+        }
+        words.push_str(&self.faults.garbage());
+        words.push_str(&self.tail.said(3));
+        words
+    }
+
+    /// Ends it: the server hears that nothing more comes, has half a second, and is then ended.
+    pub(super) async fn close(self) {
+        let Connection { mut service, process, .. } = self;
+        let _late = service.close_with_timeout(FAREWELL).await;
+        if let Ok(Some(mut process)) = process.into_inner() {
+            let _late = tokio::time::timeout(GRACE, process.ended()).await;
+        }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unopened {
+    /// A sentence for the user.
+    pub(super) why: String,
+    /// Whether the server asks for a token.
+    pub(super) needs_token: bool,
+}
+
+/// A request that waits: if nobody waits any more, the server hears that it is given up.
+struct Pending<'a> {
+    peer: &'a rmcp::Peer<RoleClient>,
+    id: Option<rmcp::model::RequestId>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let why = "nobody waits for the answer any more".to_owned();
+            let params = CancelledNotificationParam::new(Some(id), Some(why));
+            let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
+        });
+    }
+}
+
+/// Says how a program ended, if it has.
+async fn ending(process: &mut dyn Process) -> String {
+    match tokio::time::timeout(FAREWELL, process.ended()).await {
+        Ok(Some(code)) => format!(" with exit code {code}"),
+        Ok(None) => " by a signal".to_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+fn plain(result: ServerResult) -> Value {
+    serde_json::to_value(result).unwrap_or_default()
+}
+
+fn said_of_handshake(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => "it ended before the handshake".to_owned(),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it refused the handshake: {}", super::shown(&error.message, 300))
+        }
+        ClientInitializeError::TransportError { error, .. } => causes(error),
+        other => format!("the handshake failed: {}", super::shown(&other.to_string(), 300)),
+    }
+}
+
+/// Writes an error with its causes, each once, without the addresses that it names.
+pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let own = cause.to_string();
+        let text = own.split(" for url (").next().unwrap_or_default().to_owned();
+        // Transport [a type's name] error: …
+        let text = match text.split_once("] error: ") {
+            Some((head, rest)) if head.starts_with("Transport [") => rest.to_owned(),
+            Some(_) | None => text,
+        };
+        if !words.iter().any(|word| word.contains(&text)) {
+            words.push(text);
+        }
+        next = cause.source();
+    }
+    super::shown(&words.join(": "), 400)
+}

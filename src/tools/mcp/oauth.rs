@@ -1,0 +1,389 @@
+//! Tokens for servers that ask for one: kept in a file of the user's own, refreshed by a run, got by `qwen mcp auth`.
+//!
+//! A run never opens a browser and waits for nobody. What is kept belongs to a server's name *and* address: settings
+//! that lead a known name to another place get no token of the first.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, ClientCredentialsConfig,
+    CredentialStore, OAuthState, StoredCredentials,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Mutex;
+
+use super::config::Web;
+use super::sse::Token;
+use crate::workspace::private_file;
+
+/// The file below the home folder.
+pub const FILE: &str = ".qwen/mcp-oauth-tokens.json";
+
+/// Where the browser comes back to.
+pub const REDIRECT: &str = "http://localhost:7777/oauth/callback";
+
+/// How long `qwen mcp auth` waits for the browser to come back.
+pub const WAIT: Duration = Duration::from_secs(300);
+
+/// The largest file of tokens that is read.
+const LARGEST: u64 = 4 << 20;
+
+/// The tokens of a user.
+#[derive(Debug, Clone, Default)]
+pub struct Tokens {
+    file: Option<PathBuf>,
+}
+
+impl Tokens {
+    /// The tokens below a home folder; without one there are none, and none is kept.
+    pub fn of_home(home: Option<&Path>) -> Tokens {
+        Tokens { file: home.map(|home| home.join(FILE)) }
+    }
+
+    /// Tells whether there is a token for a server.
+    pub fn has(&self, name: &str, url: &str) -> bool {
+        self.store(name, url).read().ok().flatten().is_some()
+    }
+
+    fn store(&self, name: &str, url: &str) -> Store {
+        Store { file: self.file.clone(), name: name.to_owned(), url: url.to_owned() }
+    }
+
+    /// Returns what gives tokens for a server: kept ones, or new ones where the client has credentials of its own.
+    pub(super) async fn manager(&self, name: &str, web: &Web) -> Result<Option<AuthorizationManager>, String> {
+        if web.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
+            return Ok(None);
+        }
+        crate::model::http::install_crypto();
+        let said = |error: AuthError| format!("no token can be had: {}", super::connection::causes(&error));
+        if web.oauth.client_credentials {
+            let mut state = OAuthState::new(web.url.as_str(), None).await.map_err(said)?;
+            let config = ClientCredentialsConfig::ClientSecret {
+                client_id: web.oauth.client_id.clone().unwrap_or_default(),
+                client_secret: web.oauth.client_secret.clone().unwrap_or_default(),
+                scopes: web.oauth.scopes.clone(),
+                resource: Some(resource_of(&web.url)),
+            };
+            state.authenticate_client_credentials(config).await.map_err(said)?;
+            return Ok(state.into_authorization_manager());
+        }
+        let store = self.store(name, &web.url);
+        if store.read().map_err(said)?.is_none() {
+            return Ok(None);
+        }
+        let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
+        manager.set_credential_store(store);
+        match manager.initialize_from_store().await {
+            Ok(true) => Ok(Some(manager)),
+            Ok(false) => Ok(None),
+            Err(error) => Err(said(error)),
+        }
+    }
+
+    /// Returns the token for each request of the older way over HTTP.
+    pub(super) async fn source(&self, name: &str, web: &Web) -> Result<Token, String> {
+        let manager = self.manager(name, web).await?.map(|manager| Arc::new(Mutex::new(manager)));
+        Ok(Arc::new(move || {
+            let manager = manager.clone();
+            Box::pin(async move { manager?.lock().await.get_access_token().await.ok() })
+        }))
+    }
+
+    /// Begins to get a token with a person: finds the server's own server for tokens, and registers where it must.
+    ///
+    /// Returns the address that the person is to open, and what then waits for the browser.
+    pub async fn begin(&self, name: &str, web: &Web) -> Result<Waiting, String> {
+        crate::model::http::install_crypto();
+        let said = |error: AuthError| format!("{name}: {}", super::connection::causes(&error));
+        let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
+        let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
+        manager.set_credential_store(self.store(name, &web.url));
+        let metadata = manager.resolve_metadata().await.map_err(said)?;
+        manager.set_metadata(metadata.metadata);
+        let mut request = AuthorizationRequest::new(redirect.as_str())
+            .with_client_name("qwen-run")
+            .with_scopes(web.oauth.scopes.clone())
+            .with_initial_scope_selection();
+        if let Some(id) = &web.oauth.client_id {
+            request = request.with_preregistered_client(id);
+        }
+        if let Some(secret) = &web.oauth.client_secret {
+            request = request.with_client_secret(secret);
+        }
+        let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| said(error))?;
+        let listener = listen(&redirect).await?;
+        Ok(Waiting { session, listener, redirect })
+    }
+}
+
+/// The server's address without query and fragment, as tokens name what they are for.
+fn resource_of(url: &str) -> String {
+    match url::Url::parse(url) {
+        Ok(mut url) => {
+            url.set_query(None);
+            url.set_fragment(None);
+            url.to_string()
+        }
+        Err(_) => url.to_owned(),
+    }
+}
+
+/// Somebody is on the way to the browser.
+pub struct Waiting {
+    session: AuthorizationSession,
+    listener: tokio::net::TcpListener,
+    redirect: String,
+}
+
+impl Waiting {
+    /// Returns the address to open.
+    pub fn address(&self) -> &str {
+        self.session.get_authorization_url()
+    }
+
+    /// Waits for the browser to come back, and keeps the token.
+    pub async fn finish(self, wait: Duration) -> Result<(), String> {
+        let Waiting { session, listener, redirect } = self;
+        let path = url::Url::parse(&redirect).map(|url| url.path().to_owned()).unwrap_or_default();
+        let callback = async {
+            loop {
+                let (stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
+                if let Some(target) = answer(stream, &path).await {
+                    return Ok::<String, String>(target);
+                }
+            }
+        };
+        let target = tokio::time::timeout(wait, callback)
+            .await
+            .map_err(|_| format!("nobody came back from the browser within {} s", wait.as_secs()))??;
+        let come = url::Url::parse(&redirect)
+            .and_then(|base| base.join(&target))
+            .map_err(|error| format!("what came back from the browser cannot be read: {error}"))?;
+        if let Some((_, error)) = come.query_pairs().find(|(key, _)| key == "error") {
+            let more = come.query_pairs().find(|(key, _)| key == "error_description").map(|(_, text)| text);
+            let more = more.map(|text| format!(" ({})", super::shown(&text, 200))).unwrap_or_default();
+            return Err(format!("the server refused: {}{more}", super::shown(&error, 100)));
+        }
+        session.handle_callback_url(come.as_str()).await.map(|_| ()).map_err(|error| super::connection::causes(&error))
+    }
+}
+
+async fn listen(redirect: &str) -> Result<tokio::net::TcpListener, String> {
+    let url = url::Url::parse(redirect).map_err(|error| format!("redirectUri {redirect}: {error}"))?;
+    if !super::http::is_loopback(redirect) {
+        return Err(format!("redirectUri {redirect} is not on this machine"));
+    }
+    let port = url.port_or_known_default().unwrap_or(7777);
+    tokio::net::TcpListener::bind(("127.0.0.1", port))
+        .await
+        .map_err(|error| format!("port {port}, where the browser comes back to, cannot be had: {error}"))
+}
+
+/// Answers the browser; returns the target of the request if it is the one that is waited for.
+async fn answer(mut stream: tokio::net::TcpStream, path: &str) -> Option<String> {
+    let mut head = Vec::new();
+    let mut buffer = [0; 2048];
+    let read = async {
+        while head.len() < 16 << 10 && !head.windows(4).any(|four| four == b"\r\n\r\n") {
+            match stream.read(&mut buffer).await {
+                Ok(length @ 1..) => head.extend_from_slice(&buffer[..length]),
+                Ok(0) | Err(_) => break,
+            }
+        }
+    };
+    let _slow = tokio::time::timeout(Duration::from_secs(5), read).await;
+    let line = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
+    let mut words = line.split(' ');
+    let target = match (words.next(), words.next()) {
+        (Some("GET"), Some(target)) if target.split('?').next() == Some(path) => Some(target.to_owned()),
+        _ => None,
+    };
+    let (status, text) = match &target {
+        Some(_) => ("200 OK", "You can close this window and go back to the terminal.\n"),
+        None => ("404 Not Found", "Nothing is here.\n"),
+    };
+    let reply = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    );
+    let _gone = tokio::time::timeout(Duration::from_secs(5), stream.write_all(reply.as_bytes())).await;
+    target
+}
+
+/// The entry of one server in the file.
+///
+/// The file is a list with one entry a server, as Qwen Code writes it; what we need beyond that stands under
+/// `credentials`, which it does not read.
+struct Store {
+    file: Option<PathBuf>,
+    name: String,
+    url: String,
+}
+
+impl Store {
+    fn read(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let entries = entries(file).map_err(AuthError::CredentialStoreError)?;
+        let Some(entry) = entries.iter().find(|entry| self.is(entry)) else { return Ok(None) };
+        let credentials = entry.get("credentials").cloned().unwrap_or_else(|| credentials_of(entry));
+        let broken =
+            |error| AuthError::CredentialStoreError(format!("the token of {} cannot be read: {error}", self.name));
+        serde_json::from_value(credentials).map(Some).map_err(broken)
+    }
+
+    fn write(&self, credentials: Option<&StoredCredentials>) -> Result<(), AuthError> {
+        let failed = |why: String| AuthError::CredentialStoreError(why);
+        let Some(file) = &self.file else { return Err(failed("there is no home folder to keep a token in".into())) };
+        let mut all = entries(file).map_err(failed)?;
+        all.retain(|entry| !self.is(entry) && entry.get("serverName") != Some(&json!(self.name)));
+        if let Some(credentials) = credentials {
+            let value = serde_json::to_value(credentials).map_err(|error| failed(error.to_string()))?;
+            all.push(self.entry(credentials, value));
+        }
+        let text = serde_json::to_vec_pretty(&all).map_err(|error| failed(error.to_string()))?;
+        private_file::replace(file, &text, Some(private_file::SECRET))
+            .map_err(|error| failed(format!("{}: {error}", file.display())))
+    }
+
+    fn is(&self, entry: &Value) -> bool {
+        entry.get("serverName") == Some(&json!(self.name)) && entry.get("mcpServerUrl") == Some(&json!(self.url))
+    }
+
+    fn entry(&self, credentials: &StoredCredentials, value: Value) -> Value {
+        let token = value.get("token_response").cloned().unwrap_or_default();
+        let expires_at = match (credentials.token_received_at, token.get("expires_in").and_then(Value::as_u64)) {
+            (Some(received), Some(lasts)) => json!(received.saturating_add(lasts).saturating_mul(1000)),
+            _ => Value::Null,
+        };
+        json!({
+            "serverName": self.name,
+            "mcpServerUrl": self.url,
+            "clientId": credentials.client_id,
+            "token": {
+                "accessToken": token.get("access_token"),
+                "refreshToken": token.get("refresh_token"),
+                "tokenType": "Bearer",
+                "scope": token.get("scope"),
+                "expiresAt": expires_at,
+            },
+            "credentials": value,
+        })
+    }
+}
+
+/// Reads what Qwen Code has written.
+fn credentials_of(entry: &Value) -> Value {
+    let token = entry.get("token").cloned().unwrap_or_default();
+    let expires_at = token.get("expiresAt").and_then(Value::as_u64).map(|millis| millis / 1000);
+    let mut response = json!({ "access_token": token.get("accessToken"), "token_type": "bearer" });
+    for (ours, theirs) in [("refresh_token", "refreshToken"), ("scope", "scope")] {
+        if let Some(value) = token.get(theirs).filter(|value| value.is_string()) {
+            response[ours] = value.clone();
+        }
+    }
+    if expires_at.is_some() {
+        response["expires_in"] = json!(0);
+    }
+    json!({
+        "client_id": entry.get("clientId").and_then(Value::as_str).unwrap_or("qwen-run"),
+        "token_response": response,
+        "token_received_at": expires_at,
+    })
+}
+
+fn entries(file: &Path) -> Result<Vec<Value>, String> {
+    let said = |why: String| format!("{}: {why}", file.display());
+    match std::fs::metadata(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(said(error.to_string())),
+        Ok(data) if !data.is_file() || data.len() > LARGEST => return Err(said("it is no file of tokens".into())),
+        Ok(_) => {}
+    }
+    let text = std::fs::read(file).map_err(|error| said(error.to_string()))?;
+    if text.trim_ascii().is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_slice(&text).map_err(|error| said(format!("it is no list of tokens: {error}")))
+}
+
+// The library's trait is written with a macro that we do not need otherwise; these are the signatures that it makes.
+type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
+
+impl CredentialStore for Store {
+    fn load<'a, 'b>(&'a self) -> Stored<'b, Option<StoredCredentials>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(std::future::ready(self.read()))
+    }
+
+    fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Stored<'b, ()>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(std::future::ready(self.write(Some(&credentials))))
+    }
+
+    fn clear<'a, 'b>(&'a self) -> Stored<'b, ()>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(std::future::ready(self.write(None)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn credentials() -> StoredCredentials {
+        serde_json::from_value(json!({
+            "client_id": "c", "token_received_at": 100,
+            "token_response": {"access_token": "secret", "token_type": "bearer", "refresh_token": "r", "expires_in": 60}
+        }))
+        .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_token_belongs_to_a_name_and_an_address_and_its_file_to_the_owner() {
+        let home = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of_home(Some(home.path()));
+        tokens.store("s", "https://a.example/mcp").save(credentials()).await.unwrap();
+        assert!(tokens.has("s", "https://a.example/mcp"));
+        assert!(!tokens.has("s", "https://evil.example/mcp") && !tokens.has("t", "https://a.example/mcp"));
+        let mode = std::fs::metadata(home.path().join(FILE)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let written: Value = serde_json::from_slice(&std::fs::read(home.path().join(FILE)).unwrap()).unwrap();
+        assert_eq!(written[0]["token"]["expiresAt"], 160_000);
+        tokens.store("s", "https://a.example/mcp").clear().await.unwrap();
+        assert!(!tokens.has("s", "https://a.example/mcp"));
+    }
+
+    #[test]
+    fn what_qwen_code_has_kept_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = json!([{"serverName": "s", "mcpServerUrl": "https://a.example/mcp", "clientId": "c",
+            "token": {"accessToken": "t", "refreshToken": "r", "tokenType": "Bearer", "expiresAt": 5000}}]);
+        private_file::replace(&home.path().join(FILE), kept.to_string().as_bytes(), None).unwrap();
+        let read = Tokens::of_home(Some(home.path())).store("s", "https://a.example/mcp").read().unwrap().unwrap();
+        assert_eq!((read.client_id.as_str(), read.token_received_at), ("c", Some(5)));
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_and_not_an_empty_one() {
+        let home = tempfile::tempdir().unwrap();
+        private_file::replace(&home.path().join(FILE), b"{", None).unwrap();
+        let store = Tokens::of_home(Some(home.path())).store("s", "u");
+        assert!(store.read().is_err() && store.write(Some(&credentials())).is_err());
+        assert_eq!(std::fs::read(home.path().join(FILE)).unwrap(), b"{");
+    }
+}

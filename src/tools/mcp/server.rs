@@ -1,0 +1,446 @@
+//! One server: started, listed, called, started again once when it dies.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest, GetPromptRequestParams,
+    ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ReadResourceRequest,
+    ReadResourceRequestParams,
+};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::config::{Config, Connect, Web};
+use super::connection::{Behind, Connection, Trouble, Unopened};
+use super::handler::{Handler, News};
+use super::launch::Launcher;
+use super::lines::{Faults, Lines};
+use super::oauth::Tokens;
+use super::pins::{self, Pins};
+use super::tail::Tail;
+use super::{http, schema, shown, sse};
+use crate::policy::access::Pin;
+
+/// The most tools that are taken of one server.
+const TOOLS: usize = 1_000;
+
+/// The most characters of a tool's description: every one of them is paid on each request.
+const DESCRIPTION: usize = 4_000;
+
+/// How long a list that changed may take to be read again.
+const REFRESH: Duration = Duration::from_secs(5);
+
+/// How often a server is started in a run.
+const STARTS: u32 = 2;
+
+/// A server of the run.
+pub struct Server {
+    config: Config,
+    launcher: Arc<dyn Launcher>,
+    tokens: Tokens,
+    root: String,
+    pins: Pins,
+    life: Mutex<Life>,
+    listing: RwLock<Listing>,
+}
+
+#[derive(Default)]
+struct Life {
+    connection: Option<Arc<Connection>>,
+    starts: u32,
+    /// Why it is gone.
+    fault: Option<String>,
+}
+
+/// What a server has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listing {
+    /// Its tools, in its order.
+    pub tools: Vec<Definition>,
+    /// Its prompts.
+    pub prompts: Vec<PromptDefinition>,
+    /// Its resources: address and name.
+    pub resources: Vec<(String, String)>,
+    /// What was wrong with the lists, and how it runs.
+    pub notes: Vec<String>,
+}
+
+/// A tool as its server defines it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// The server's own name.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// The cleaned schema of its parameters.
+    pub schema: Value,
+    /// The hash of name, description and schema as they came.
+    pub hash: String,
+}
+
+/// A prompt as its server defines it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptDefinition {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Its arguments in order, and whether each must be given.
+    pub arguments: Vec<(String, bool)>,
+}
+
+/// Why a server is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// A sentence for the user.
+    pub why: String,
+    /// Whether it asks for a token.
+    pub needs_token: bool,
+}
+
+impl Server {
+    /// Prepares; nothing is started.
+    pub fn new(config: Config, launcher: Arc<dyn Launcher>, tokens: Tokens, root: String, pins: Pins) -> Server {
+        Server { config, launcher, tokens, root, pins, life: Mutex::default(), listing: RwLock::default() }
+    }
+
+    /// Returns what the settings say of it.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns what it has, as far as it was asked.
+    pub fn listing(&self) -> Listing {
+        self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts it and asks for its lists, within its own time.
+    pub async fn start(&self) -> Result<(), Failed> {
+        let mut life = self.life.lock().await;
+        self.begin(&mut life).await
+    }
+
+    async fn begin(&self, life: &mut Life) -> Result<(), Failed> {
+        life.starts += 1;
+        let most = self.config.handshake();
+        let (faults, tail) = (Faults::default(), Tail::default());
+        let started = async {
+            let connection = self.connect(faults.clone(), tail.clone()).await?;
+            let listing = self.list(&connection.0, connection.1, most).await;
+            match listing {
+                Ok(listing) => Ok((connection.0, listing)),
+                Err(trouble) => Err(Unopened { why: trouble, needs_token: false }),
+            }
+        };
+        let outcome = match tokio::time::timeout(most, started).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Unopened {
+                why: format!("it was not ready within {}{}{}", seconds(most), faults.garbage(), tail.said(3)),
+                needs_token: false,
+            }),
+        };
+        match outcome {
+            Ok((connection, listing)) => {
+                *self.listing.write().unwrap_or_else(PoisonError::into_inner) = listing;
+                life.connection = Some(Arc::new(connection));
+                life.fault = None;
+                Ok(())
+            }
+            Err(Unopened { why, needs_token }) => {
+                let why = if needs_token { format!("{why}: run `qwen mcp auth {}`", self.config.name) } else { why };
+                life.fault = Some(why.clone());
+                Err(Failed { why, needs_token })
+            }
+        }
+    }
+
+    async fn connect(&self, faults: Faults, tail: Tail) -> Result<(Connection, Option<String>), Unopened> {
+        let unopened = |why: String| Unopened { why, needs_token: false };
+        let handler = Handler { root: self.root.clone(), news: News::default() };
+        match &self.config.connect {
+            Connect::Stdio(_) => {
+                let launched = self.launcher.launch(&self.config).await.map_err(unopened)?;
+                tokio::spawn(tail.clone().follow(launched.stderr));
+                let lines = Lines::new(launched.stdout, launched.stdin, faults.clone());
+                let behind = Behind { process: Some(launched.process), faults, tail };
+                Ok((Connection::open(lines, handler, behind).await?, launched.note))
+            }
+            Connect::Http(web) => {
+                let client = self.client(web)?;
+                let behind = Behind { faults, ..Behind::default() };
+                let connection = match self.tokens.manager(&self.config.name, web).await.map_err(unopened)? {
+                    Some(manager) => {
+                        let client = rmcp::transport::AuthClient::new(client, manager);
+                        Connection::open(http::streamable(client, web).map_err(unopened)?, handler, behind).await?
+                    }
+                    None => Connection::open(http::streamable(client, web).map_err(unopened)?, handler, behind).await?,
+                };
+                Ok((connection, None))
+            }
+            Connect::Sse(web) => {
+                let client = self.client(web)?;
+                let token = self.tokens.source(&self.config.name, web).await.map_err(unopened)?;
+                let headers = http::headers(web).map_err(unopened)?;
+                let events = sse::Events::open(client, &web.url, headers, token, faults.clone()).await?;
+                let behind = Behind { faults, ..Behind::default() };
+                Ok((Connection::open(events, handler, behind).await?, None))
+            }
+        }
+    }
+
+    fn client(&self, web: &Web) -> Result<reqwest::Client, Unopened> {
+        let unopened = |why: String| Unopened { why, needs_token: false };
+        let host = url::Url::parse(&web.url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        if let Some(why) = self.launcher.refuses(&self.config, &host.unwrap_or_default()) {
+            return Err(unopened(why));
+        }
+        http::client(web).map_err(unopened)
+    }
+
+    /// Asks for everything that the server says it has.
+    async fn list(&self, connection: &Connection, note: Option<String>, most: Duration) -> Result<Listing, String> {
+        let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
+        let mut listing = Listing { notes: note.into_iter().collect(), ..Listing::default() };
+        let tools = async {
+            match capabilities.tools {
+                Some(_) => self.list_tools(connection, most).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let prompts = async {
+            match capabilities.prompts {
+                Some(_) => Some(connection.list("prompts", most, list_prompts).await),
+                None => None,
+            }
+        };
+        let resources = async {
+            match capabilities.resources {
+                Some(_) => Some(connection.list("resources", most, list_resources).await),
+                None => None,
+            }
+        };
+        let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
+        if let Some((tools, notes)) =
+            tools.map_err(|trouble| format!("it has tools and does not list them: {trouble}"))?
+        {
+            listing.tools = tools;
+            listing.notes.extend(notes);
+        }
+        match prompts {
+            Some(Ok((entries, note))) => {
+                listing.prompts = entries.iter().filter_map(prompt_of).collect();
+                listing.notes.extend(note);
+            }
+            Some(Err(trouble)) => listing.notes.push(format!("its prompts cannot be listed: {}", words(&trouble))),
+            None => {}
+        }
+        match resources {
+            Some(Ok((entries, note))) => {
+                let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+                let resource = |entry: &Value| Some((text(entry, "uri")?, text(entry, "name").unwrap_or_default()));
+                listing.resources = entries.iter().filter_map(resource).collect();
+                listing.notes.extend(note);
+            }
+            Some(Err(trouble)) => listing.notes.push(format!("its resources cannot be listed: {}", words(&trouble))),
+            None => {}
+        }
+        Ok(listing)
+    }
+
+    async fn list_tools(
+        &self,
+        connection: &Connection,
+        most: Duration,
+    ) -> Result<(Vec<Definition>, Vec<String>), String> {
+        let (entries, note) = connection.list("tools", most, list_tools).await.map_err(|trouble| words(&trouble))?;
+        let mut notes: Vec<String> = note.into_iter().collect();
+        let mut seen = BTreeSet::new();
+        let mut tools = Vec::new();
+        let mut useless: Vec<String> = Vec::new();
+        for entry in &entries {
+            let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+            if !name.is_empty() && !self.config.takes(name) {
+                continue;
+            }
+            if tools.len() == TOOLS {
+                notes.push(format!("it has more than {TOOLS} tools; the rest is left out"));
+                break;
+            }
+            match definition(entry) {
+                Ok(tool) if seen.insert(tool.name.clone()) => tools.push(tool),
+                Ok(tool) => useless.push(format!("{} stands twice", shown(&tool.name, 60))),
+                Err(why) => useless.push(why),
+            }
+        }
+        if let Some(first) = useless.first() {
+            notes.push(match useless.len() {
+                1 => format!("a tool is left out: {first}"),
+                many => format!("{many} tools are left out, the first because {first}"),
+            });
+        }
+        Ok((tools, notes))
+    }
+
+    /// Compares a tool's definition, as it is now, with its pin.
+    pub fn pin(&self, tool: &str) -> Pin {
+        let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
+        let hash = listing.tools.iter().find(|definition| definition.name == tool).map(|found| found.hash.as_str());
+        match hash {
+            Some(hash) => self.pins.compare(tool, hash),
+            // What the server does not list any more is not what was pinned.
+            None => match self.pins.compare(tool, "") {
+                Pin::Match | Pin::Changed => Pin::Changed,
+                other @ (Pin::New | Pin::Unpinned) => other,
+            },
+        }
+    }
+
+    /// Calls a tool and returns the plain result. The error is for the model.
+    pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, String> {
+        let what = format!("the call of {tool}");
+        let request = || {
+            let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
+            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+        };
+        self.ask(&what, request).await
+    }
+
+    /// Reads a resource.
+    pub async fn read(&self, uri: &str) -> Result<Value, String> {
+        let request =
+            || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
+        self.ask(&format!("the reading of {}", shown(uri, 200)), request).await
+    }
+
+    /// Returns a prompt with its arguments put in.
+    pub async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, String> {
+        let request = || {
+            let params = GetPromptRequestParams::new(name).with_arguments(arguments.clone());
+            ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+        };
+        self.ask(&format!("the prompt {}", shown(name, 100)), request).await
+    }
+
+    async fn ask(&self, what: &str, request: impl Fn() -> ClientRequest) -> Result<Value, String> {
+        let name = &self.config.name;
+        let connection = self.connection().await?;
+        let asked = connection.ask(request(), self.config.timeout).await;
+        if connection.news.take_tools_changed() {
+            self.refresh(&connection).await;
+        }
+        asked.map_err(|trouble| match trouble {
+            Trouble::Refused { message, .. } => format!("The MCP server {name} refused {what}: {message}"),
+            Trouble::Silent(time) => format!(
+                "The MCP server {name} gave no answer to {what} within {}; it was cancelled. It may still have had an effect.",
+                seconds(time)
+            ),
+            Trouble::Gone(why) => format!(
+                "The MCP server {name} was lost during {what}: {why}. Whether it had an effect is not known; it was not repeated."
+            ),
+        })
+    }
+
+    /// Returns the connection; a server that has died is started again, once.
+    async fn connection(&self) -> Result<Arc<Connection>, String> {
+        let name = &self.config.name;
+        let mut life = self.life.lock().await;
+        if let Some(connection) = &life.connection {
+            if !connection.is_gone() {
+                return Ok(Arc::clone(connection));
+            }
+            life.connection = None;
+        }
+        if life.starts >= STARTS {
+            let why = life.fault.clone().unwrap_or_else(|| "it ended again after it had been started again".to_owned());
+            return Err(format!("The MCP server {name} is gone: {why}. Do without it."));
+        }
+        self.begin(&mut life).await.map_err(|failed| format!("The MCP server {name} is gone: {}.", failed.why))?;
+        life.connection.clone().ok_or_else(|| format!("The MCP server {name} is gone."))
+    }
+
+    /// Reads the tools again after the server said that they have changed; where that fails the old list stays.
+    async fn refresh(&self, connection: &Connection) {
+        if let Ok(Ok((tools, _))) = tokio::time::timeout(REFRESH, self.list_tools(connection, REFRESH)).await {
+            self.listing.write().unwrap_or_else(PoisonError::into_inner).tools = tools;
+        }
+    }
+
+    /// Ends it.
+    pub async fn close(&self) {
+        let mut life = self.life.lock().await;
+        life.starts = STARTS;
+        life.fault = Some("the run is over".to_owned());
+        if let Some(connection) = life.connection.take().and_then(Arc::into_inner) {
+            connection.close().await;
+        }
+    }
+}
+
+fn list_tools(params: Option<PaginatedRequestParams>) -> ClientRequest {
+    ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() })
+}
+
+fn list_prompts(params: Option<PaginatedRequestParams>) -> ClientRequest {
+    ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() })
+}
+
+fn list_resources(params: Option<PaginatedRequestParams>) -> ClientRequest {
+    ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
+}
+
+/// Reads one entry of the list of tools; the error says which tool is no use and why.
+fn definition(entry: &Value) -> Result<Definition, String> {
+    let name = entry.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| format!("one has no name ({})", shown(&entry.to_string(), 80)))?;
+    let about = |why: String| format!("{} ({why})", shown(name, 60));
+    if name.len() > 500 || !name.chars().all(|c| c.is_ascii_graphic() && c != '*') {
+        return Err(about("the name is not plain".to_owned()));
+    }
+    let schema = match entry.get("inputSchema") {
+        Some(Value::Object(schema)) => schema.clone(),
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err(about("its schema is no object".to_owned())),
+    };
+    let description = entry.get("description").and_then(Value::as_str).unwrap_or_default();
+    let hash = pins::hash(name, description, &Value::Object(schema.clone()));
+    let mut short: String = description.trim().chars().take(DESCRIPTION).collect();
+    if short.len() < description.trim().len() {
+        short.push('…');
+    }
+    if short.is_empty() {
+        short = entry.get("title").and_then(Value::as_str).unwrap_or_default().chars().take(200).collect();
+    }
+    Ok(Definition { name: name.to_owned(), description: short, schema: schema::clean(&schema).map_err(about)?, hash })
+}
+
+fn prompt_of(entry: &Value) -> Option<PromptDefinition> {
+    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+    let argument = |argument: &Value| {
+        Some((text(argument, "name")?, argument.get("required").and_then(Value::as_bool).unwrap_or(false)))
+    };
+    let arguments = entry.get("arguments").and_then(Value::as_array);
+    Some(PromptDefinition {
+        name: text(entry, "name")?,
+        description: text(entry, "description").unwrap_or_default(),
+        arguments: arguments.into_iter().flatten().filter_map(argument).collect(),
+    })
+}
+
+fn words(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Refused { code, message } => format!("{message} ({code})"),
+        Trouble::Silent(time) => format!("no answer within {}", seconds(*time)),
+        Trouble::Gone(why) => why.clone(),
+    }
+}
+
+/// Writes a time for people.
+fn seconds(time: Duration) -> String {
+    if time.as_secs() > 0 && time.subsec_millis() == 0 {
+        format!("{} s", time.as_secs())
+    } else {
+        format!("{} ms", time.as_millis())
+    }
+}

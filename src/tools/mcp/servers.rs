@@ -1,0 +1,223 @@
+//! All servers of a run: started side by side, named together, closed side by side.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::config::Config;
+use super::launch::Launcher;
+use super::names;
+use super::oauth::Tokens;
+use super::pins::Pins;
+use super::prompts;
+use super::resources::{self, McpResource};
+use super::server::{PromptDefinition, Server};
+use super::tool::McpTool;
+use crate::policy::Access;
+use crate::tool_name;
+use crate::tools::Registry;
+
+/// How long all of them together may take to end.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// What servers are started with.
+pub struct Options {
+    /// Those to start, in the order of the settings, each with its pins.
+    pub configs: Vec<(Config, Pins)>,
+    /// What starts programs.
+    pub launcher: Arc<dyn Launcher>,
+    /// Tokens of the user.
+    pub tokens: Tokens,
+    /// The folder that servers are told is the workspace.
+    pub root: std::path::PathBuf,
+}
+
+/// The servers of a run.
+#[derive(Clone, Default)]
+pub struct Servers {
+    servers: Vec<Arc<Server>>,
+    states: Vec<State>,
+}
+
+/// How a server came up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Its name.
+    pub name: String,
+    /// `stdio`, `http` or `sse`.
+    pub transport: &'static str,
+    /// Whether the run must not go on without it.
+    pub required: bool,
+    /// Why it is not there; `None` where it is.
+    pub error: Option<String>,
+    /// Whether it asks for a token.
+    pub needs_token: bool,
+    /// How many tools, prompts and resources it has.
+    pub has: (usize, usize, usize),
+    /// What the user should know beside that.
+    pub notes: Vec<String>,
+}
+
+impl State {
+    /// Returns it as it stands in `system/init`.
+    pub fn value(&self) -> Value {
+        let status = match (&self.error, self.needs_token) {
+            (None, _) => "connected",
+            (Some(_), true) => "needs-auth",
+            (Some(_), false) => "failed",
+        };
+        let mut value = json!({"name": self.name, "status": status, "transport": self.transport});
+        match &self.error {
+            Some(error) => value["error"] = error.as_str().into(),
+            None => value["tools"] = self.has.0.into(),
+        }
+        value
+    }
+}
+
+impl Servers {
+    /// Starts all of them side by side and returns when each is ready or has failed, within its own time.
+    pub async fn start(options: Options) -> Servers {
+        let root = uri_of(&options.root);
+        let servers: Vec<Arc<Server>> = options
+            .configs
+            .into_iter()
+            .map(|(config, pins)| {
+                let (launcher, tokens) = (Arc::clone(&options.launcher), options.tokens.clone());
+                Arc::new(Server::new(config, launcher, tokens, root.clone(), pins))
+            })
+            .collect();
+        let states = futures_util::future::join_all(servers.iter().map(begin)).await;
+        Servers { servers, states }
+    }
+
+    /// Returns how each came up, in the order of the settings.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// Returns the servers, in the order of the settings.
+    pub fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// Adds the tools that `allows` lets pass to the registry. Returns what could not be added.
+    pub fn register(&self, registry: &mut Registry, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let listed: Vec<(Arc<Server>, super::server::Definition)> = self
+            .servers
+            .iter()
+            .flat_map(|server| server.listing().tools.into_iter().map(|tool| (Arc::clone(server), tool)))
+            .collect();
+        let pairs = listed.iter().map(|(server, tool)| (server.config().name.as_str(), tool.name.as_str()));
+        let is_taken = |name: &str| {
+            tool_name::real_name(name).is_some() || name == resources::NAME || registry.get(name).is_some()
+        };
+        let named = names::assign(pairs, is_taken);
+        for ((server, definition), named) in listed.into_iter().zip(named) {
+            let Some(named) = named else {
+                warnings.push(format!(
+                    "the tool {} of the MCP server {} is left out: another one has its name",
+                    super::shown(&definition.name, 60),
+                    server.config().name
+                ));
+                continue;
+            };
+            let access = Access::Mcp {
+                server: server.config().name.clone(),
+                tool: definition.name.clone(),
+                arguments: json!({}),
+                pin: server.pin(&definition.name),
+            };
+            if !allows(&access) {
+                continue;
+            }
+            let tool = McpTool { server, name: named.name.clone(), definition };
+            if registry.add_foreign(Arc::new(tool)) {
+                for alias in &named.aliases {
+                    registry.add_alias(alias, &named.name);
+                }
+            }
+        }
+        let with_resources: Vec<Arc<Server>> = self
+            .servers
+            .iter()
+            .filter(|server| !server.listing().resources.is_empty())
+            .filter(|server| allows(&resources::access(&server.config().name, None)))
+            .cloned()
+            .collect();
+        if !with_resources.is_empty() {
+            registry.add_foreign(Arc::new(McpResource { servers: with_resources }));
+        }
+        warnings
+    }
+
+    /// Returns the server that has a prompt of this name: the first, or the one of `server__prompt`.
+    pub fn prompt(&self, name: &str) -> Option<(Arc<Server>, PromptDefinition)> {
+        self.servers.iter().find_map(|server| {
+            let full = |prompt: &PromptDefinition| format!("{}__{}", server.config().name, prompt.name) == name;
+            let found = server.listing().prompts.into_iter().find(|prompt| prompt.name == name || full(prompt))?;
+            Some((Arc::clone(server), found))
+        })
+    }
+
+    /// Returns the text of `/name arguments`; `None` if no server has such a prompt.
+    pub async fn expand(&self, typed: &str) -> Option<Result<String, String>> {
+        let (name, rest) = prompts::command(typed)?;
+        let (server, prompt) = self.prompt(name)?;
+        let arguments = match prompts::arguments(rest, &prompt) {
+            Ok(arguments) => arguments,
+            Err(problem) => return Some(Err(problem)),
+        };
+        Some(server.prompt(&prompt.name, arguments).await.map(|result| prompts::text(&result)))
+    }
+
+    /// Returns the server and the address of `server:uri`, if it names one of ours.
+    pub fn resource(&self, spelled: &str) -> Option<(Arc<Server>, String, Access)> {
+        let (name, uri) = spelled.split_once(':')?;
+        let server = self.servers.iter().find(|server| server.config().name == name)?;
+        Some((Arc::clone(server), uri.to_owned(), resources::access(name, Some(uri))))
+    }
+
+    /// Ends all of them side by side, within a second; what has not ended by then is ended with us.
+    pub async fn close(&self) {
+        let all = futures_util::future::join_all(self.servers.iter().map(|server| server.close()));
+        let _late = tokio::time::timeout(CLOSE, all).await;
+    }
+}
+
+async fn begin(server: &Arc<Server>) -> State {
+    let config = server.config();
+    let mut state = State {
+        name: config.name.clone(),
+        transport: config.connect.transport(),
+        required: config.required,
+        error: None,
+        needs_token: false,
+        has: (0, 0, 0),
+        notes: Vec::new(),
+    };
+    match server.start().await {
+        Ok(()) => {
+            let listing = server.listing();
+            state.has = (listing.tools.len(), listing.prompts.len(), listing.resources.len());
+            state.notes = listing.notes;
+            if state.has == (0, 0, 0) {
+                server.close().await;
+                state.notes.push("it has neither tools nor prompts nor resources, and was closed".to_owned());
+            }
+        }
+        Err(failed) => {
+            state.error = Some(failed.why);
+            state.needs_token = failed.needs_token;
+        }
+    }
+    state
+}
+
+/// Writes a folder as a `file:` address.
+fn uri_of(root: &Path) -> String {
+    url::Url::from_file_path(root).map_or_else(|()| format!("file://{}", root.display()), |url| url.to_string())
+}

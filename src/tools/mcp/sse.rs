@@ -1,0 +1,165 @@
+//! The older way over HTTP: one stream of events from the server, one POST for each message to it.
+//!
+//! Written here because the library has dropped it and servers of today still speak it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, Response, StatusCode, Url};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+
+use super::connection::{Unopened, causes};
+use super::lines::{Faults, LARGEST, Meter, message_of};
+use crate::model::BoxFuture;
+use crate::model::sse::{Decoder, Frame};
+
+/// The most bytes of a whole stream.
+const STREAM: u64 = 4 << 30;
+
+/// Gives the token for a request, if there is one.
+pub(super) type Token = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
+
+/// A stream of events that stands.
+pub(super) struct Events {
+    client: Client,
+    headers: HeaderMap,
+    token: Token,
+    stream: Response,
+    decoder: Decoder,
+    endpoint: Url,
+    frames: VecDeque<Frame>,
+    meter: Meter,
+    faults: Faults,
+}
+
+/// A message that could not be posted.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotPosted(String);
+
+impl Events {
+    /// Opens the stream and waits until the server has named the address for messages.
+    pub(super) async fn open(
+        client: Client,
+        url: &str,
+        headers: HeaderMap,
+        token: Token,
+        faults: Faults,
+    ) -> Result<Events, Unopened> {
+        let unopened = |why: String| Unopened { why, needs_token: false };
+        let url = Url::parse(url).map_err(|error| unopened(format!("its address is not valid: {error}")))?;
+        let mut request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+        if let Some(token) = token().await {
+            request = request.bearer_auth(token);
+        }
+        let stream = request.send().await.map_err(|error| unopened(causes(&error)))?;
+        if matches!(stream.status(), StatusCode::UNAUTHORIZED) {
+            return Err(Unopened { why: "it asks for a token (401)".to_owned(), needs_token: true });
+        }
+        let kind = stream.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !stream.status().is_success() || !kind.starts_with("text/event-stream") {
+            let status = stream.status();
+            return Err(unopened(format!(
+                "it answered {status} with {:?} and no stream of events",
+                super::shown(kind, 60)
+            )));
+        }
+        let mut events = Events {
+            client,
+            headers,
+            token,
+            stream,
+            decoder: Decoder::with_caps(LARGEST, STREAM),
+            endpoint: url.clone(),
+            frames: VecDeque::new(),
+            meter: Meter::default(),
+            faults,
+        };
+        loop {
+            let Some((name, data)) = events.event().await else {
+                let why =
+                    events.faults.why().unwrap_or_else(|| "its stream ended before it named an address".to_owned());
+                return Err(unopened(why));
+            };
+            if name == "endpoint" {
+                let endpoint = url.join(data.trim()).ok().filter(|endpoint| endpoint.origin() == url.origin());
+                events.endpoint =
+                    endpoint.ok_or_else(|| unopened("the address that it named is at another place".to_owned()))?;
+                return Ok(events);
+            }
+        }
+    }
+
+    /// Returns the next event with its name; may be dropped and called again at any time.
+    async fn event(&mut self) -> Option<(String, String)> {
+        loop {
+            while let Some(frame) = self.frames.pop_front() {
+                match frame {
+                    Frame::Event { event, data } => return Some((event.unwrap_or_else(|| "message".into()), data)),
+                    Frame::TooLarge => {
+                        self.faults.note(format!("it sent a message of more than {} MiB", LARGEST >> 20));
+                        return None;
+                    }
+                    Frame::Comment(_) | Frame::HttpStatus(_) => {}
+                    Frame::Body(_) => {
+                        self.faults.note("what it sent is no stream of events");
+                        return None;
+                    }
+                }
+            }
+            match self.stream.chunk().await {
+                Ok(Some(bytes)) => self.frames.extend(self.decoder.push(&bytes)),
+                Ok(None) => return None,
+                Err(error) => {
+                    self.faults.note(format!("its stream broke: {}", causes(&error)));
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for Events {
+    type Error = NotPosted;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), NotPosted>> + Send + 'static {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
+        let token = Arc::clone(&self.token);
+        async move {
+            let body = serde_json::to_vec(&message).map_err(|error| NotPosted(error.to_string()))?;
+            let mut request = request.header(CONTENT_TYPE, "application/json").body(body);
+            if let Some(token) = token().await {
+                request = request.bearer_auth(token);
+            }
+            let answer = request.send().await.map_err(|error| NotPosted(causes(&error)))?;
+            match answer.status() {
+                status if status.is_success() => Ok(()),
+                status => Err(NotPosted(format!("it answered a message with {status}"))),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let (name, data) = self.event().await?;
+            if name != "message" {
+                continue;
+            }
+            let message = serde_json::from_str(&data).map_err(|error| error.to_string()).and_then(message_of);
+            match message {
+                Ok(message) => return (!self.meter.is_flood(&message, &self.faults)).then_some(message),
+                Err(_) => self.faults.note_garbage(data.as_bytes()),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), NotPosted> {
+        Ok(())
+    }
+}

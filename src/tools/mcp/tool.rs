@@ -1,0 +1,101 @@
+//! A server's tool as the registry has it.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::content;
+use super::server::{Definition, Server};
+use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::policy::{Access, Grant};
+use crate::tools::common::bound;
+use crate::tools::{Call, Display, Tool, ToolContext, ToolError, ToolOutput};
+
+/// A tool of a server, under the name that the model sees.
+pub(super) struct McpTool {
+    pub(super) server: Arc<Server>,
+    pub(super) name: String,
+    pub(super) definition: Definition,
+}
+
+impl Tool for McpTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.clone(),
+            description: self.definition.description.clone(),
+            parameters: self.definition.schema.clone(),
+        }
+    }
+
+    fn display_name(&self) -> &'static str {
+        "MCP"
+    }
+
+    /// What a server says of itself is no reason to run its calls side by side.
+    fn only_reads(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        Ok(Box::new(McpCall { server: Arc::clone(&self.server), tool: self.definition.name.clone(), arguments }))
+    }
+}
+
+struct McpCall {
+    server: Arc<Server>,
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+impl Call for McpCall {
+    fn accesses(&self) -> Vec<Access> {
+        vec![Access::Mcp {
+            server: self.server.config().name.clone(),
+            tool: self.tool.clone(),
+            arguments: Value::Object(self.arguments.clone()),
+            // As the definition is now: what has changed since it was looked at is another tool.
+            pin: self.server.pin(&self.tool),
+        }]
+    }
+
+    fn describe(&self) -> String {
+        let arguments = super::shown(&Value::Object(self.arguments.clone()).to_string(), 120);
+        format!("{} of {} {arguments}", super::shown(&self.tool, 60), super::shown(&self.server.config().name, 60))
+    }
+
+    fn run<'a>(
+        self: Box<Self>,
+        _grant: &'a Grant,
+        cx: &'a ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            cx.runner.show_staged().await?;
+            let result = self.server.call(&self.tool, self.arguments).await;
+            let notes = cx.runner.take_changes().await?;
+            let answer = content::answer(&result.map_err(ToolError::failed)?, cx.media);
+            let mut parts = bounded(answer.parts, cx);
+            if !notes.is_empty() {
+                parts.push(Part::Text(format!("\n({})", notes.join("; "))));
+            }
+            if answer.is_error {
+                return Err(ToolError::failed(format!(
+                    "{} of {} failed: {}",
+                    self.tool,
+                    self.server.config().name,
+                    Part::text_of(&parts)
+                )));
+            }
+            let display = Display::Markdown(super::shown(&Part::text_of(&parts), 400));
+            Ok(ToolOutput { llm_content: parts, display, command: None })
+        })
+    }
+}
+
+/// Cuts the texts to the run's limits.
+pub(super) fn bounded(parts: Vec<Part>, cx: &ToolContext<'_>) -> Vec<Part> {
+    let cut = |part: Part| match part {
+        Part::Text(text) => Part::Text(bound::bound(&text, cx.limits)),
+        media @ Part::Media { .. } => media,
+    };
+    parts.into_iter().map(cut).collect()
+}

@@ -1,0 +1,42 @@
+//! Small files of the user's own folder, replaced as a whole: tokens and settings.
+
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// The mode of a file that holds secrets.
+pub const SECRET: u32 = 0o600;
+
+/// Replaces a file at once: readers see the old contents or the new ones. Missing folders are made for the owner alone.
+///
+/// A file that is there keeps its mode, unless `mode` says otherwise; a new one gets `mode`, or what others may read.
+/// A link is followed, so that the file it leads to is replaced and the link stays.
+pub fn replace(path: &Path, contents: &[u8], mode: Option<u32>) -> io::Result<()> {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let folder = real.parent().ok_or_else(|| io::Error::other("it is no file"))?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let known = std::fs::metadata(&real).map(|data| data.permissions().mode() & 0o7777).ok();
+    let mode = mode.or(known).unwrap_or(0o644);
+    let mut file = tempfile::Builder::new().prefix(".qwen-").tempfile_in(folder)?;
+    file.write_all(contents)?;
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
+    file.as_file().sync_all()?;
+    file.persist(&real).map(|_| ()).map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_with_its_mode_and_a_link_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("deep/a"), folder.path().join("l"));
+        replace(&file, b"1", Some(SECRET)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace(&link, b"2", None).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"2");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, SECRET);
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+}

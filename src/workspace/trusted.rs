@@ -1,0 +1,301 @@
+//! Files of a checkout that are trusted: read from a commit by git's plumbing, or approved by their hashes.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::git::{Git, GitError};
+use crate::policy::trust::Approval;
+
+/// The largest file that is read from a commit.
+const LARGEST: usize = 1 << 20;
+
+/// The most files and bytes that an approval looks at: a checkout cannot keep us busy.
+const MOST_FILES: usize = 2_000;
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The tree of a trusted commit.
+#[derive(Debug, Clone)]
+pub struct TrustedTree {
+    git: Git,
+    /// The commit's full name.
+    pub commit: String,
+    /// Why this one, for people.
+    pub why: String,
+}
+
+/// Why a trusted file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustedError {
+    /// The clone does not hold the commit.
+    #[error("the trusted ref {revision} is not in this clone")]
+    Missing {
+        /// What was asked for.
+        revision: String,
+    },
+    /// What stands there cannot be taken.
+    #[error("{path} in the trusted commit {reason}")]
+    Unfit {
+        /// The path below the top folder.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Git says no.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl TrustedTree {
+    /// Finds the commit in the repository with this top folder.
+    pub fn find(top: &Path, revision: &str, why: &str) -> Result<TrustedTree, TrustedError> {
+        // A replaced object would be somebody else's file under a trusted name.
+        let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
+        let asked = [OsString::from("rev-parse"), "-q".into(), "--verify".into(), "--end-of-options".into()];
+        let asked = [&asked[..], &[format!("{revision}^{{commit}}").into()]].concat();
+        match git.line(&asked, b"") {
+            Ok(commit) => Ok(TrustedTree { git, commit, why: why.to_owned() }),
+            Err(error @ GitError::Start(_)) => Err(error.into()),
+            Err(GitError::Failed { .. }) => Err(TrustedError::Missing { revision: revision.to_owned() }),
+        }
+    }
+
+    /// Returns the name that messages give to a file of this tree.
+    pub fn name_of(&self, path: &str) -> String {
+        format!("{path}@{}", &self.commit[..self.commit.len().min(12)])
+    }
+
+    /// Reads a file by its path below the top folder; `None` where there is none. A link is refused, not followed.
+    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, TrustedError> {
+        let entries = self.entries(path, false)?;
+        let Some(entry) = entries.into_iter().find(|entry| entry.path == path) else { return Ok(None) };
+        let unfit = |reason: &str| TrustedError::Unfit { path: path.to_owned(), reason: reason.to_owned() };
+        match entry.mode.as_str() {
+            "100644" | "100755" => {}
+            "040000" => return Ok(None),
+            _ => return Err(unfit("is a link or a submodule, not a file")),
+        }
+        if entry.size.is_none_or(|size| size > LARGEST) {
+            return Err(unfit("is larger than 1 MiB"));
+        }
+        Ok(Some(self.git.run(&["cat-file", "blob", &entry.object], b"")?))
+    }
+
+    /// Reads a text; `None` where there is none.
+    pub fn read_text(&self, path: &str) -> Result<Option<String>, TrustedError> {
+        let unfit = |_| TrustedError::Unfit { path: path.to_owned(), reason: "is not UTF-8".to_owned() };
+        self.read(path)?.map(|bytes| String::from_utf8(bytes).map_err(unfit)).transpose()
+    }
+
+    /// Returns the paths of the files below a folder, sorted; links and submodules are left out.
+    pub fn files_below(&self, folder: &str) -> Result<Vec<String>, TrustedError> {
+        let files = self.entries(folder, true)?.into_iter().filter(|entry| entry.mode.starts_with("100"));
+        let below = |path: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let mut paths: Vec<String> = files.map(|entry| entry.path).filter(|path| below(path)).collect();
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn entries(&self, path: &str, recursive: bool) -> Result<Vec<Entry>, TrustedError> {
+        let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l"];
+        if recursive {
+            arguments.push("-r");
+        }
+        arguments.extend([self.commit.as_str(), "--", path]);
+        let listed = self.git.run(&arguments, b"")?;
+        Ok(listed.split(|byte| *byte == 0).filter_map(Entry::read).collect())
+    }
+}
+
+struct Entry {
+    mode: String,
+    object: String,
+    size: Option<usize>,
+    path: String,
+}
+
+impl Entry {
+    fn read(line: &[u8]) -> Option<Entry> {
+        let (meta, path) = std::str::from_utf8(line).ok()?.split_once('\t')?;
+        let words: Vec<&str> = meta.split_whitespace().collect();
+        let [mode, _, object, size] = words[..] else { return None };
+        Some(Entry { mode: mode.into(), object: object.into(), size: size.parse().ok(), path: path.into() })
+    }
+}
+
+/// Hashes what an approval speaks of: `.qwen/**`, `.mcp.json` and `.env` of the top folder, and of each folder on the
+/// way down to the workspace. A link, or too much, is an error: nothing can be said about it.
+pub fn fingerprint(top: &Path, workspace: &Path) -> io::Result<Approval> {
+    let mut found = Approval { checkout: top.display().to_string(), ..Approval::default() };
+    let mut bytes_left = MOST_BYTES;
+    let folders = workspace.ancestors().take_while(|folder| folder.starts_with(top));
+    for folder in folders {
+        for name in [".qwen", ".mcp.json", ".env"] {
+            add(top, &folder.join(name), &mut found, &mut bytes_left)?;
+        }
+    }
+    Ok(found)
+}
+
+fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> io::Result<()> {
+    let metadata = match path.symlink_metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let refused = |why: &str| Err(io::Error::other(format!("{} {why}", path.display())));
+    if metadata.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            add(top, &entry?.path(), found, bytes_left)?;
+        }
+        return Ok(());
+    }
+    if !metadata.is_file() {
+        return refused("is no plain file: only plain files can be approved");
+    }
+    if found.files.len() >= MOST_FILES || metadata.len() > *bytes_left {
+        return refused("is one too many, or too large");
+    }
+    *bytes_left -= metadata.len();
+    let mut hash = Sha256::new();
+    let mut file = std::fs::File::open(path)?.take(metadata.len());
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hash.update(&buffer[..count]),
+        }
+    }
+    let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = path.strip_prefix(top).unwrap_or(path).display().to_string();
+    found.files.insert(name, digest);
+    Ok(())
+}
+
+/// Returns where the approval of a checkout is kept below the folder of our own state.
+pub fn approval_file(state: &Path, top: &Path) -> PathBuf {
+    let digest: String = Sha256::digest(top.as_os_str().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    state.join("trust").join(format!("{digest}.json"))
+}
+
+/// Reads an approval; `None` if there is none, or it is no file of ours.
+pub fn read_approval(file: &Path) -> Option<Approval> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = file.symlink_metadata().ok()?;
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
+    if !metadata.is_file() || !is_ours {
+        return None;
+    }
+    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+}
+
+/// Keeps an approval, readable by its owner alone.
+pub fn write_approval(file: &Path, approval: &Approval) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // A temporary file of this crate is made with mode 0600.
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    temporary.write_all(&serde_json::to_vec_pretty(approval).map_err(io::Error::other)?)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Forgets an approval; tells whether there was one.
+pub fn remove_approval(file: &Path) -> io::Result<bool> {
+    match std::fs::remove_file(file) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        (folder, top)
+    }
+
+    fn write(top: &Path, path: &str, text: &str) {
+        std::fs::create_dir_all(top.join(path).parent().unwrap()).unwrap();
+        std::fs::write(top.join(path), text).unwrap();
+    }
+
+    fn commit(top: &Path) {
+        let git = Git::new(top)
+            .env("GIT_AUTHOR_NAME", "A")
+            .env("GIT_AUTHOR_EMAIL", "a@e")
+            .env("GIT_COMMITTER_NAME", "A")
+            .env("GIT_COMMITTER_EMAIL", "a@e");
+        git.run(&["init", "-q", "-b", "main"], b"").unwrap();
+        git.run(&["add", "-A"], b"").unwrap();
+        git.run(&["commit", "-qm", "x"], b"").unwrap();
+    }
+
+    #[test]
+    fn a_file_comes_from_the_commit_and_not_from_the_tree() {
+        let (_folder, top) = folder();
+        write(&top, ".qwen/policy.yaml", "trusted");
+        write(&top, ".qwen/recipes/a.yaml", "a");
+        std::os::unix::fs::symlink("/etc/passwd", top.join(".qwen/link")).unwrap();
+        commit(&top);
+        write(&top, ".qwen/policy.yaml", "hostile");
+        write(&top, ".qwen/new", "hostile");
+        let tree = TrustedTree::find(&top, "HEAD", "a test").unwrap();
+        assert_eq!(tree.read_text(".qwen/policy.yaml").unwrap().as_deref(), Some("trusted"));
+        assert_eq!(tree.read(".qwen/new").unwrap(), None);
+        assert_eq!(tree.read(".qwen").unwrap(), None);
+        assert!(tree.read(".qwen/link").is_err());
+        assert_eq!(tree.files_below(".qwen").unwrap(), [".qwen/policy.yaml", ".qwen/recipes/a.yaml"]);
+        assert_eq!(tree.files_below(".qwen/rec").unwrap(), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_is_not_there_or_no_revision_is_missing() {
+        let (_folder, top) = folder();
+        write(&top, "a", "a");
+        commit(&top);
+        for revision in ["refs/remotes/origin/main", "0123456789012345678901234567890123456789", "--all", "HEAD:a", ""]
+        {
+            let found = TrustedTree::find(&top, revision, "");
+            assert!(matches!(found, Err(TrustedError::Missing { .. })), "{revision}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn an_approval_is_kept_for_its_owner_alone_and_read_again() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_folder, top) = folder();
+        write(&top, ".qwen/a/b", "1");
+        write(&top, "sub/.env", "X=1");
+        write(&top, "other/.env", "X=1");
+        let approval = fingerprint(&top, &top.join("sub")).unwrap();
+        let names: Vec<&String> = approval.files.keys().collect();
+        assert_eq!(names, [".qwen/a/b", "sub/.env"]);
+        let file = approval_file(&top.join("state"), &top);
+        write_approval(&file, &approval).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(read_approval(&file), Some(approval.clone()));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(read_approval(&file), None);
+        assert!(remove_approval(&file).unwrap());
+        write(&top, ".qwen/a/b", "2");
+        assert_eq!(approval.changed(&fingerprint(&top, &top.join("sub")).unwrap()), [".qwen/a/b"]);
+    }
+
+    #[test]
+    fn a_link_cannot_be_approved() {
+        let (_folder, top) = folder();
+        std::fs::create_dir(top.join(".qwen")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", top.join(".qwen/settings.json")).unwrap();
+        assert!(fingerprint(&top, &top).unwrap_err().to_string().contains("plain file"));
+    }
+}

@@ -1,0 +1,223 @@
+//! Today's scripts for Qwen Code: called as its GitHub Action calls it, read as that action reads it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Outcome, Project, Reply, call, calls, say};
+
+/// How the action finds the answer in standard output.
+const ANSWER: &str =
+    r#"[.[] | select(.type == "assistant")] | last | .message.content[] | select(.type == "text") | .text"#;
+
+/// How the action finds the error in standard error.
+const ERROR: &str = ".error // empty";
+
+/// Runs jq as the action does; without jq on this machine the test says so and reads the same by hand.
+fn jq(flag: &str, expression: &str, input: &str) -> Option<String> {
+    let child = Command::new("jq").args([flag, expression]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = child else {
+        eprintln!("there is no jq here: the action's expression {expression} was not run");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "jq refuses {input}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+fn answer(outcome: &Outcome) -> String {
+    let messages: Vec<Value> = serde_json::from_str(&outcome.stdout).expect("an array on standard output");
+    let last = messages.iter().rfind(|message| message["type"] == "assistant").expect("the model answered");
+    let content = last["message"]["content"].as_array().unwrap();
+    let by_hand: String = content
+        .iter()
+        .filter(|part| part["type"] == "text")
+        .map(|part| format!("{}\n", part["text"].as_str().unwrap()))
+        .collect();
+    if let Some(by_jq) = jq("-r", ANSWER, &outcome.stdout) {
+        assert_eq!(by_jq, by_hand);
+    }
+    by_hand
+}
+
+fn error(outcome: &Outcome) -> Value {
+    let printed: Value = serde_json::from_str(&outcome.stderr).expect("nothing but JSON on standard error");
+    if let Some(by_jq) = jq("-c", ERROR, &outcome.stderr) {
+        assert_eq!(serde_json::from_str::<Value>(&by_jq).unwrap(), printed["error"]);
+    }
+    printed["error"].clone()
+}
+
+/// A checkout as the action leaves it: its settings and commands are written into `.qwen/`.
+fn checkout(settings: &Value, replies: impl IntoIterator<Item = Reply>) -> Project {
+    Project::new()
+        .file("a.txt", "one\n")
+        .git()
+        .file(".qwen/settings.json", settings.to_string())
+        .file(
+            ".qwen/commands/qwen-invoke.toml",
+            "description = \"Runs the agent\"\nprompt = \"\"\"\n## Context\n\n- **Title**: !{echo $TITLE}\n- **Event**: !{echo $EVENT_NAME}\n\nDo it.\n\"\"\"\n",
+        )
+        .env("CI", "true")
+        .env("GITHUB_ACTIONS", "true")
+        .env("SURFACE", "GitHub")
+        .env("OPENAI_API_KEY", "sk-local-0123456789")
+        .env("OPENAI_MODEL", "qwen3-coder-plus")
+        .model(replies)
+}
+
+fn invoke(project: &Project, prompt: &str) -> Outcome {
+    project.qwen(&["--yolo", "--prompt", prompt, "--channel=CI", "--output-format", "json"])
+}
+
+/// The settings of the action's own example, servers aside.
+fn example() -> Value {
+    json!({
+        "model": {"maxSessionTurns": 25},
+        "telemetry": {"enabled": true, "target": "local", "outfile": ".qwen/telemetry.log"},
+        "tools": {"core": ["run_shell_command(cat)", "run_shell_command(echo)", "run_shell_command(head)"]}
+    })
+}
+
+#[test]
+fn the_action_finds_the_answer() {
+    let cat = call("run_shell_command", json!({"command": "cat a.txt"}));
+    let project = checkout(&example(), [cat, say("It says one.\nDone.")])
+        .env("QWEN_TRUST_CHECKOUT", "1")
+        .env("TITLE", "It's $(broken); `rm -rf /`")
+        .env("EVENT_NAME", "issues");
+    let outcome = invoke(&project, "/qwen-invoke");
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(answer(&outcome), "It says one.\nDone.\n");
+    assert_eq!(outcome.stderr, "");
+    let request = project.server().requests()[0].to_string();
+    assert!(request.contains("- **Title**: It's $(broken); `rm -rf /`") && request.contains("**Event**: issues"));
+}
+
+#[test]
+fn without_trust_the_run_goes_on_and_the_result_says_what_was_left_out() {
+    let mut settings = example();
+    settings["mcpServers"] = json!({"github": {"command": "docker", "args": ["run"]}});
+    let project = checkout(&settings, [say("ok")]).env("TITLE", "t");
+    let outcome = invoke(&project, "/qwen-invoke");
+    assert_eq!(outcome.code, 0, "{}", outcome.stdout);
+    assert_eq!(answer(&outcome), "ok\n");
+    let messages: Vec<Value> = serde_json::from_str(&outcome.stdout).unwrap();
+    let warnings = messages.last().unwrap()["warnings"].to_string();
+    assert!(warnings.contains("mcpServers left out") && warnings.contains("!{echo $TITLE} left out"), "{warnings}");
+}
+
+#[test]
+fn the_action_finds_the_error() {
+    let body = r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#;
+    let project = checkout(&example(), [Reply::Status(401, vec![], body.into())]);
+    let outcome = invoke(&project, "hi");
+    assert_eq!(outcome.code, 41);
+    let error = error(&outcome);
+    assert_eq!((&error["type"], &error["code"]), (&json!("FatalAuthenticationError"), &json!(41)));
+    assert!(error["message"].as_str().unwrap().contains("401"));
+    assert!(serde_json::from_str::<Vec<Value>>(&outcome.stdout).is_ok());
+}
+
+#[test]
+fn a_wrong_flag_or_setting_is_an_error_that_the_action_finds_too() {
+    let project = checkout(&json!({"model": {"maxSessionTurns": "many"}}), [say("ok")]);
+    let outcome = invoke(&project, "hi");
+    assert_eq!((outcome.code, error(&outcome)["code"].clone()), (52, json!(52)));
+    let outcome = project.qwen(&["--yolo", "--prompt", "hi", "--output-format", "json", "--no-such-flag"]);
+    assert_eq!((outcome.code, error(&outcome)["code"].clone()), (2, json!(2)));
+}
+
+#[test]
+fn more_is_said_where_it_is_asked_for() {
+    let project = checkout(&example(), [say("ok")]);
+    let outcome = project.qwen(&["--yolo", "-v", "--prompt", "hi", "--output-format", "json"]);
+    assert!(outcome.stderr.contains("ok 0 files"), "{}", outcome.stderr);
+    assert_eq!(answer(&outcome), "ok\n");
+}
+
+/// Returns the names of the tools that the model was offered, and what each call was answered with.
+fn offered_and_answers(project: &Project) -> (Vec<String>, Vec<String>) {
+    let requests = project.server().requests();
+    let tools = requests[0]["tools"].as_array().unwrap();
+    let names = tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect();
+    let messages = requests.last().unwrap()["messages"].as_array().unwrap().clone();
+    let answers =
+        messages.iter().filter(|message| message["role"] == "tool").map(|message| message["content"].to_string());
+    (names, answers.collect())
+}
+
+fn shell(command: &str) -> (&'static str, Value) {
+    ("run_shell_command", json!({"command": command}))
+}
+
+#[test]
+fn the_core_list_holds_with_its_specifiers_under_yolo() {
+    let settings = json!({"tools": {"core": ["run_shell_command(git status)", "read_file"]}});
+    let turn = calls([
+        shell("git status --short"),
+        ("read_file", json!({"file_path": "a.txt"})),
+        shell("git log"),
+        shell("git status; ls"),
+        ("write_file", json!({"file_path": "b.txt", "content": "b"})),
+    ]);
+    let project = checkout(&settings, [turn, say("done")]);
+    let outcome = invoke(&project, "look");
+    let (offered, answers) = offered_and_answers(&project);
+    assert_eq!(offered, ["read_file", "run_shell_command"]);
+    assert!(answers[0].contains("Exit Code: 0"), "{}", answers[0]);
+    assert!(answers[1].contains("one"));
+    assert!(answers[2].contains("Denied") && answers[3].contains("Denied"), "{answers:?}");
+    assert!(answers[4].contains("not found in registry"), "{}", answers[4]);
+    assert_eq!(outcome.code, 60);
+    assert_eq!(answer(&outcome), "done\n");
+    assert!(!project.root().join("b.txt").exists());
+}
+
+#[test]
+fn lists_that_take_away_hold_with_their_specifiers_under_yolo() {
+    let settings = json!({
+        "tools": {"exclude": ["run_shell_command(git log)", "WriteFile"]},
+        "permissions": {"deny": ["Bash(cat:*)"], "ask": ["Bash(git diff *)"], "allow": ["Bash(git push)"]}
+    });
+    let commands = ["git log -1", "git status", "cat a.txt", "git diff --stat", "git push", "head a.txt"];
+    let project = checkout(&settings, [calls(commands.map(shell)), say("done")]);
+    let outcome = invoke(&project, "look");
+    let (offered, answers) = offered_and_answers(&project);
+    assert!(!offered.contains(&"write_file".to_owned()) && offered.contains(&"edit".to_owned()));
+    let denied: Vec<bool> = answers.iter().map(|answer| answer.contains("Denied")).collect();
+    assert_eq!(denied, [true, false, true, true, true, false], "{answers:#?}");
+    assert_eq!(outcome.code, 60);
+}
+
+#[test]
+fn what_the_operator_allows_is_added_and_what_the_project_allows_is_not() {
+    let turn = || calls([shell("printf hi"), shell("seq 3")]);
+    let settings = json!({"tools": {"allowed": ["run_shell_command(seq)"]}});
+    let project = checkout(&settings, [turn(), say("done")]);
+    let outcome = project.qwen(&["--prompt", "look", "--output-format", "json"]);
+    assert!(offered_and_answers(&project).1[1].contains("Denied"));
+    assert_eq!(outcome.code, 60);
+    let project = checkout(&settings, [turn(), say("done")]);
+    let outcome =
+        project.qwen(&["--prompt", "look", "--output-format", "json", "--allowed-tools", "run_shell_command(seq)"]);
+    assert_eq!(outcome.code, 0, "{:?}", offered_and_answers(&project).1);
+}
+
+#[test]
+fn files_that_permissions_deny_are_not_read_by_any_tool() {
+    let settings = json!({"permissions": {"deny": ["Read(./private/**)", "Edit(a.txt)"]}});
+    let turn = calls([
+        ("read_file", json!({"file_path": "private/x"})),
+        shell("cat private/x"),
+        ("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+        ("read_file", json!({"file_path": "a.txt"})),
+    ]);
+    let project = checkout(&settings, [turn, say("done")]).file("private/x", "secret words\n");
+    assert_eq!(invoke(&project, "look").code, 60);
+    let (_, answers) = offered_and_answers(&project);
+    let denied: Vec<bool> = answers.iter().map(|answer| answer.contains("Denied")).collect();
+    assert_eq!(denied, [true, true, true, false], "{answers:#?}");
+}

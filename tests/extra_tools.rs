@@ -1,0 +1,95 @@
+//! Tools that the project and the settings add: agents, skills, discovered tools.
+
+use serde_json::{Value, json};
+
+use crate::support::{Project, call, say};
+
+const POLICY: &str = "version: 1\nname: t\ntools: {allow: [task, skill, read_file, list_directory]}\npaths: {read: {allow: ['**']}}\ndiscovered_tools: {allow: [echo]}\n";
+
+fn names(request: &Value) -> Vec<&str> {
+    let tools = request["tools"].as_array().into_iter().flatten();
+    tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
+}
+
+#[test]
+fn a_task_is_a_conversation_of_its_own_on_the_same_account() {
+    let project = Project::new()
+        .file("a.txt", "the text\n")
+        .file(".qwen/agents/reader.md", "---\nname: reader\ndescription: Reads\ntools: [read_file]\n---\nYou read.\n")
+        .file(".qwen/skills/s/SKILL.md", "---\ndescription: d\n---\nDo it.\n")
+        .policy(POLICY)
+        .model([
+            call("task", json!({"description": "d", "prompt": "What is in a.txt?", "subagent_type": "reader"})),
+            call("read_file", json!({"file_path": "a.txt"})),
+            say("It says: the text"),
+            say("done"),
+        ]);
+    let outcome = project.run(&["-o", "stream-json", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.result["result"], "done");
+    assert_eq!((&outcome.result["num_turns"], &outcome.result["num_tool_calls"]), (&json!(4), &json!(2)));
+    let requests = project.server().requests();
+    assert_eq!(names(&requests[0]), ["list_directory", "read_file", "skill", "task"]);
+    assert_eq!(names(&requests[1]), ["read_file"]);
+    assert!(requests[1]["messages"][0]["content"].as_str().unwrap().starts_with("You read."));
+    assert!(requests[1]["messages"].to_string().contains("What is in a.txt?"));
+    assert!(!requests[1]["messages"].to_string().contains("\"go\""));
+    let last = requests[3]["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["role"], last["content"].as_str()), (&json!("tool"), Some("It says: the text")));
+    let messages: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let parents: Vec<(&str, bool)> = messages
+        .iter()
+        .filter(|message| message["type"] == "assistant" || message["type"] == "user")
+        .map(|message| (message["type"].as_str().unwrap(), message["parent_tool_use_id"].is_string()))
+        .collect();
+    assert_eq!(
+        parents,
+        [
+            ("assistant", false),
+            ("assistant", true),
+            ("user", true),
+            ("assistant", true),
+            ("user", false),
+            ("assistant", false)
+        ]
+    );
+}
+
+fn with_discovery(settings: Value) -> Project {
+    let project = Project::new()
+        .file("tools.json", r#"[{"function_declarations":[{"name":"echo","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}},{"name":"hidden"}]}]"#)
+        .file("call.sh", "echo \"called $1\"\ncat\n")
+        .policy(POLICY)
+        .model([call("echo", json!({"text": "it's é"})), say("done")]);
+    std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+    std::fs::write(project.home().join(".qwen/settings.json"), settings.to_string()).unwrap();
+    project
+}
+
+#[test]
+fn a_discovered_tool_is_called_with_json_on_standard_input() {
+    let project =
+        with_discovery(json!({"tools": {"toolDiscoveryCommand": "cat tools.json", "callCommand": "sh call.sh"}}));
+    let outcome = project.run(&["go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let requests = project.server().requests();
+    assert_eq!(names(&requests[0]), ["echo", "list_directory", "read_file"]);
+    let last = requests[1]["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["content"], "called echo\n{\"text\":\"it's \\u00e9\"}\n");
+    assert!(outcome.stderr.contains("hidden is left out"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_discovery_that_fails_is_named_and_the_run_goes_on_unless_strict() {
+    let broken = json!({"toolDiscoveryCommand": "cat call.sh", "toolCallCommand": "sh call.sh"});
+    let outcome = with_discovery(broken.clone()).model([say("done")]).run(&["go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("tools.discoveryCommand `cat call.sh`: it did not print JSON"),
+        "{}",
+        outcome.stderr
+    );
+    let project = with_discovery(broken);
+    assert_eq!(project.run(&["--strict", "go"]).code, 52);
+    assert_eq!(project.server().requests().len(), 0);
+}

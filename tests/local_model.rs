@@ -1,0 +1,76 @@
+//! `--local`: a server of our own, started, waited for, used and ended.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::support::Project;
+
+/// A `llama-server` that writes down its process id, is busy twice, and answers one request.
+const FAKE: &str = r#"#!/usr/bin/env python3
+import http.server, json, os, sys
+arguments = sys.argv[1:]
+port = int(arguments[arguments.index("--port") + 1])
+open(os.environ["FAKE_NOTES"], "w").write(json.dumps({"pid": os.getpid(), "arguments": arguments}))
+asked = 0
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def reply(self, status, body):
+        body = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        global asked
+        asked += 1
+        self.reply(503 if asked < 3 else 200, {"status": "?"})
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.reply(200, {"choices": [{"index": 0, "message": {"role": "assistant", "content": "I am " + body["model"]}, "finish_reason": "stop"}]})
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"#;
+
+fn with_program(program: &str) -> Project {
+    let project = Project::new().file("model-q4_k_m.gguf", "GGUF");
+    let folder = project.beside("bin");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("llama-server"), program).unwrap();
+    std::fs::set_permissions(folder.join("llama-server"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let notes = project.beside("notes.json").display().to_string();
+    project.env("PATH", &path).env("FAKE_NOTES", &notes)
+}
+
+#[test]
+fn a_local_model_is_started_used_and_ended() {
+    let project = with_program(FAKE);
+    let outcome = project.run(&["--local", "model-q4_k_m.gguf", "who are you?"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "I am model-q4_k_m\n");
+    let notes: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(project.beside("notes.json")).unwrap()).unwrap();
+    let arguments = notes["arguments"].as_array().unwrap();
+    assert!(arguments.contains(&"--jinja".into()) && arguments.contains(&"127.0.0.1".into()));
+    let process = std::path::PathBuf::from(format!("/proc/{}", notes["pid"]));
+    let gone =
+        || !process.exists() || std::fs::read_to_string(process.join("stat")).is_ok_and(|stat| stat.contains(") Z "));
+    assert!(gone(), "the server is ended with the run");
+}
+
+#[test]
+fn a_server_that_does_not_start_is_52_with_its_own_words() {
+    let project = with_program("#!/bin/sh\necho 'error: unknown model architecture' >&2\nexit 3\n");
+    let outcome = project.run(&["--local", "model-q4_k_m.gguf", "hi"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("unknown model architecture"), "{}", outcome.stderr);
+}
+
+#[test]
+fn without_the_program_the_error_says_how_to_install_it() {
+    let project = Project::new().file("model.gguf", "GGUF").env("PATH", "/nonexistent");
+    let outcome = project.run(&["--local", "model.gguf", "hi"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("llama-server") && outcome.stderr.contains("brew install llama.cpp"));
+    let missing = project.run(&["--local", "nothing.gguf", "hi"]);
+    assert!(missing.stderr.contains("nothing.gguf"), "{}", missing.stderr);
+}

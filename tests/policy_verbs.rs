@@ -1,0 +1,80 @@
+//! `qwen policy …`: what the rules say before a run, and rules from a run.
+
+use serde_json::{Value, json};
+
+use crate::support::{Project, call, say};
+
+#[test]
+fn init_writes_a_policy_that_allows_the_recorded_run_and_not_its_like() {
+    let shell = |command: &str| call("run_shell_command", json!({"command": command}));
+    let script = || {
+        [
+            call("read_file", json!({"file_path": "src/a.txt"})),
+            shell("git status && git log --oneline | head -3"),
+            shell("cp src/a.txt src/b.txt"),
+            call("edit", json!({"file_path": "src/a.txt", "old_string": "one", "new_string": "two"})),
+            call("search_file_content", json!({"pattern": "two", "path": "src"})),
+            say("done"),
+        ]
+    };
+    let project = Project::new().file("src/a.txt", "one\n").git().model(script());
+    let events = project.beside("events.jsonl").display().to_string();
+    let recorded = project.run(&["--yolo", "--dry-run", "--events-file", &events, "do it"]);
+    assert_eq!(recorded.code, 0, "{}", recorded.stderr);
+    let written = project.qwen(&["policy", "init", "--from", &events]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    assert!(!written.stdout.contains("stays denied"), "{}", written.stdout);
+
+    let project = project.policy(&written.stdout).model(script());
+    let again = project.run(&["do it"]);
+    assert_eq!(again.code, 0, "{}\n{}", again.stderr, written.stdout);
+    assert_eq!(again.result["changes"]["patch"], recorded.result["changes"]["patch"]);
+    for command in ["git push", "git diff", "rm src/a.txt", "cp src/a.txt elsewhere"] {
+        assert_eq!(project.qwen(&["policy", "check", "--", command]).code, 60, "{command}\n{}", written.stdout);
+    }
+}
+
+#[test]
+fn init_says_what_is_wrong_with_its_input() {
+    let project = Project::new().file("events.jsonl", "{\"event\":\"turn_started\",\"turn\":1}\nnonsense\n");
+    let outcome = project.qwen(&["policy", "init", "--from", "events.jsonl"]);
+    assert_eq!(outcome.code, 42);
+    assert!(
+        outcome.stderr.contains("events.jsonl:2:") && outcome.stderr.contains("--events-file"),
+        "{}",
+        outcome.stderr
+    );
+    let project = Project::new().file("events.jsonl", "{\"event\":\"turn_started\",\"turn\":1}\n");
+    let outcome = project.qwen(&["policy", "init", "--from", "events.jsonl"]);
+    assert!(outcome.code == 42 && outcome.stderr.contains("no tool call"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_wrong_line_of_calls_is_denied_and_named_and_the_others_are_judged() {
+    let good = r#"{"id":"1","tool":"run_shell_command","input":{"command":"git status"}}"#;
+    let project = Project::new().file("calls.jsonl", format!("{good}\n\n{{\"id\": oops}}\n{{\"id\":\"4\"}}\n{good}\n"));
+    let outcome = project.qwen(&["policy", "check", "--calls", "calls.jsonl"]);
+    assert_eq!(outcome.code, 60);
+    let answers: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let decisions: Vec<&str> = answers.iter().map(|answer| answer["decision"].as_str().unwrap()).collect();
+    assert_eq!(decisions, ["allow", "deny", "deny", "allow"]);
+    assert!(answers[1]["reason"].as_str().unwrap().starts_with("line 3 is not JSON: "), "{}", answers[1]);
+    assert_eq!(answers[2]["reason"], "line 4 names no tool");
+    assert_eq!(answers[2]["id"], "4");
+}
+
+#[test]
+fn test_warns_of_rules_that_do_not_mean_what_they_say() {
+    let text = "version: 1\nname: x\nextends: builtin:ci-dev\npaths: {write: {allow: [\".github/**\", \"src/**\"]}}\n\
+                shell:\n  allow:\n    - {cmd: [python]}\n    - {cmd: [rm]}\n    - {cmd: [deno, test]}\n  deny:\n    - {cmd: [rm]}\n\
+                tests:\n  - {deny: \"rm a\"}\n";
+    let project = Project::new().file("p.yaml", text);
+    let outcome = project.qwen(&["policy", "test", "p.yaml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let warnings: Vec<&str> = outcome.stdout.lines().filter(|line| line.starts_with("warning")).collect();
+    assert_eq!(warnings.len(), 4, "{warnings:#?}");
+    assert!(warnings[0].contains("python runs any code"), "{warnings:#?}");
+    assert!(warnings[2].contains("can never match"), "{warnings:#?}");
+    assert!(warnings[3].contains(".github/**` is protected"), "{warnings:#?}");
+    assert!(outcome.stdout.contains("1 passed, 0 failed"), "{}", outcome.stdout);
+}

@@ -1,0 +1,115 @@
+//! Secrets: the model and the logs never see them, patches and files are never altered.
+
+use serde_json::json;
+
+use crate::support::{Project, call, say};
+
+const SECRET: &str = "hunter2-hunter2-hunter2";
+
+fn project() -> Project {
+    Project::new()
+        .file("config.ini", format!("[db]\npassword = {SECRET}\nuser = a\n"))
+        .file("other.txt", "nothing\n")
+        .git()
+        .env("DB_PASSWORD", SECRET)
+}
+
+fn edit(old: &str, new: &str) -> crate::support::Reply {
+    call("edit", json!({"file_path": "config.ini", "old_string": old, "new_string": new}))
+}
+
+#[test]
+fn an_edit_around_a_secret_works_and_nobody_sees_it_but_the_patch() {
+    let project = project().model([
+        call("read_file", json!({"file_path": "config.ini"})),
+        edit("password = [redacted:DB_PASSWORD]\nuser = a", "password = [redacted:DB_PASSWORD]\nuser = b"),
+        say(&format!("I changed the user beside [redacted:DB_PASSWORD], not {SECRET}.")),
+    ]);
+    let events = project.beside("events.jsonl").display().to_string();
+    let cassette = project.beside("cassette.jsonl").display().to_string();
+    let outcome = project.run(&[
+        "--events-file",
+        &events,
+        "--record",
+        &cassette,
+        "-vv",
+        "--apply",
+        "-o",
+        "stream-json",
+        "change the user in @config.ini",
+    ]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("config.ini"), format!("[db]\npassword = {SECRET}\nuser = b\n"));
+    let sent = serde_json::to_string(&project.server().requests()).unwrap();
+    assert!(!sent.contains(SECRET) && sent.contains("[redacted:DB_PASSWORD]"));
+    assert!(!outcome.stderr.contains(SECRET), "{}", outcome.stderr);
+    for line in outcome.stdout.lines().chain(std::fs::read_to_string(events).unwrap().lines()) {
+        let mut message: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(changes) = message.get_mut("changes") {
+            changes["patch"] = json!(null);
+        }
+        assert!(!message.to_string().contains(SECRET), "{message}");
+    }
+    let patch = outcome.result["changes"]["patch"].as_str().unwrap();
+    assert!(patch.contains(SECRET), "a patch is never altered: {patch}");
+    assert!(outcome.result["result"].as_str().unwrap().contains("not [redacted:DB_PASSWORD]"));
+    let warnings = outcome.result["warnings"].to_string();
+    assert!(warnings.contains("the patch shows the value of DB_PASSWORD"), "{warnings}");
+    assert!(outcome.result["redactions"].as_u64().unwrap() >= 2);
+    // What the recording holds besides the server's own words.
+    let requests = std::fs::read_to_string(cassette).unwrap();
+    assert!(!requests.contains(SECRET));
+}
+
+#[test]
+fn a_secret_does_not_wander_into_another_file() {
+    let project = project().model([
+        call("read_file", json!({"file_path": "config.ini"})),
+        call("write_file", json!({"file_path": "copy.txt", "content": "x = [redacted:DB_PASSWORD]\n"})),
+        call("write_file", json!({"file_path": "note.txt", "content": "[redacted:INVENTED]\n"})),
+        say("done"),
+    ]);
+    let outcome = project.run(&["--apply", "copy it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!project.root().join("copy.txt").exists());
+    assert_eq!(project.read("note.txt"), "[redacted:INVENTED]\n");
+    let answers = project.server().requests().last().unwrap().to_string();
+    assert!(answers.contains("did not hold when the run began"), "{answers}");
+}
+
+#[test]
+fn a_change_that_adds_a_secret_is_refused_unless_the_policy_allows_it() {
+    let write = || call("write_file", json!({"file_path": "new.txt", "content": "AKIA0123456789ABCDEF\n"}));
+    let project = project().model([write(), say("done")]);
+    let outcome = project.run(&["--apply", "add it"]);
+    assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+    assert!(!project.root().join("new.txt").exists());
+    assert!(outcome.stderr.contains("new.txt: the change adds a secret"), "{}", outcome.stderr);
+
+    let policy = "version: 1\nname: x\nextends: builtin:edit\nchanges: apply\nsecrets: {on_write: allow}\n";
+    let project = project.policy(policy).model([write(), say("done")]);
+    let outcome = project.run(&["--apply", "add it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("new.txt"), "AKIA0123456789ABCDEF\n");
+}
+
+#[test]
+fn the_key_in_use_is_masked_wherever_it_shows_up() {
+    let key = "local-key-of-this-server-1";
+    let project = Project::new().file("a.txt", format!("{key}\n"));
+    std::fs::write(project.beside("key"), key).unwrap();
+    let file = project.beside("key").display().to_string();
+    let project = project.model([call("read_file", json!({"file_path": "a.txt"})), say("done")]);
+    let outcome = project.run(&["--api-key-file", &file, "look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!serde_json::to_string(&project.server().requests()).unwrap().contains(key));
+}
+
+#[test]
+fn a_policy_may_leave_secrets_readable() {
+    let policy = "version: 1\nname: x\nextends: builtin:edit\nsecrets: {redact: false}\n";
+    let project = project().policy(policy).model([call("read_file", json!({"file_path": "config.ini"})), say("done")]);
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(project.server().requests().last().unwrap().to_string().contains(SECRET));
+}

@@ -1,0 +1,242 @@
+//! Whose policy and settings count: those of the trusted commit, of an approved checkout, or nobody's.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::support::{Outcome, Project, Reply, call, say};
+
+const GRANTS: &str = "version: 1\nname: granting\nextends: builtin:edit\nchanges: apply\n";
+const FORBIDS: &str = "version: 1\nname: forbidding\nextends: builtin:read-only\n";
+
+fn edit() -> [Reply; 2] {
+    [call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})), say("done")]
+}
+
+/// A clone whose base commit grants and whose tree, the change under review, says something else.
+fn reviewed(tree_policy: &str) -> (Project, String) {
+    let project = Project::new().file("a.txt", "one\n").file(".qwen/policy.yaml", GRANTS).git();
+    let base = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
+    project.run_git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    let project = project.file(".qwen/policy.yaml", tree_policy);
+    project.run_git(&["commit", "-q", "--allow-empty", "-am", "change"]);
+    (project.model(edit()), base)
+}
+
+fn event(project: Project, name: &str, event: &serde_json::Value) -> Project {
+    std::fs::write(project.beside("event.json"), event.to_string()).unwrap();
+    let path = project.beside("event.json").display().to_string();
+    project.env("CI", "true").env("GITHUB_EVENT_NAME", name).env("GITHUB_EVENT_PATH", &path)
+}
+
+fn pull_request(base: &str, head_repository: &str) -> serde_json::Value {
+    json!({"repository": {"default_branch": "main"}, "pull_request": {
+        "head": {"repo": {"full_name": head_repository}},
+        "base": {"sha": base, "repo": {"full_name": "acme/app"}}}})
+}
+
+fn name_of_policy(outcome: &Outcome, project: &Project) -> String {
+    let events = std::fs::read_to_string(project.beside("events.jsonl")).unwrap();
+    let started: serde_json::Value = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .find(|event: &serde_json::Value| event["event"] == "run_started" || event["subtype"] == "init")
+        .unwrap_or_else(|| panic!("no start: {}", outcome.stderr));
+    started["policy"]["name"].as_str().unwrap().to_owned()
+}
+
+fn run(project: &Project, flags: &[&str]) -> Outcome {
+    let events = project.beside("events.jsonl").display().to_string();
+    project.run(&[&["--events-file", &events][..], flags, &["edit it"]].concat())
+}
+
+#[test]
+fn a_pull_request_is_judged_by_its_base_and_its_own_policy_takes_away() {
+    let (project, base) = reviewed(FORBIDS);
+    let project = event(project, "pull_request", &pull_request(&base, "acme/app"));
+    let outcome = run(&project, &[]);
+    assert_eq!(name_of_policy(&outcome, &project), "granting");
+    assert_eq!(outcome.result["changes"]["files"], json!([]), "the tree's policy takes writing away");
+
+    let (project, base) = reviewed("version: 1\nname: all\nextends: builtin:open\n");
+    let project = event(project, "pull_request", &pull_request(&base, "acme/app"));
+    let outcome = run(&project, &[]);
+    assert_eq!(name_of_policy(&outcome, &project), "granting");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(".qwen/policy.yaml of the tree narrows only"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_fork_and_a_comment_are_judged_by_the_default_branch() {
+    let elsewhere = "f".repeat(40);
+    for (name, payload) in [
+        ("pull_request", pull_request(&elsewhere, "evil/app")),
+        ("issue_comment", json!({"repository": {"default_branch": "main"}})),
+    ] {
+        let (project, _) = reviewed(GRANTS);
+        let project = event(project, name, &payload);
+        let outcome = run(&project, &[]);
+        assert_eq!(outcome.code, 0, "{name}: {}", outcome.stderr);
+        assert_eq!(name_of_policy(&outcome, &project), "granting");
+    }
+}
+
+#[test]
+fn any_other_event_and_any_other_ci_is_untrusted() {
+    let (project, _) = reviewed(GRANTS);
+    let project = event(project, "repository_dispatch", &json!({"repository": {"default_branch": "main"}}));
+    assert_eq!(name_of_policy(&run(&project, &[]), &project), "default");
+    let (project, _) = reviewed(GRANTS);
+    let project = project.env("CI", "true");
+    let outcome = run(&project, &[]);
+    assert_eq!(name_of_policy(&outcome, &project), "default");
+    assert!(outcome.stderr.contains("narrows only"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_commit_that_the_clone_lacks_is_52_before_any_request() {
+    let (project, _) = reviewed(GRANTS);
+    let project = event(project, "pull_request", &pull_request(&"e".repeat(40), "acme/app"));
+    let outcome = project.run(&["edit it"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("fetch-depth: 0"), "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn settings_come_from_the_trusted_ref_and_the_trees_only_take_away() {
+    let project =
+        Project::new().file("a.txt", "one\n").file(".qwen/settings.json", r#"{"model": {"name": "trusted"}}"#);
+    let project = project.git();
+    let project = project.file(
+        ".qwen/settings.json",
+        r#"{"model": {"name": "hostile", "baseUrl": "http://127.0.0.1:1/v1"}, "tools": {"exclude": ["edit"]}}"#,
+    );
+    let project = project.model([say("hi")]);
+    let outcome = project.run(&["--trusted-ref", "HEAD", "say hi"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let request = &project.server().requests()[0];
+    assert_eq!(request["model"], "trusted");
+    assert!(!request["tools"].to_string().contains("\"edit\""), "what the tree takes away is gone");
+}
+
+#[test]
+fn an_operators_word_trusts_the_checkout() {
+    for (flag, variable) in [(&["--trust-checkout"][..], None), (&[][..], Some("QWEN_TRUST_CHECKOUT"))] {
+        let (mut project, _) = reviewed(GRANTS);
+        if let Some(name) = variable {
+            project = project.env(name, "1");
+        }
+        let outcome = run(&project, flag);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert_eq!(name_of_policy(&outcome, &project), "granting");
+        assert_eq!(project.read("a.txt"), "two\n", "the trusted policy says `changes: apply`");
+    }
+}
+
+#[test]
+fn an_approval_counts_until_a_file_changes() {
+    let (project, _) = reviewed(GRANTS);
+    let said = project.qwen(&["policy", "trust"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains(".qwen/policy.yaml"), "{}", said.stdout);
+    let folder = project.home().join(".local/state/qwen/trust");
+    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    let outcome = run(&project, &["--dry-run"]);
+    assert_eq!(name_of_policy(&outcome, &project), "granting");
+
+    let project = project.file(".qwen/more.yaml", "x: 1\n").model(edit());
+    assert_eq!(name_of_policy(&run(&project, &[]), &project), "default");
+
+    std::fs::remove_file(project.root().join(".qwen/more.yaml")).unwrap();
+    let project = project.model(edit());
+    assert_eq!(name_of_policy(&run(&project, &["--dry-run"]), &project), "granting");
+    assert_eq!(project.qwen(&["policy", "trust", "--revoke"]).code, 0);
+    let project = project.model(edit());
+    assert_eq!(name_of_policy(&run(&project, &[]), &project), "default");
+}
+
+#[test]
+fn an_inline_test_that_fails_is_52_in_a_run_and_in_the_verbs() {
+    let text = "version: 1\nname: x\nextends: builtin:edit\ntests:\n  - {allow: \"git push\"}\n";
+    let project = Project::new().file("a.txt", "one\n").policy(text).model(edit());
+    let outcome = project.run(&["edit it"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("policy.yaml:5") && outcome.stderr.contains("git push"), "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 0);
+    assert_eq!(project.qwen(&["policy", "check", "--", "git status"]).code, 52);
+    assert_eq!(project.qwen(&["policy", "explain", "--", "git status"]).code, 52);
+}
+
+#[test]
+fn a_mode_beside_a_file_does_not_make_its_tests_fail() {
+    let text = "version: 1\nname: x\nextends: builtin:edit\ntests:\n  - {allow: {edit: a.txt}}\n";
+    let project = Project::new().file("a.txt", "one\n").policy(text).model([say("hi")]);
+    let outcome = project.run(&["--approval-mode", "plan", "say hi"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+}
+
+#[test]
+fn isolation_that_a_policy_requires_cannot_be_switched_off() {
+    let text = "version: 1\nname: x\nextends: builtin:edit\nsandbox: {require: true}\n";
+    let project = Project::new().file("a.txt", "one\n").policy(text).model(edit());
+    let outcome = project.run(&["--sandbox=off", "edit it"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn without_isolation_a_dry_run_that_changes_the_tree_is_1() {
+    let project = Project::new().file("a.txt", "one\n");
+    let hole = project.root().join("hole").display().to_string();
+    let project = project.executable("tool.sh", &format!("#!/bin/sh\ntouch '{hole}'\n"));
+    let digest = {
+        use sha2::Digest as _;
+        let digest = sha2::Sha256::digest(std::fs::read(project.root().join("tool.sh")).unwrap());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let text = format!(
+        "version: 1\nname: x\nextends: builtin:edit\ntools: {{allow: [run_shell_command]}}\nshell:\n  allow:\n    - {{cmd: [./tool.sh], sha256: {digest}}}\n"
+    );
+    let run = call("run_shell_command", json!({"command": "./tool.sh"}));
+    let project = project.policy(&text).model([run.clone(), say("done")]);
+    let outcome = project.run(&["--sandbox=off", "run it"]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert_eq!(outcome.result["error"]["code"], "tree_changed");
+    assert!(outcome.stderr.contains("not isolated"), "{}", outcome.stderr);
+
+    std::fs::remove_file(&hole).unwrap();
+    let project = project.model([run, say("done")]);
+    let outcome = project.run(&["run it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!std::path::Path::new(&hole).exists(), "with isolation the project is out of reach");
+}
+
+#[test]
+fn one_decision_record_stands_for_every_call() {
+    let (project, _) = reviewed(GRANTS);
+    let project = project.model([
+        call("read_file", json!({"file_path": "a.txt"})),
+        call("read_file", json!({"file_path": ".env"})),
+        call("run_shell_command", json!({"command": "git status"})),
+        say("done"),
+    ]);
+    let outcome = run(&project, &["--on-deny", "continue"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let events = std::fs::read_to_string(project.beside("events.jsonl")).unwrap();
+    let records: Vec<serde_json::Value> = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|event: &serde_json::Value| event["event"] == "decided")
+        .collect();
+    assert_eq!(records.len(), 3, "{events}");
+    for record in &records {
+        assert!(record["rule"].is_string() && record["source"].is_string(), "{record}");
+        assert_eq!(record["policy_sha256"].as_str().unwrap().len(), 64);
+        assert!(record["tier"].as_str().unwrap().starts_with('T'), "{record}");
+        assert!(!record["effects"].as_array().unwrap().is_empty(), "{record}");
+    }
+    let allowed: Vec<bool> = records.iter().map(|record| record["allowed"].as_bool().unwrap()).collect();
+    assert_eq!(allowed, [true, false, true]);
+}

@@ -1,0 +1,80 @@
+//! `--verify`: the check's failure goes back into the same conversation, a bounded number of times.
+
+use serde_json::json;
+
+use crate::support::{Project, Reply, call, say};
+
+const CHECK: &str = "grep -q three a.txt";
+
+fn edit(from: &str, to: &str) -> Reply {
+    call("edit", json!({"file_path": "a.txt", "old_string": from, "new_string": to}))
+}
+
+#[test]
+fn a_check_that_passes_at_the_second_attempt_delivers() {
+    let project = Project::new().file("a.txt", "one\n").git().model([
+        edit("one", "two"),
+        say("done"),
+        edit("two", "three"),
+        say("now it is"),
+    ]);
+    let outcome = project.run(&["--apply", "--verify", CHECK, "count to three"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "three\n");
+    let attempts: Vec<_> = outcome.result["verify"].as_array().unwrap().iter().map(|v| v["attempt"].clone()).collect();
+    assert_eq!(attempts, [json!(1), json!(2)]);
+    let requests = project.server().requests();
+    let feedback = requests[2]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(feedback.contains(CHECK) && feedback.contains("exit code 1"), "{feedback}");
+}
+
+#[test]
+fn a_check_that_never_passes_is_64_and_nothing_is_delivered() {
+    let project = Project::new().file("a.txt", "one\n").git().model([
+        edit("one", "two"),
+        say("done"),
+        edit("two", "four"),
+        say("done"),
+        edit("four", "five"),
+        say("done"),
+    ]);
+    let outcome = project.run(&["--apply", "--verify", CHECK, "count to three"]);
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "one\n");
+    assert_eq!(outcome.result["conclusion"], "verify_failed");
+    assert!(outcome.result["changes"]["patch"].as_str().unwrap().contains("+five"));
+}
+
+#[test]
+fn the_same_failure_on_the_same_tree_stops_at_once() {
+    let project = Project::new().file("a.txt", "one\n").git().model([
+        edit("one", "two"),
+        say("done"),
+        say("it is done"),
+        say("x"),
+    ]);
+    let outcome = project.run(&["--apply", "--verify", CHECK, "count to three"]);
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 3);
+}
+
+#[test]
+fn a_check_that_cannot_be_understood_is_a_usage_error_before_any_request() {
+    let project = Project::new().file("a.txt", "one\n").git().model([say("x")]);
+    let outcome = project.run(&["--verify", "eval $(cat a.txt)", "x"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn a_check_runs_on_what_is_staged_and_its_litter_stays_away() {
+    let project = Project::new()
+        .file("a.txt", "one\n")
+        .executable("check.sh", "#!/bin/sh\ngrep -q two a.txt && echo litter > made-by-check.txt && rm a.txt\n")
+        .git()
+        .model([edit("one", "two"), say("done")]);
+    let outcome = project.run(&["--verify", "sh check.sh", "change it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "one\n");
+    assert!(!project.root().join("made-by-check.txt").exists());
+}
