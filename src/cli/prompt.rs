@@ -99,6 +99,11 @@ impl Prompt {
         })
     }
 
+    /// Returns what was typed, paths as they were spelled.
+    pub fn typed_text(&self) -> String {
+        Prompt { read: None, typed: self.typed.clone() }.text()
+    }
+
     /// Returns the paths that the prompt names, in order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.typed.iter().filter_map(|piece| match piece {

@@ -381,6 +381,12 @@ pub struct ContextArgs {
     /// Use no context files, settings, MCP servers or hooks from disk
     #[arg(long)]
     pub bare: bool,
+    /// Add MCP servers, as JSON or a file of it; one with a known name replaces that (repeatable)
+    #[arg(long, value_name = "JSON|FILE", value_parser = not_blank)]
+    pub mcp_config: Vec<String>,
+    /// Start these MCP servers alone (repeatable, or a list with commas)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub allowed_mcp_server_names: Vec<String>,
     /// Make an error of what would be skipped with a warning
     #[arg(long)]
     pub strict: bool,
@@ -446,12 +452,6 @@ pub struct LaterArgs {
     /// End with 3 when a finding is at least this severe
     #[arg(long, value_name = "LEVEL", hide = true)]
     pub fail_on: Option<FailOn>,
-    /// Add MCP servers
-    #[arg(long, value_name = "JSON|FILE", hide = true)]
-    pub mcp_config: Vec<String>,
-    /// Keep only these MCP servers
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = true)]
-    pub allowed_mcp_server_names: Vec<String>,
     /// Give the session this id
     #[arg(long, value_name = "ID", hide = true)]
     pub session_id: Option<String>,
@@ -533,8 +533,6 @@ impl RunArgs {
             sarif_file,
             rdjson_file,
             fail_on,
-            mcp_config,
-            allowed_mcp_server_names,
             session_id,
             continue_last,
             resume,
@@ -554,8 +552,6 @@ impl RunArgs {
             (sarif_file.is_some(), "--sarif-file"),
             (rdjson_file.is_some(), "--rdjson-file"),
             (fail_on.is_some(), "--fail-on"),
-            (!mcp_config.is_empty(), "--mcp-config"),
-            (!allowed_mcp_server_names.is_empty(), "--allowed-mcp-server-names"),
             (session_id.is_some(), "--session-id"),
             (*continue_last, "--continue"),
             (resume.is_some(), "--resume"),

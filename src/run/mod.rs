@@ -9,6 +9,7 @@ pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
 pub mod runner;
+pub mod servers;
 pub mod setup;
 pub mod signals;
 pub mod task;
@@ -154,7 +155,7 @@ async fn converse(setup: &Setup, stage: &Stage, emitter: &Emitter) -> Result<Ans
         media: setup.client.facts_of_images(),
     };
     emit(Event::RunStarted(Box::new(setup.started(stage))));
-    let (message, warnings) = setup.task(&judge, &context).message().await?;
+    let (message, warnings) = setup.task(&judge, &context, &stage.servers).message().await?;
     for message in warnings {
         emit(Event::Warning { message });
     }

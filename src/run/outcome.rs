@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
+use crate::tools::mcp::Servers;
 use crate::verify::CheckResult;
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
@@ -33,6 +34,8 @@ pub struct Stage {
     pub repository: Option<Repository>,
     /// How the changes are delivered.
     pub mode: Mode,
+    /// The MCP servers.
+    pub servers: Servers,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
 }
@@ -82,8 +85,9 @@ impl Stage {
         finished.changes.rolled_back = rolled_back;
     }
 
-    /// Ends commands in the background: nothing outlives the run.
+    /// Ends servers and commands in the background: nothing outlives the run.
     pub async fn end_commands(&self) {
+        self.servers.close().await;
         self.runner.end().await;
     }
 

@@ -1,7 +1,7 @@
 //! Which policy texts count in this run, and whose word each of them is (docs/policy.md, "Whose policy counts").
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
@@ -42,6 +42,8 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// Whether the granting layer is a file (then a mode only narrows).
     pub from_file: bool,
+    /// The folder in which files that it names are looked up.
+    pub folder: PathBuf,
 }
 
 /// Reads the layers and puts them together. Every fault is 52: nothing was sent.
@@ -105,7 +107,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;
-    Ok(Chosen { policy, warnings, from_file })
+    Ok(Chosen { policy, warnings, from_file, folder: base })
 }
 
 /// Reads a policy by the name that a flag or variable gives.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
-use crate::cli::prompt::{Prompt, Source};
+use crate::cli::prompt::{Piece, Prompt, Source};
 use crate::cli::run::{ApprovalMode, ChangesMode};
 use crate::deliver;
 use crate::event::{Limits, PolicyFacts, RunStarted};
@@ -19,10 +19,11 @@ use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
-use crate::policy::{Policy, redact};
+use crate::policy::{Access, Policy, redact};
 use crate::prompt::system;
 use crate::sandbox::{Demand, SandboxError};
 use crate::settings::{self, Environment, Settings};
+use crate::tools::mcp::Servers;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
@@ -34,6 +35,7 @@ use super::model::Chosen;
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
 use super::runner::Runner;
+use super::servers;
 use super::task::Task;
 
 /// Limits where nothing else says so (cli.md 2).
@@ -106,6 +108,7 @@ pub struct Setup {
     system: String,
     home: String,
     included: Vec<PathBuf>,
+    mcp_servers: Vec<serde_json::Value>,
     isolation_off: bool,
     replay: Option<String>,
 }
@@ -153,6 +156,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
 
+    let wishes = servers::Wishes {
+        configs: &arguments.context.mcp_config,
+        allowed: &arguments.context.allowed_mcp_server_names,
+    };
+    let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
+    warnings.append(&mut chosen_servers.warnings);
+
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
@@ -164,7 +174,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
     let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
-    let lists = ToolLists::of(arguments, &settings);
+    let mut lists = ToolLists::of(arguments, &settings);
+    lists.allowed.extend(chosen_servers.trusted());
     let chosen = policy_layers::choose(&PolicySources {
         named: named.as_deref(),
         mode: mode.map(builtin_of),
@@ -179,18 +190,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     warnings.extend(chosen.warnings);
     let policy = chosen.policy;
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
     let delivery = delivery_mode(asked, mode, &policy, &mut warnings)?;
 
-    let prompt = read_prompt(arguments, &environment, &mut warnings).await?;
+    let mut prompt = read_prompt(arguments, &environment, &mut warnings).await?;
     let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
     warnings.extend(client.warnings.iter().cloned());
-    if arguments.context.strict && !warnings.is_empty() {
-        return Err(Failure::new(
-            Exit::Config,
-            warnings.join("; "),
-            "--strict makes an error of what is otherwise a warning",
-        ));
-    }
+    strictly(arguments, &warnings)?;
     let limits = limits(arguments, &settings, &policy);
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
         return Err(Failure::new(
@@ -218,7 +224,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
                     "set TMPDIR to a folder that can be written",
                 )
             })?;
-    let registry = registry(&policy);
+    let mut registry = registry(&policy);
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
     }
@@ -232,6 +238,18 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Secrets::new(&environment.variables, &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
+    // Last, since it may take the longest: whatever else is wrong has been found by now.
+    let (mcp, mcp_servers) =
+        servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
+    let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone());
+    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
+    warnings.extend(mcp.register(&mut registry, &allows));
+    strictly(arguments, &warnings)?;
+    if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
+        let text =
+            expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
+        prompt.typed = vec![Piece::Text(text)];
+    }
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
     let system = system::system_prompt(
@@ -289,13 +307,20 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         system,
         home,
         included,
+        mcp_servers,
         isolation_off: false,
         replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
         client,
         policy,
     };
-    let stage =
-        Stage { workspace, runner, repository, mode: delivery, patch_file: arguments.output.patch_file.clone() };
+    let stage = Stage {
+        workspace,
+        runner,
+        repository,
+        mode: delivery,
+        servers: mcp,
+        patch_file: arguments.output.patch_file.clone(),
+    };
     Ok(Prepared { setup, stage })
 }
 
@@ -340,7 +365,7 @@ impl Setup {
             cwd: stage.workspace.root().display().to_string(),
             model: self.client.name.clone(),
             tools: self.offered.iter().map(|spec| spec.name.clone()).collect(),
-            mcp_servers: Vec::new(),
+            mcp_servers: self.mcp_servers.clone(),
             permission_mode: self.permission_mode.into(),
             policy: self.policy_facts.clone(),
             changes_mode: stage.mode.name().into(),
@@ -357,14 +382,31 @@ impl Setup {
     }
 
     /// Returns what makes the first message.
-    pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>) -> Task<'a> {
-        Task { prompt: &self.prompt, files: &self.files, registry: &self.registry, judge, context, strict: self.strict }
+    pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>, servers: &'a Servers) -> Task<'a> {
+        Task {
+            prompt: &self.prompt,
+            files: &self.files,
+            registry: &self.registry,
+            judge,
+            context,
+            servers,
+            strict: self.strict,
+        }
     }
 
     /// Returns the system prompt.
     pub fn system_prompt(&self) -> String {
         self.system.clone()
     }
+}
+
+/// Under `--strict` a warning is an error.
+fn strictly(arguments: &RunArgs, warnings: &[String]) -> Result<(), Failure> {
+    if !arguments.context.strict || warnings.is_empty() {
+        return Ok(());
+    }
+    let hint = "--strict makes an error of what is otherwise a warning";
+    Err(Failure::new(Exit::Config, warnings.join("; "), hint))
 }
 
 fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {

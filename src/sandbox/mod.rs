@@ -34,7 +34,7 @@ use std::time::Duration;
 
 pub use helper::{HELPER, helper_main};
 pub use output::{Captured, OutputBounds};
-pub use run::{Piped, RunOutput};
+pub use run::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};
 
 use crate::path::Tree;
@@ -154,6 +154,8 @@ pub struct RunRequest {
     pub write: Vec<PathBuf>,
     /// Paths inside the tree that must stay read-only: needs T3.
     pub read_only: Vec<PathBuf>,
+    /// Whether the tree is not written at all, but for what `write` names in it.
+    pub tree_read_only: bool,
     /// Git's variables (policy.md G11), and others that this one run needs.
     pub variables: Vec<(String, String)>,
     /// When it is ended.
@@ -175,6 +177,7 @@ impl RunRequest {
             read: Vec::new(),
             write: Vec::new(),
             read_only: Vec::new(),
+            tree_read_only: false,
             variables: Vec::new(),
             timeout,
             background: false,

@@ -121,8 +121,14 @@ impl Connection {
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => break answer,
-                () = &mut most => return Err(Trouble::Silent(idle.saturating_mul(PATIENCE))),
-                () = &mut silence => return Err(Trouble::Silent(idle)),
+                () = &mut most => {
+                    pending.cancel().await;
+                    return Err(Trouble::Silent(idle.saturating_mul(PATIENCE)));
+                }
+                () = &mut silence => {
+                    pending.cancel().await;
+                    return Err(Trouble::Silent(idle));
+                }
                 () = progress.next() => silence.as_mut().reset(tokio::time::Instant::now() + idle),
             }
         };
@@ -220,17 +226,27 @@ struct Pending<'a> {
     id: Option<rmcp::model::RequestId>,
 }
 
+impl Pending<'_> {
+    /// Tells the server, before anything else is sent.
+    async fn cancel(&mut self) {
+        if let Some(id) = self.id.take() {
+            give_up(self.peer.clone(), id).await;
+        }
+    }
+}
+
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let peer = self.peer.clone();
-        runtime.spawn(async move {
-            let why = "nobody waits for the answer any more".to_owned();
-            let params = CancelledNotificationParam::new(Some(id), Some(why));
-            let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
-        });
+        runtime.spawn(give_up(self.peer.clone(), id));
     }
+}
+
+async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
+    let why = "nobody waits for the answer any more".to_owned();
+    let params = CancelledNotificationParam::new(Some(id), Some(why));
+    let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
 }
 
 /// Says how a program ended, if it has.
