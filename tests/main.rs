@@ -3,5 +3,6 @@
 mod change_modes;
 mod endings;
 mod layers;
+mod mcp;
 mod sandbox;
 mod support;

@@ -2,6 +2,7 @@
 
 mod apply;
 mod doctor;
+mod mcp;
 mod policy;
 mod schema;
 mod tools;
@@ -30,6 +31,7 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Undo(arguments) => undo::run(&arguments, environment, out),
         Command::Policy { verb } => policy::run(&verb, environment, out),
         Command::Tools { verb } => tools::run(&verb, environment, out).await,
+        Command::Mcp { verb } => mcp::run(&verb, environment, out, err).await,
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),
         Command::Doctor(arguments) => doctor::run(&arguments, environment, out),
