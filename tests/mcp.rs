@@ -1,5 +1,15 @@
 //! MCP servers from settings to the model's answer, each as a program of its own inside the sandbox.
 
+use std::sync::Arc;
+
+use qwen_run::policy::Policy;
+use qwen_run::policy::layers::LayerText;
+use qwen_run::run::servers::{Place, SandboxLauncher};
+use qwen_run::sandbox::{Demand, Tier};
+use qwen_run::settings::{Origin, Valued};
+use qwen_run::tools::mcp::oauth::Tokens;
+use qwen_run::tools::mcp::pins::Pins;
+use qwen_run::tools::mcp::{Config, Options, Servers, content};
 use serde_json::{Value, json};
 
 use crate::support::{Outcome, Project, call, say};
@@ -37,9 +47,13 @@ fn answers(project: &Project) -> String {
 fn a_tool_of_a_server_is_called_inside_the_sandbox() {
     let mut one = server("well");
     one["trust"] = json!(true);
-    one["env"] = json!({"TOKEN": "$MY_TOKEN", "OUTSIDE": "/var/tmp/qwen-mcp-test-outside"});
-    let project =
-        project(json!({ "s": one })).env("MY_TOKEN", "t0k").model([call("mcp__s__look", json!({})), say("done")]);
+    one["env"] = json!({"TOKEN": "$MY_TOKEN", "OUTSIDE": "$OUTSIDE"});
+    let project = project(json!({ "s": one }));
+    let outside = project.beside("outside.txt");
+    let project = project
+        .env("OUTSIDE", &outside.display().to_string())
+        .env("MY_TOKEN", "t0k")
+        .model([call("mcp__s__look", json!({})), say("done")]);
     let outcome = project.run(&["-o", "stream-json", "look"]);
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
     let init = init(&outcome);
@@ -54,7 +68,8 @@ fn a_tool_of_a_server_is_called_inside_the_sandbox() {
     assert!(!said.contains("very-secret-value"), "{said}");
     assert!(said.contains("wrote home"), "{said}");
     if init["sandbox"].as_str().is_some_and(|sandbox| sandbox.starts_with("T2") || sandbox.starts_with("T3")) {
-        assert!(said.contains("could not write tree") && said.contains("could not write outside"), "{said}");
+        assert!(said.contains("could not write tree"), "{said}");
+        assert!(!outside.exists(), "a server wrote outside of its sandbox");
     } else {
         assert!(outcome.stderr.contains("MCP server s: it runs"), "{}", outcome.stderr);
     }
@@ -206,4 +221,48 @@ fn servers_are_added_listed_and_removed_and_comments_stay() {
     assert_eq!((removed.code, removed.stdout.as_str()), (0, "Server \"gone\" removed from project settings.\n"));
     assert_eq!(project.qwen(&["mcp", "remove", "gone"]).code, 1);
     assert!(project.read(".qwen/settings.json").contains("  // mine\n"));
+}
+
+/// Where there are no namespaces a server sees the workspace at another place, and neither side needs to know.
+#[tokio::test]
+async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+    for name in ["work", "tree", "private"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    std::fs::write(at("tree/a.txt"), "lent").unwrap();
+    let mut value = server("well");
+    let text = |name: &str| at(name).display().to_string();
+    value["env"] = json!({"TOKEN": text("work/x"), "OUTSIDE": text("outside.txt")});
+    let config = Config::parse("s", &Valued::new(value, Origin::Flag("--mcp-config".into()))).unwrap().0;
+    let launcher = SandboxLauncher::new(Place {
+        policy: Policy::new(&LayerText::builtin("default").unwrap(), &[], &|_| None).unwrap(),
+        workspace: at("work"),
+        tree: (at("tree"), Vec::new()),
+        seen_at_home: false,
+        private: at("private"),
+        demand: Demand::AtMost(Tier::T2),
+        environment: std::env::vars_os().collect(),
+        helper: env!("CARGO_BIN_EXE_qwen").into(),
+    });
+    let servers = Servers::start(Options {
+        configs: vec![(config, Pins::default())],
+        launcher: Arc::new(launcher),
+        tokens: Tokens::default(),
+        root: at("tree"),
+    })
+    .await;
+    assert_eq!(servers.states()[0].error, None);
+    let notes = servers.states()[0].notes.join(" ");
+    let result = servers.servers()[0].call("look", serde_json::Map::new()).await.unwrap();
+    let said = format!("{:?}", content::answer(&result, false).parts);
+    assert!(said.contains(&format!("root={}", text("work"))), "{said}");
+    assert!(said.contains(&format!("token={}; lent", text("work/x"))), "{said}");
+    if notes.contains("not isolated") {
+        eprintln!("NOT TESTED: this machine has no Landlock: {notes}");
+    } else {
+        assert!(said.contains("could not write tree; could not write outside; wrote home"), "{said}");
+    }
+    servers.close().await;
 }

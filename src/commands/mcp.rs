@@ -14,11 +14,14 @@ use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
 use crate::emit::safe::{one_line, one_line_of};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
+use crate::policy::Access;
 use crate::run::Failure;
+use crate::run::policy_layers::{self, PolicySources};
 use crate::run::runner::Runner;
 use crate::run::servers::{self, Chosen, Wishes};
 use crate::sandbox::Demand;
 use crate::settings::{self, Environment, edit};
+use crate::tools::Registry;
 use crate::tools::mcp::oauth::{Tokens, WAIT};
 use crate::tools::mcp::{Connect, Servers};
 use crate::workspace::private_file;
@@ -155,18 +158,15 @@ async fn list(
         // What is required is for a run to decide; here all of them are listed.
         config.required = false;
     }
-    let policy = place.policy(None, false, &environment)?;
+    let policy = policy(&place, None, false, &environment)?;
     let runner = runner(&place, &policy.policy, &environment)?;
     let pins = servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder)?;
-    let mut warnings = chosen.warnings.clone();
     let started = servers::start(&chosen, pins, &runner, environment.home.as_deref(), &mut Vec::new()).await;
     let (servers, _) = started?;
     let rows = rows(&chosen, &servers);
     servers.close().await;
     runner.end().await;
-    for warning in warnings.drain(..) {
-        let _closed = writeln!(err, "warning: {}", one_line(&warning));
-    }
+    warn(&chosen.warnings, err);
     if arguments.pins {
         return print(out, &(to_pretty(&pins_of(&servers)) + "\n"));
     }
@@ -257,7 +257,12 @@ fn pins_of(servers: &Servers) -> Value {
     Value::Object(pins.filter(|(_, tools)| tools.as_object().is_some_and(|tools| !tools.is_empty())).collect())
 }
 
-fn runner(place: &Place, policy: &crate::policy::Policy, environment: &Environment) -> Result<Runner, Failure> {
+/// Prepares what starts programs.
+pub(super) fn runner(
+    place: &Place,
+    policy: &crate::policy::Policy,
+    environment: &Environment,
+) -> Result<Runner, Failure> {
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let helper = std::env::current_exe()
@@ -272,6 +277,66 @@ fn runner(place: &Place, policy: &crate::policy::Policy, environment: &Environme
         helper,
     )
     .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))
+}
+
+/// Returns the policy that a run here would have, with the servers that the user trusts.
+pub(super) fn policy(
+    place: &Place,
+    named: Option<&str>,
+    delivers: bool,
+    environment: &Environment,
+) -> Result<policy_layers::Chosen, Failure> {
+    let found = find(place, environment)?;
+    let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
+    let trusted: Vec<String> = found.chosen.trusted().collect();
+    policy_layers::choose(&PolicySources {
+        named: named.as_deref(),
+        mode: None,
+        delivers,
+        allowed: &trusted,
+        core: &[],
+        excluded: &[],
+        cwd: &environment.cwd,
+        top: &place.top(),
+        trusted: environment.is_on("QWEN_TRUST_CHECKOUT"),
+        machine: Path::new("/etc/qwen/policy.yaml"),
+    })
+}
+
+/// Starts the servers of the settings; what is wrong with one of them is a warning.
+pub(super) async fn start(
+    place: &Place,
+    policy: &policy_layers::Chosen,
+    runner: &Runner,
+    environment: &Environment,
+    err: &mut dyn Write,
+) -> Result<Servers, Failure> {
+    let Found { chosen, environment } = find(place, environment)?;
+    let pins = servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder)?;
+    let mut warnings = chosen.warnings.clone();
+    let (servers, _) = servers::start(&chosen, pins, runner, environment.home.as_deref(), &mut warnings).await?;
+    warn(&warnings, err);
+    Ok(servers)
+}
+
+/// Adds the tools of servers that the policy does not deny.
+pub(super) fn register(
+    servers: &Servers,
+    registry: &mut Registry,
+    place: &Place,
+    policy: &crate::policy::Policy,
+    environment: &Environment,
+    err: &mut dyn Write,
+) {
+    let facts = place.facts(environment);
+    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &facts).1.is_some();
+    warn(&servers.register(registry, &allows), err);
+}
+
+fn warn(warnings: &[String], err: &mut dyn Write) {
+    for warning in warnings {
+        let _closed = writeln!(err, "warning: {}", one_line(warning));
+    }
 }
 
 async fn auth(
@@ -299,9 +364,7 @@ async fn auth(
         }
         return print(out, &text);
     };
-    for warning in &chosen.warnings {
-        let _closed = writeln!(err, "warning: {}", one_line(warning));
-    }
+    warn(&chosen.warnings, err);
     let found = chosen.configs.iter().find(|config| config.name == name);
     let config = found.ok_or_else(|| {
         Failure::new(

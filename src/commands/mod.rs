@@ -30,7 +30,7 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),
         Command::Policy { verb } => policy::run(&verb, environment, out),
-        Command::Tools { verb } => tools::run(&verb, environment, out).await,
+        Command::Tools { verb } => tools::run(&verb, environment, out, err).await,
         Command::Mcp { verb } => mcp::run(&verb, environment, out, err).await,
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),

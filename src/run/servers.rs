@@ -276,7 +276,10 @@ impl SandboxLauncher {
         let (tree, tree_reads) = self.place.tree.clone();
         let inside = |path: &Path| path.strip_prefix(&self.place.workspace).ok().map(|below| tree.join(below));
         let mut read = tree_reads;
-        read.extend(named_by(program));
+        if config.is_operators() {
+            let home = self.place.environment.get(std::ffi::OsStr::new("HOME")).map(Path::new);
+            read.extend(named_by(program, home));
+        }
         let seen_at_home = self.place.seen_at_home;
         let mut write = Vec::new();
         let mut writes_tree = false;
@@ -337,24 +340,38 @@ impl SandboxLauncher {
 }
 
 /// Returns what a command line names outright and must therefore be able to read: the folders of its files, and the
-/// folders themselves. A file that belongs to a package comes with the whole package.
-fn named_by(program: &Program) -> Vec<PathBuf> {
+/// folders themselves. A file that belongs to a package comes with the whole package; the home folder, and what holds
+/// it, is never opened as a whole.
+fn named_by(program: &Program, home: Option<&Path>) -> Vec<PathBuf> {
     let words = std::iter::once(&program.command).chain(&program.args);
     let values = words.map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value));
-    let paths = values.map(Path::new).filter(|path| path.is_absolute());
+    let is_narrow =
+        |folder: &Path| folder.components().count() > 2 && !home.is_some_and(|home| home.starts_with(folder));
     let mut read: Vec<PathBuf> = Vec::new();
-    for path in paths.filter_map(|path| path.canonicalize().ok()) {
-        let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-        let Some(folder) = folder.filter(|folder| folder.components().count() > 2) else { continue };
-        let is_package = |folder: &&Path| {
-            ["package.json", "pyproject.toml", "node_modules", "pyvenv.cfg"]
-                .iter()
-                .any(|name| folder.join(name).exists())
-        };
-        let package = folder.ancestors().take(5).filter(|above| above.components().count() > 3).find(is_package);
-        read.push(package.unwrap_or(folder).to_path_buf());
+    for named in values.map(Path::new).filter(|path| path.is_absolute()) {
+        let Ok(real) = named.canonicalize() else { continue };
+        if real.is_dir() {
+            read.extend([named.to_path_buf(), real].into_iter().filter(|folder| is_narrow(folder)));
+            continue;
+        }
+        // The link, where it is one, and what it leads to.
+        for file in [named, &real] {
+            match file.parent().filter(|folder| is_narrow(folder)) {
+                Some(folder) => {
+                    let above = folder.ancestors().take(5).filter(|above| is_narrow(above));
+                    read.push(above.into_iter().find(is_package).unwrap_or(folder).to_path_buf());
+                }
+                None => read.push(file.to_path_buf()),
+            }
+        }
     }
     read
+}
+
+/// Tells whether a folder is the top of a package, whose parts belong together.
+fn is_package(folder: &&Path) -> bool {
+    let marks = ["package.json", "pyproject.toml", "node_modules", "pyvenv.cfg"];
+    marks.iter().any(|name| folder.join(name).exists())
 }
 
 struct Alive(Lifeline);
@@ -468,6 +485,32 @@ mod tests {
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["d"]);
         assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: there is no server `x`"]);
+    }
+
+    #[test]
+    fn what_a_command_line_names_is_readable_and_the_home_folder_never_is() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        for file in ["pkg/package.json", "pkg/dist/index.js", "alone.py", "data/x"] {
+            private_file::replace(&home.join(file), b"", None).unwrap();
+        }
+        let program = |args: &[&str]| Program {
+            command: "node".into(),
+            args: args.iter().map(|arg| arg.replace("~", home.to_str().unwrap())).collect(),
+            cwd: None,
+            env: BTreeMap::new(),
+        };
+        let read = |args: &[&str]| -> Vec<String> {
+            let mut read: Vec<String> = named_by(&program(args), Some(&home))
+                .into_iter()
+                .map(|path| path.strip_prefix(&home).unwrap().display().to_string())
+                .collect();
+            read.dedup();
+            read
+        };
+        assert_eq!(read(&["~/pkg/dist/index.js"]), ["pkg"]);
+        assert_eq!(read(&["~/alone.py", "--root=~/data"]), ["alone.py", "data"]);
+        assert_eq!(read(&["~", "/", "/etc", "no/path"]), [] as [&str; 0]);
     }
 
     #[test]
