@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::config::{Config, Connect, Web};
-use super::connection::{Behind, Connection, Trouble, Unopened};
+use super::connection::{Behind, Connection, NEEDS_TOKEN, Trouble, Unopened};
 use super::handler::{Handler, News};
 use super::launch::Launcher;
 use super::lines::{Faults, Lines};
@@ -131,7 +131,7 @@ impl Server {
             let listing = self.list(&connection.0, connection.1, most).await;
             match listing {
                 Ok(listing) => Ok((connection.0, listing)),
-                Err(trouble) => Err(Unopened { why: trouble, needs_token: false }),
+                Err(unopened) => Err(unopened),
             }
         };
         let outcome = match tokio::time::timeout(most, started).await {
@@ -200,7 +200,7 @@ impl Server {
     }
 
     /// Asks for everything that the server says it has.
-    async fn list(&self, connection: &Connection, note: Option<String>, most: Duration) -> Result<Listing, String> {
+    async fn list(&self, connection: &Connection, note: Option<String>, most: Duration) -> Result<Listing, Unopened> {
         let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
         let mut listing = Listing { notes: note.into_iter().collect(), ..Listing::default() };
         let tools = async {
@@ -222,9 +222,10 @@ impl Server {
             }
         };
         let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
-        if let Some((tools, notes)) =
-            tools.map_err(|trouble| format!("it has tools and does not list them: {trouble}"))?
-        {
+        if let Some((tools, notes)) = tools.map_err(|trouble| Unopened {
+            why: format!("it has tools and does not list them: {}", words(&trouble)),
+            needs_token: matches!(trouble, Trouble::Refused { code: NEEDS_TOKEN, .. }),
+        })? {
             listing.tools = tools;
             listing.notes.extend(notes);
         }
@@ -253,8 +254,8 @@ impl Server {
         &self,
         connection: &Connection,
         most: Duration,
-    ) -> Result<(Vec<Definition>, Vec<String>), String> {
-        let (entries, note) = connection.list("tools", most, list_tools).await.map_err(|trouble| words(&trouble))?;
+    ) -> Result<(Vec<Definition>, Vec<String>), Trouble> {
+        let (entries, note) = connection.list("tools", most, list_tools).await?;
         let mut notes: Vec<String> = note.into_iter().collect();
         let mut seen = BTreeSet::new();
         let mut tools = Vec::new();
