@@ -161,8 +161,13 @@ fn a_server_that_never_answers_costs_its_own_time_and_no_more() {
 
 #[test]
 fn a_checkout_that_is_not_trusted_starts_nothing() {
-    let settings = json!({"mcpServers": {"s": server("well")}}).to_string();
-    let project = Project::new().file(".qwen/settings.json", settings).git().model([say("done"), say("done")]);
+    // What a checkout names outside of itself is not readable: its server comes with it.
+    let settings = json!({"mcpServers": {"s": {"command": "bash", "args": ["tools/server.sh", "well"]}}}).to_string();
+    let project = Project::new()
+        .file(".qwen/settings.json", settings)
+        .file("tools/server.sh", include_str!("../fixtures/mcp/server.sh"))
+        .git()
+        .model([say("done"), say("done")]);
     let outcome = project.run(&["-o", "stream-json", "hi"]);
     assert_eq!(init(&outcome)["mcp_servers"], json!([]));
     assert!(outcome.stderr.contains("mcpServers left out"), "{}", outcome.stderr);

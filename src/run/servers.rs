@@ -297,7 +297,7 @@ impl SandboxLauncher {
         };
         let directory = match program.cwd.as_ref().map(|cwd| self.place.workspace.join(cwd)) {
             None => RelPath::root(),
-            Some(cwd) => match cwd.strip_prefix(&self.place.workspace).ok().and_then(|below| RelPath::new(below)) {
+            Some(cwd) => match cwd.strip_prefix(&self.place.workspace).ok().and_then(RelPath::new) {
                 Some(below) => below,
                 None => return Err(format!("cwd {} is outside of the workspace", cwd.display())),
             },
