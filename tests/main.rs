@@ -13,6 +13,7 @@ mod hostile;
 mod input;
 mod layers;
 mod local_model;
+mod mcp;
 mod policy_cases;
 mod policy_verbs;
 mod recipes;

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod doctor;
 pub mod help;
 pub mod input;
+pub mod mcp;
 pub mod policy;
 pub mod prompt;
 pub mod recipe;
@@ -91,6 +92,13 @@ pub enum Command {
         /// Which verb.
         #[command(subcommand)]
         verb: tools::ToolsVerb,
+    },
+    /// Add, list and remove MCP servers, and sign in to them
+    #[command(after_help = mcp::EXAMPLE)]
+    Mcp {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: mcp::McpVerb,
     },
     /// Show which isolation this machine gives
     #[command(after_help = sandbox::EXAMPLE)]

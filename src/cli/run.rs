@@ -421,6 +421,12 @@ pub struct ContextArgs {
     /// Use no context files, settings, MCP servers or hooks from disk
     #[arg(long)]
     pub bare: bool,
+    /// Add MCP servers, as JSON or a file of it; one with a known name replaces that (repeatable)
+    #[arg(long, value_name = "JSON|FILE", value_parser = not_blank)]
+    pub mcp_config: Vec<String>,
+    /// Start these MCP servers alone (repeatable, or a list with commas)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub allowed_mcp_server_names: Vec<String>,
     /// Make an error of what would be skipped with a warning
     #[arg(long)]
     pub strict: bool,
@@ -472,12 +478,6 @@ pub struct LaterArgs {
     /// Write findings for reviewdog
     #[arg(long, value_name = "FILE", hide = true)]
     pub rdjson_file: Option<PathBuf>,
-    /// Add MCP servers
-    #[arg(long, value_name = "JSON|FILE", hide = true)]
-    pub mcp_config: Vec<String>,
-    /// Keep only these MCP servers
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = true)]
-    pub allowed_mcp_server_names: Vec<String>,
 }
 
 /// The least severe finding that fails a run.
@@ -531,16 +531,11 @@ impl RunArgs {
     ///
     /// Whoever builds a feature moves its flag to the group where it belongs, and out of [`LaterArgs`].
     pub fn unsupported(&self) -> Vec<&'static str> {
-        let LaterArgs { sarif_file, rdjson_file, mcp_config, allowed_mcp_server_names } = &self.later;
-        [
-            (sarif_file.is_some(), "--sarif-file"),
-            (rdjson_file.is_some(), "--rdjson-file"),
-            (!mcp_config.is_empty(), "--mcp-config"),
-            (!allowed_mcp_server_names.is_empty(), "--allowed-mcp-server-names"),
-        ]
-        .into_iter()
-        .filter_map(|(given, name)| given.then_some(name))
-        .collect()
+        let LaterArgs { sarif_file, rdjson_file } = &self.later;
+        [(sarif_file.is_some(), "--sarif-file"), (rdjson_file.is_some(), "--rdjson-file")]
+            .into_iter()
+            .filter_map(|(given, name)| given.then_some(name))
+            .collect()
     }
 
     /// Returns the ending of a run with flags whose feature does not stand yet; `None` if there are none.

@@ -87,6 +87,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             | Command::Sandbox { .. }
             | Command::Schema(_)
             | Command::Doctor(_)
+            | Command::Mcp { .. }
             | Command::Completions(_),
         ) => None,
     };

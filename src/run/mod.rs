@@ -17,6 +17,7 @@ pub mod policy_layers;
 pub mod recipe;
 pub mod redaction;
 pub mod runner;
+pub mod servers;
 pub mod session;
 pub mod setup;
 pub mod signals;
@@ -252,7 +253,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         },
     };
     let hooks = setup.hooks(session);
-    let (mut message, events) = setup.message(&judge, &context, prompt).await?;
+    let (mut message, events) = setup.message(&judge, &context, &stage.servers, prompt).await?;
     events.into_iter().for_each(emit);
     if let Some(hooks) = &hooks {
         let said = hooks.session_start(session.resumed).await?;

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::recipe::file::{Body, IfNoChanges};
+use crate::tools::mcp::Servers;
 use crate::verify::Failed;
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
@@ -36,6 +37,8 @@ pub struct Stage {
     pub repository: Option<Repository>,
     /// How the changes are delivered.
     pub mode: Mode,
+    /// The MCP servers.
+    pub servers: Servers,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
     /// How the tree was, where nothing else keeps commands from writing to it in a dry run.
@@ -104,8 +107,9 @@ impl Stage {
         finished.exit = exit;
     }
 
-    /// Ends commands in the background: nothing outlives the run.
+    /// Ends servers and commands in the background: nothing outlives the run.
     pub async fn end_commands(&self) {
+        self.servers.close().await;
         self.runner.end().await;
         if let Some(base) = &self.base {
             base.end().await;

@@ -20,12 +20,13 @@ use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, LentTree, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
-use crate::policy::{Policy, redact};
+use crate::policy::{Access, Policy, redact};
 use crate::prompt::system;
 use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted, Severity};
 use crate::sandbox::{self, Demand, SandboxError};
 use crate::secret::Secret;
 use crate::settings::{self, Environment, Settings};
+use crate::tools::mcp::Servers;
 use crate::tools::structured_output::StructuredOutput;
 use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
@@ -48,6 +49,7 @@ use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
 use super::recipe::{Active, Surroundings};
 use super::runner::Runner;
+use super::servers;
 use super::session::RunSession;
 use super::slash_command::Commands;
 use super::task::Task;
@@ -132,6 +134,7 @@ pub struct Setup {
     system: String,
     home: String,
     included: Vec<PathBuf>,
+    mcp_servers: Vec<serde_json::Value>,
     isolation_off: bool,
     cwd: PathBuf,
     git_drivers: Vec<String>,
@@ -206,6 +209,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
     let arguments = with_wishes.as_ref().unwrap_or(arguments);
+    let wishes = servers::Wishes {
+        configs: &arguments.context.mcp_config,
+        allowed: &arguments.context.allowed_mcp_server_names,
+    };
+    let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
+    warnings.append(&mut chosen_servers.warnings);
+
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
@@ -217,7 +227,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
     let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
-    let lists = ToolLists::of(arguments, &settings);
+    let mut lists = ToolLists::of(arguments, &settings);
+    lists.allowed.extend(chosen_servers.trusted());
     let chosen = policy_layers::choose(&PolicySources {
         named: named.as_deref(),
         mode: mode.map(builtin_of),
@@ -244,6 +255,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         policy = active.narrow(&policy)?;
         warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
     }
+    if recipe.as_ref().and_then(|active| active.recipe.needs()).is_some_and(|needs| needs.tools.is_some()) {
+        // A recipe that names its tools gets no server's.
+        chosen_servers.configs.clear();
+    }
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
     let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
     let json_schema = arguments
         .output
@@ -305,7 +321,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         None
     };
 
-    let prompt = match &recipe {
+    let mut prompt = match &recipe {
         Some(_) => Prompt::default(),
         None => read_prompt(arguments, &environment, &mut warnings).await?,
     };
@@ -314,9 +330,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let client =
         super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
     warnings.extend(client.warnings.iter().cloned());
-    if arguments.context.strict && !warnings.is_empty() {
-        return Err(strict(&warnings));
-    }
+    strictly(arguments, &warnings)?;
     let mut limits = limits(arguments, &settings, &policy);
     if let Some(active) = &recipe {
         limits = lowest_of(&limits, &active.limits());
@@ -338,10 +352,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     let super::tools::Tools { mut registry, agents, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;
-    if arguments.context.strict && !of_tools.is_empty() {
-        return Err(strict(&of_tools));
-    }
     warnings.extend(of_tools);
+    strictly(arguments, &warnings)?;
     if let Some(schema) = &wanted.schema {
         registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
     }
@@ -354,6 +366,21 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
+    // Last, since it may take the longest: whatever else is wrong has been found by now.
+    let (mcp, mcp_servers) =
+        servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
+    let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git_drivers.clone());
+    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
+    warnings.extend(mcp.register(&mut registry, &allows));
+    strictly(arguments, &warnings)?;
+    if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
+        let text =
+            expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
+        // As what was read: the text is the server's, and calls no command here.
+        prompt.read =
+            Some(prompt.read.map_or(text.clone(), |read| format!("{}\n\n{text}", read.trim_end_matches('\n'))));
+        prompt.typed = Vec::new();
+    }
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
     let (context, commands) = if arguments.context.bare {
@@ -446,6 +473,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         system,
         home,
         included,
+        mcp_servers,
         isolation_off: demand == Demand::Off,
         cwd: environment.cwd.clone(),
         git_drivers,
@@ -468,7 +496,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Untouched::remember(workspace.root(), own_files)
     });
     let patch_file = arguments.output.patch_file.clone();
-    let stage = Stage { workspace, runner, base, repository, mode: delivery, patch_file, untouched };
+    let stage = Stage { workspace, runner, base, repository, mode: delivery, servers: mcp, patch_file, untouched };
     Ok(Prepared { setup, stage })
 }
 
@@ -620,9 +648,10 @@ impl Setup {
         &self,
         judge: &RunJudge<'_>,
         context: &ToolContext<'_>,
+        servers: &Servers,
         prompt: Option<String>,
     ) -> Result<(Vec<Part>, Vec<Event>), Failure> {
-        let Some(text) = prompt else { return self.task(judge, context, &self.prompt).message().await };
+        let Some(text) = prompt else { return self.task(judge, context, servers, &self.prompt).message().await };
         // A recipe that asks for no reading is not shown the names of the project either.
         if self.registry.get("read_file").is_none() {
             let mut parts = vec![Part::Text(text)];
@@ -630,7 +659,7 @@ impl Setup {
             return Ok((parts, Vec::new()));
         }
         let prompt = Prompt { read: Some(text), typed: Vec::new() };
-        self.task(judge, context, &prompt).message().await
+        self.task(judge, context, servers, &prompt).message().await
     }
 
     /// Parses the commands of `--verify`.
@@ -655,7 +684,7 @@ impl Setup {
             cwd: stage.workspace.root().display().to_string(),
             model: self.client.name.clone(),
             tools: self.offered.iter().map(|spec| spec.name.clone()).collect(),
-            mcp_servers: Vec::new(),
+            mcp_servers: self.mcp_servers.clone(),
             permission_mode: self.permission_mode.into(),
             policy: self.policy_facts.clone(),
             changes_mode: stage.mode.name().into(),
@@ -672,13 +701,20 @@ impl Setup {
     }
 
     /// Returns what makes the first message.
-    pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>, prompt: &'a Prompt) -> Task<'a> {
+    pub fn task<'a>(
+        &'a self,
+        judge: &'a RunJudge<'a>,
+        context: &'a ToolContext<'a>,
+        servers: &'a Servers,
+        prompt: &'a Prompt,
+    ) -> Task<'a> {
         Task {
             prompt,
             files: &self.files,
             registry: &self.registry,
             judge,
             context,
+            servers,
             strict: self.strict,
             commands: &self.commands,
             images: &self.images,
@@ -752,6 +788,15 @@ fn no_temporary_folder(error: std::io::Error) -> Failure {
         format!("no temporary folder can be made: {error}"),
         "set TMPDIR to a folder that can be written",
     )
+}
+
+/// Under `--strict` a warning is an error.
+fn strictly(arguments: &RunArgs, warnings: &[String]) -> Result<(), Failure> {
+    if !arguments.context.strict || warnings.is_empty() {
+        return Ok(());
+    }
+    let hint = "--strict makes an error of what is otherwise a warning";
+    Err(Failure::new(Exit::Config, warnings.join("; "), hint))
 }
 
 fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {
@@ -974,10 +1019,6 @@ pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTre
         variables.insert("API_KEY".to_owned(), key.expose().to_owned());
     }
     variables
-}
-
-fn strict(warnings: &[String]) -> Failure {
-    Failure::new(Exit::Config, warnings.join("; "), "--strict makes an error of what is otherwise a warning")
 }
 
 fn included_folders(
