@@ -3,7 +3,7 @@
 //! # The flow
 //!
 //! ```text
-//! argv ─► Cli ─► Settings ─► Prompt ─► agent loop ─► ChangeSet ─► verify ─► gate ─► deliver ─► exit code
+//! argv ─► Cli ─► Settings ─► Recipe ─► Prompt ─► agent loop ─► ChangeSet ─► verify ─► gate ─► deliver ─► exit code
 //!                                        │
 //!              Model.respond → Turn      │   every arrow also emits an Event;
 //!              Tool.parse    → Call      │   the output formats and the result object
@@ -28,8 +28,8 @@
 //! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | wire everything, decide nothing |
 //! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
 //! | 3 | [`tools`] | one file a tool |
-//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`](mod@settings::load) | the edges: the only I/O |
-//! | 1 | [`policy`], [`change`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
+//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
+//! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
 //! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`yaml`] | words |
 //!
 //! `tests/layers.rs` holds the imports to this.
@@ -40,6 +40,7 @@
 //! - what a program's options mean to the policy: its table in [`policy::programs`]
 //! - a server's quirk: the table in [`model::quirks`]
 //! - a new output format: a renderer in [`emit`]
+//! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
 //! - a new way to end: [`exit::Exit`], with its row in the README
 
 #![cfg_attr(
@@ -59,6 +60,7 @@ pub mod model;
 pub mod path;
 pub mod policy;
 pub mod prompt;
+pub mod recipe;
 pub mod run;
 pub mod sandbox;
 pub mod secret;

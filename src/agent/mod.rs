@@ -188,7 +188,10 @@ impl<'a> Agent<'a> {
         if turn.message.calls.is_empty() {
             return self.without_calls(turn);
         }
-        self.answer_calls(number, turn.message).await?;
+        let text = turn.message.text.trim().to_owned();
+        if self.answer_calls(number, turn.message).await? {
+            return Ok(Some(text));
+        }
         self.account.check_budgets(Instant::now()).map_err(exceeded)?;
         Ok(None)
     }
@@ -282,21 +285,24 @@ impl<'a> Agent<'a> {
         }
     }
 
-    async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<(), Stopped> {
+    /// Answers the calls of a turn; `true` if one of them gave the final answer.
+    async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<bool, Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
+        let mut is_answered = false;
         let mut end: Option<Stopped> = None;
         self.invoker.set_text_tools(self.model.text_tools());
         let outcomes =
             self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let Answer { content, is_error, name, ends } = outcome;
+            is_answered |= name == "structured_output" && !is_error;
             answers.push(ToolMessage { call_id: call.id.clone(), name, content, is_error });
             end = end.or(ends);
         }
         self.transcript.turn(message, answers);
         match end {
             Some(stopped) => Err(stopped),
-            None => Ok(()),
+            None => Ok(is_answered),
         }
     }
 }

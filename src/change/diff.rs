@@ -67,6 +67,18 @@ impl<'a> LineDiff<'a> {
         LineDiff { old, new, operations }
     }
 
+    /// Returns the added and the removed lines, in order.
+    pub fn changed(&self) -> (Vec<&'a [u8]>, Vec<&'a [u8]>) {
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for operation in &self.operations {
+            if !matches!(operation, DiffOp::Equal { .. }) {
+                removed.extend_from_slice(&self.old[operation.old_range()]);
+                added.extend_from_slice(&self.new[operation.new_range()]);
+            }
+        }
+        (added, removed)
+    }
+
     /// Returns how many lines are added and removed.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();

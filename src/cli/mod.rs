@@ -3,12 +3,15 @@
 //! One file a command. Nothing here reads a file or the environment; what a command prints is returned as text.
 
 pub mod apply;
+pub mod check;
 pub mod completions;
 pub mod doctor;
 pub mod help;
 pub mod input;
+pub mod mcp;
 pub mod policy;
 pub mod prompt;
+pub mod recipe;
 pub mod run;
 pub mod sandbox;
 pub mod schema;
@@ -69,12 +72,33 @@ pub enum Command {
         #[command(subcommand)]
         verb: policy::PolicyVerb,
     },
+    /// List, show, check, begin and test recipes
+    #[command(after_help = recipe::EXAMPLE)]
+    Recipe {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: recipe::RecipeVerb,
+    },
+    /// Run a small check of a recipe by hand; no model
+    #[command(after_help = check::EXAMPLE)]
+    Check {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: check::CheckVerb,
+    },
     /// Show the tools as the model sees them, or call one by hand under the policy
     #[command(after_help = tools::EXAMPLE)]
     Tools {
         /// Which verb.
         #[command(subcommand)]
         verb: tools::ToolsVerb,
+    },
+    /// Add, list and remove MCP servers, and sign in to them
+    #[command(after_help = mcp::EXAMPLE)]
+    Mcp {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: mcp::McpVerb,
     },
     /// Show which isolation this machine gives
     #[command(after_help = sandbox::EXAMPLE)]

@@ -65,6 +65,15 @@ pub struct InputArgs {
     /// Show a file, or some of its lines, with the prompt (repeatable)
     #[arg(long = "file", value_name = "PATH[:FROM-TO]")]
     pub files: Vec<String>,
+    /// Run a recipe: a name of `qwen recipe list`, or a file
+    #[arg(long, value_name = "NAME|FILE", value_parser = not_blank, conflicts_with_all = ["words", "prompt", "prompt_file"])]
+    pub recipe: Option<String>,
+    /// Set a parameter of the recipe: K=V, K=@FILE, K=@event:/POINTER or K=- (repeatable)
+    #[arg(long = "param", value_name = "K=V", requires = "recipe")]
+    pub params: Vec<String>,
+    /// Read parameters from a file of JSON or YAML, `-` for standard input
+    #[arg(long, value_name = "FILE", requires = "recipe")]
+    pub params_file: Option<PathBuf>,
     /// Show an image with the prompt, to a model that takes images (repeatable)
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
@@ -367,6 +376,12 @@ pub struct OutputArgs {
     /// Write a summary in markdown to a file
     #[arg(long, value_name = "FILE")]
     pub summary_file: Option<PathBuf>,
+    /// Ask for an answer that fits this JSON Schema
+    #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE")]
+    pub json_schema: Option<String>,
+    /// End with 3 when a finding is at least this severe [default: as the recipe says]
+    #[arg(long, value_name = "LEVEL")]
+    pub fail_on: Option<FailOn>,
     /// Use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
@@ -406,6 +421,12 @@ pub struct ContextArgs {
     /// Use no context files, settings, MCP servers or hooks from disk
     #[arg(long)]
     pub bare: bool,
+    /// Add MCP servers, as JSON or a file of it; one with a known name replaces that (repeatable)
+    #[arg(long, value_name = "JSON|FILE", value_parser = not_blank)]
+    pub mcp_config: Vec<String>,
+    /// Start these MCP servers alone (repeatable, or a list with commas)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub allowed_mcp_server_names: Vec<String>,
     /// Make an error of what would be skipped with a warning
     #[arg(long)]
     pub strict: bool,
@@ -442,39 +463,21 @@ pub struct TestArgs {
     /// Answer from a recorded file; a request that differs ends with 66
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
+    /// A scripted model; `qwen recipe test` alone sets it.
+    #[arg(skip)]
+    pub script: Option<PathBuf>,
 }
 
 /// Flags whose feature does not stand yet: they parse, and [`RunArgs::unsupported`] names them so that none is ignored.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Not built yet (each ends with 2)")]
 pub struct LaterArgs {
-    /// Run a recipe
-    #[arg(long, value_name = "NAME|FILE", hide = true)]
-    pub recipe: Option<String>,
-    /// Set a parameter of the recipe (repeatable)
-    #[arg(long = "param", value_name = "K=V", hide = true)]
-    pub params: Vec<String>,
-    /// Read parameters from a file
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub params_file: Option<PathBuf>,
-    /// Ask for an answer that fits this schema
-    #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE", hide = true)]
-    pub json_schema: Option<String>,
     /// Write findings as SARIF
     #[arg(long, value_name = "FILE", hide = true)]
     pub sarif_file: Option<PathBuf>,
     /// Write findings for reviewdog
     #[arg(long, value_name = "FILE", hide = true)]
     pub rdjson_file: Option<PathBuf>,
-    /// End with 3 when a finding is at least this severe
-    #[arg(long, value_name = "LEVEL", hide = true)]
-    pub fail_on: Option<FailOn>,
-    /// Add MCP servers
-    #[arg(long, value_name = "JSON|FILE", hide = true)]
-    pub mcp_config: Vec<String>,
-    /// Keep only these MCP servers
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = true)]
-    pub allowed_mcp_server_names: Vec<String>,
 }
 
 /// The least severe finding that fails a run.
@@ -528,31 +531,11 @@ impl RunArgs {
     ///
     /// Whoever builds a feature moves its flag to the group where it belongs, and out of [`LaterArgs`].
     pub fn unsupported(&self) -> Vec<&'static str> {
-        let LaterArgs {
-            recipe,
-            params,
-            params_file,
-            json_schema,
-            sarif_file,
-            rdjson_file,
-            fail_on,
-            mcp_config,
-            allowed_mcp_server_names,
-        } = &self.later;
-        [
-            (recipe.is_some(), "--recipe"),
-            (!params.is_empty(), "--param"),
-            (params_file.is_some(), "--params-file"),
-            (json_schema.is_some(), "--json-schema"),
-            (sarif_file.is_some(), "--sarif-file"),
-            (rdjson_file.is_some(), "--rdjson-file"),
-            (fail_on.is_some(), "--fail-on"),
-            (!mcp_config.is_empty(), "--mcp-config"),
-            (!allowed_mcp_server_names.is_empty(), "--allowed-mcp-server-names"),
-        ]
-        .into_iter()
-        .filter_map(|(given, name)| given.then_some(name))
-        .collect()
+        let LaterArgs { sarif_file, rdjson_file } = &self.later;
+        [(sarif_file.is_some(), "--sarif-file"), (rdjson_file.is_some(), "--rdjson-file")]
+            .into_iter()
+            .filter_map(|(given, name)| given.then_some(name))
+            .collect()
     }
 
     /// Returns the ending of a run with flags whose feature does not stand yet; `None` if there are none.

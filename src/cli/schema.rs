@@ -29,6 +29,10 @@ pub enum SchemaKind {
     Events,
     /// A policy file
     Policy,
+    /// A recipe file
+    Recipe,
+    /// The findings of a result
+    Findings,
 }
 
 /// Returns a schema; that of the policy file comes from the caller, which knows its type.
@@ -37,12 +41,19 @@ pub fn schema(kind: SchemaKind, policy: impl FnOnce() -> Value) -> Value {
         SchemaKind::Result => of::<Report>(),
         SchemaKind::Events => of::<Event>(),
         SchemaKind::Policy => policy(),
+        SchemaKind::Recipe => of_input::<crate::recipe::file::RecipeFile>(),
+        SchemaKind::Findings => of::<Vec<crate::verify::findings::Finding>>(),
     }
 }
 
 /// Returns the schema of a type, as it is written.
 pub fn of<T: schemars::JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Returns the schema of a type, as it is read.
+pub fn of_input<T: schemars::JsonSchema>() -> Value {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
 }
 
 #[cfg(test)]
@@ -63,6 +74,19 @@ mod tests {
             assert_eq!(validator.iter_errors(&value).map(|e| e.to_string()).collect::<Vec<_>>(), [] as [&str; 0]);
             assert!(!validator.is_valid(&json!({})), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn every_built_in_recipe_fits_the_schema_of_recipes() {
+        let schema = schema(SchemaKind::Recipe, || json!(true));
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for (name, text) in crate::recipe::builtin::BUILTINS {
+            let recipe: Value = crate::yaml::parse(name, text).unwrap();
+            let errors: Vec<String> =
+                validator.iter_errors(&recipe).map(|e| format!("{}: {e}", e.instance_path())).collect();
+            assert_eq!(errors, [] as [&str; 0], "{name}");
+        }
+        assert!(!validator.is_valid(&json!({"recipe": 1, "name": "a", "description": "d", "promt": "x"})));
     }
 
     #[test]

@@ -81,15 +81,19 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             Command::Apply(_)
             | Command::Undo(_)
             | Command::Policy { .. }
+            | Command::Recipe { .. }
+            | Command::Check { .. }
             | Command::Tools { .. }
             | Command::Sandbox { .. }
             | Command::Schema(_)
             | Command::Doctor(_)
+            | Command::Mcp { .. }
             | Command::Completions(_),
         ) => None,
     };
     if let Some(run) = run {
-        no_recipe_as_prompt(run, |_| false).map_err(|(message, hint)| wrong(message, Some(hint)))?;
+        no_recipe_as_prompt(run, |word| crate::recipe::builtin::text(word).is_some())
+            .map_err(|(message, hint)| wrong(message, Some(hint)))?;
     }
     Ok(cli)
 }
@@ -209,7 +213,8 @@ mod tests {
     fn a_recipe_as_prompt_is_refused() {
         assert!(wrong("fix.yaml").1.contains("--recipe fix.yaml"));
         assert_eq!(ok("-p fix.yaml").run.input.prompt.as_deref(), Some("fix.yaml"));
-        assert!(no_recipe_as_prompt(&ok("fix-lint").run, |name| name == "fix-lint").is_err());
+        assert!(wrong("fix-lint").1.contains("--recipe fix-lint"));
+        assert!(no_recipe_as_prompt(&ok("tidy").run, |name| name == "tidy").is_err());
     }
 
     #[test]
@@ -237,8 +242,8 @@ mod tests {
 
     #[test]
     fn a_flag_without_its_feature_is_named() {
-        let cli = ok("--recipe x -s");
-        assert_eq!(cli.run.unsupported(), ["--recipe"]);
+        let cli = ok("--sarif-file x -s");
+        assert_eq!(cli.run.unsupported(), ["--sarif-file"]);
         assert!(ok("hi").run.unsupported().is_empty());
     }
 

@@ -47,6 +47,21 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.settings_files = loaded.files.clone();
             facts.warnings.extend(loaded.warnings.iter().cloned());
             facts.add_settings(&loaded.settings);
+            match crate::run::servers::choose(&loaded.settings, Default::default(), &loaded.environment) {
+                Ok(chosen) => {
+                    facts.tools.extend(chosen.configs.iter().map(|config| {
+                        let about = format!("{} ({})", config.connect.describe(), config.connect.transport());
+                        Fact::new(format!("MCP server {}", config.name), about).from(&config.origin)
+                    }));
+                    facts.warnings.extend(chosen.warnings);
+                    let broken = chosen.broken.into_iter();
+                    facts.warnings.extend(broken.map(|(name, why)| format!("MCP server {name}: {why}")));
+                }
+                Err(failure) => {
+                    facts.problems.push(failure.error.message);
+                    exit = Exit::Config;
+                }
+            }
             let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
             let endpoint =
                 settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));

@@ -1,8 +1,12 @@
 //! The commands beside `run`: each reads what it needs, asks the part that knows, and prints the answer.
 
 mod apply;
+mod check;
 mod doctor;
+mod mcp;
 mod policy;
+mod recipe;
+mod recipe_test;
 mod schema;
 mod tools;
 mod undo;
@@ -31,7 +35,10 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),
         Command::Policy { verb } => policy::run(&verb, environment, out),
-        Command::Tools { verb } => tools::run(&verb, environment, out).await,
+        Command::Recipe { verb } => recipe::run(&verb, environment, out).await,
+        Command::Check { verb } => check::run(&verb, environment, out).await,
+        Command::Tools { verb } => tools::run(&verb, environment, out, err).await,
+        Command::Mcp { verb } => mcp::run(&verb, environment, out, err).await,
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),
         Command::Doctor(arguments) => doctor::run(&arguments, environment, out),
@@ -75,13 +82,24 @@ impl Place {
 
     /// Returns the policy that a run here would have.
     fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
+        self.policy_with(&[], named, delivers, environment)
+    }
+
+    /// Returns the policy that a run here would have, where settings allow these tools, too.
+    fn policy_with(
+        &self,
+        allowed: &[String],
+        named: Option<&str>,
+        delivers: bool,
+        environment: &Environment,
+    ) -> Result<Chosen, Failure> {
         let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
         let trusted = self.trusted(environment)?;
         let chosen = policy_layers::choose(&PolicySources {
             named: named.as_deref(),
             mode: None,
             delivers,
-            allowed: &[],
+            allowed,
             core: &[],
             excluded: &[],
             cwd: &environment.cwd,

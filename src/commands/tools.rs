@@ -1,10 +1,7 @@
 //! `qwen tools`: the registry as the model sees it, and one call by hand under the policy.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -18,19 +15,30 @@ use crate::model::Part;
 use crate::path::RelPath;
 use crate::run::Failure;
 use crate::run::outcome::from_delivery;
-use crate::run::runner::{Runner, judge_change};
+use crate::run::runner::judge_change;
 use crate::run::setup::state_folder;
-use crate::sandbox::{Demand, own_executable};
 use crate::settings::Environment;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 
-pub(super) async fn run(verb: &ToolsVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    verb: &ToolsVerb,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
     match verb {
         ToolsVerb::List { json, workspace } => {
-            let policy = Place::open(workspace, environment)?.policy(None, false, environment)?.policy;
+            let place = Place::open(workspace, environment)?;
+            let chosen = super::mcp::policy(&place, None, false, environment)?;
+            let runner = super::mcp::runner(&place, &chosen.policy, environment)?;
             let mut registry = Registry::of_built_ins();
-            registry.retain(|name| !policy.denies_tool(name));
-            list(&registry, *json, out)
+            registry.retain(|name| !chosen.policy.denies_tool(name));
+            let servers = super::mcp::start(&place, &chosen, &runner, environment, err).await?;
+            super::mcp::register(&servers, &mut registry, &place, &chosen.policy, environment, err);
+            let listed = list(&registry, *json, out);
+            servers.close().await;
+            runner.end().await;
+            listed
         }
         ToolsVerb::Call { name, input, policy, apply, workspace } => {
             let text = match input.as_str() {
@@ -38,7 +46,7 @@ pub(super) async fn run(verb: &ToolsVerb, environment: &Environment, out: &mut d
                 text => text.to_owned(),
             };
             let place = Place::open(workspace, environment)?;
-            call(&place, name, &text, policy.as_deref(), *apply, environment, out).await
+            call(&place, name, &text, policy.as_deref(), *apply, environment, out, err).await
         }
     }
 }
@@ -69,6 +77,7 @@ fn list(registry: &Registry, as_json: bool, out: &mut dyn Write) -> Result<Exit,
     print(out, &text)
 }
 
+#[expect(clippy::too_many_arguments, reason = "the flags of the command, all of them different things")]
 async fn call(
     place: &Place,
     name: &str,
@@ -77,6 +86,7 @@ async fn call(
     apply: bool,
     environment: &Environment,
     out: &mut dyn Write,
+    err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let arguments = match serde_json::from_str(input) {
         Ok(Value::Object(arguments)) => arguments,
@@ -89,9 +99,17 @@ async fn call(
         }
         Err(error) => return Err(Failure::new(Exit::Input, format!("--input: {error}"), "write a JSON object")),
     };
-    let policy = place.policy(policy, apply, environment)?.policy;
+    let chosen = super::mcp::policy(place, policy, apply, environment)?;
+    let runner = super::mcp::runner(place, &chosen.policy, environment)?;
+    let mut registry = Registry::of_built_ins();
+    // Servers are started for a tool that is not ours alone.
+    let servers = match registry.real_name(name) {
+        Some(_) => crate::tools::mcp::Servers::default(),
+        None => super::mcp::start(place, &chosen, &runner, environment, err).await?,
+    };
+    super::mcp::register(&servers, &mut registry, place, &chosen.policy, environment, err);
+    let policy = chosen.policy;
     let facts = place.facts(environment);
-    let registry = Registry::of_built_ins();
     let prepared = registry
         .parse(name, arguments)
         .map_err(|error| Failure::new(Exit::Input, error.message, "`qwen tools list --json` shows the parameters"))?;
@@ -103,18 +121,6 @@ async fn call(
             decision.hint.unwrap_or_else(|| "`qwen policy explain` shows why".into()),
         ));
     };
-    let variables: BTreeMap<OsString, OsString> =
-        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let runner = Runner::new(
-        Arc::clone(&place.workspace),
-        place.repository.clone(),
-        policy.clone(),
-        place.facts(environment),
-        Demand::Auto,
-        variables,
-        own_executable(),
-    )
-    .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))?;
     let limits = ToolLimits {
         shell_timeout: Duration::from_secs(120),
         shell_timeout_max: Duration::from_secs(600),
@@ -126,6 +132,7 @@ async fn call(
     let context =
         ToolContext { workspace: &place.workspace, memory: &memory, limits: &limits, runner: &runner, media: false };
     let output = prepared.call.run(&grant, &context).await;
+    servers.close().await;
     runner.end().await;
     let output = output.map_err(|error| Failure::new(Exit::Failed, error.message, ""))?;
     print(out, &(Part::text_of(&output.llm_content) + "\n"))?;

@@ -22,6 +22,7 @@ pub mod quirks;
 pub mod repair;
 pub mod request;
 pub mod retry;
+pub mod script;
 mod slots;
 pub mod sse;
 #[cfg(test)]

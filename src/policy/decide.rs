@@ -309,6 +309,7 @@ impl Policy {
         };
         for layer in self.layers.iter() {
             match &layer.write_allow {
+                Some(allow) if allow.is_empty() => lines.push("No files may be written.".to_owned()),
                 Some(allow) if !allow.iter().any(|rule| rule.value.text() == "**") => {
                     lines.push(format!("Files may be written only under: {}.", globs(allow)));
                 }

@@ -18,6 +18,7 @@ pub mod grant;
 pub mod later;
 pub mod layers;
 mod mcp;
+pub mod needs;
 mod operator;
 mod paths;
 pub mod programs;

@@ -1,68 +1,353 @@
-//! `--verify`: the operator's commands, run on what is staged.
+//! Commands of recipes and of `--verify`: judged once, run on what is staged, our own small checks without a process.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::agent::invoke::Judge;
+use crate::change::Entry;
+use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
+use crate::path::RelPath;
 use crate::policy::decide::Facts;
-use crate::policy::{CommandPlan, Denial, Policy};
+use crate::policy::{Access, CommandPlan, Denial, Policy};
+use crate::recipe::file::{CheckFile, Expect};
+use crate::recipe::params::normalised;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner};
-use crate::verify::{self, CheckResult};
+use crate::verify::guards::Guards;
+use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed, shape};
+use crate::workspace::Workspace;
+use crate::workspace::repository::Repository;
 
-/// A check that is understood and may run.
-pub struct Check {
-    /// The command as typed.
-    pub command: String,
-    plan: CommandPlan,
+use super::runner::Runner;
+
+/// What a command comes to.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// A process.
+    Command(CommandPlan),
+    /// `qwen check repeat`: a process, several times.
+    Repeat {
+        /// How often.
+        times: u32,
+        /// The process.
+        plan: CommandPlan,
+    },
+    /// `qwen check changelog`.
+    Changelog {
+        /// The changelog.
+        file: RelPath,
+        /// The heading of its new section.
+        heading: String,
+        /// The commit before the first one that it may name.
+        since: String,
+    },
+    /// `qwen check markdown-shape`.
+    Shape {
+        /// The source page.
+        source: RelPath,
+        /// Its translation.
+        target: RelPath,
+    },
 }
 
-impl Check {
-    /// Parses a command of the operator's: it grants exactly its own words; deny rules of the policy still hold.
-    pub fn parse(command: &str, policy: &Policy, facts: &Facts) -> Result<Check, Denial> {
-        Ok(Check { command: command.to_owned(), plan: policy.operator_command(command, facts)? })
+/// How an action ended.
+#[derive(Debug, Clone, Default)]
+pub struct Done {
+    /// The exit code; `None` when a signal or the time ended it.
+    pub exit_code: Option<i32>,
+    /// Standard output and error.
+    pub output: String,
+    /// Whether the time ran out.
+    pub timed_out: bool,
+}
+
+/// Files that our own checks read.
+pub struct Place<'a> {
+    /// The staged view.
+    pub workspace: &'a Workspace,
+    /// The repository.
+    pub repository: Option<&'a Repository>,
+}
+
+/// Returns what the words of a recipe's command come to. The policy alone decides; our own checks of documents are always
+/// allowed, and of `qwen check repeat … -- COMMAND` the command is judged.
+pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
+    let texts: Vec<&str> = words.iter().map(String::as_str).collect();
+    let path =
+        |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is no path of the workspace")));
+    match texts.as_slice() {
+        ["qwen", "check", "changelog", options @ ..] => {
+            let value = |name: &str| {
+                let found = options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='));
+                found.ok_or_else(|| Denial::new(format!("`qwen check changelog` needs {name}=…")))
+            };
+            let since = value("--since")?;
+            if since.starts_with('-') {
+                return Err(Denial::new(format!("`{since}` is no revision")));
+            }
+            Ok(Action::Changelog {
+                file: path(value("--file")?)?,
+                heading: value("--heading")?.to_owned(),
+                since: since.to_owned(),
+            })
+        }
+        ["qwen", "check", "markdown-shape", source, target] => {
+            Ok(Action::Shape { source: path(source)?, target: path(target)? })
+        }
+        ["qwen", "check", "repeat", rest @ ..] => {
+            let end = rest.iter().position(|word| *word == "--");
+            let end = end.ok_or_else(|| Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4"))?;
+            let times = rest[..end].iter().find_map(|word| word.strip_prefix("--times=")?.parse().ok());
+            let times = times.filter(|times| (1..=1000).contains(times)).unwrap_or(10);
+            Ok(Action::Repeat { times, plan: plan(&rest[end + 1..], folder, judge)? })
+        }
+        _ => Ok(Action::Command(plan(&texts, folder, judge)?)),
     }
 }
 
-/// Runs the checks in order up to the first that fails, and returns that one.
-pub async fn run(
-    checks: &[Check],
-    runner: &dyn CommandRunner,
-    attempt: u32,
-    timeout: Duration,
-    seen_root: &str,
-    emit: &(dyn Fn(Event) + Send + Sync),
-) -> Option<CheckResult> {
-    for check in checks {
-        let started = Instant::now();
-        let result = match runner.run(&check.plan, CommandRequest { timeout, background: false }).await {
-            Ok(report) => result_of(check, &report),
-            // A check that cannot be run has not passed.
-            Err(error) => CheckResult {
-                command: check.command.clone(),
-                exit_code: None,
-                output: format!("the check could not be run: {}", error.message),
-                timed_out: false,
-            },
-        };
-        emit(Event::Verify(VerifyOutcome {
-            command: check.command.clone(),
-            exit_code: result.exit_code,
-            attempt,
-            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            output_tail: verify::tail(&result.output, seen_root),
-            passed: result.passed(),
-        }));
-        if !result.passed() {
-            return Some(result);
+fn plan(words: &[&str], folder: Option<&str>, judge: &dyn Judge) -> Result<CommandPlan, Denial> {
+    let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let access = Access::Run { command, directory: folder.map(Into::into) };
+    let (decision, grant) = judge.authorize("run_shell_command", &[access]);
+    match grant.as_ref().and_then(|grant| grant.command()) {
+        Some(plan) => Ok(plan.clone()),
+        None => Err(Denial { rule: decision.rule, hint: decision.hint, ..Denial::new(decision.reason) }),
+    }
+}
+
+/// Quotes a word for the grammar of commands: it is one word, whatever is in it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.contains('=') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+impl Action {
+    /// Does it on the staged state.
+    pub async fn perform(&self, runner: &dyn CommandRunner, place: &Place<'_>, timeout: Duration) -> Done {
+        match self {
+            Action::Command(plan) => command(plan, runner, timeout).await,
+            Action::Repeat { times, plan } => {
+                let deadline = Instant::now() + timeout;
+                let (mut codes, mut failures, mut output) = (String::new(), 0, String::new());
+                for number in 1..=*times {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Done { exit_code: None, output, timed_out: true };
+                    }
+                    let done = command(plan, runner, left).await;
+                    let passed = done.exit_code == Some(0);
+                    codes.push(if passed { '.' } else { 'F' });
+                    if !passed {
+                        failures += 1;
+                        if failures <= 3 {
+                            let tail = verify::middle_cut(&done.output, 4_000);
+                            output.push_str(&format!("--- run {number} ({:?}) ---\n{tail}\n", done.exit_code));
+                        }
+                    }
+                }
+                let summary = format!("{times} runs, {failures} failed: {codes}\n{output}");
+                Done { exit_code: Some(i32::from(failures > 0)), output: summary, timed_out: false }
+            }
+            Action::Shape { source, target } => {
+                let texts = (text(place.workspace, source), text(place.workspace, target));
+                verdict(shape::differences(&texts.0, &texts.1))
+            }
+            Action::Changelog { file, heading, since } => {
+                let after = text(place.workspace, file);
+                let before = match place.workspace.changes().get(file) {
+                    Some(change) => String::from_utf8_lossy(text_of(&change.before)).into_owned(),
+                    None => after.clone(),
+                };
+                match commits(place.repository, since) {
+                    Ok(commits) => verdict(shape::changelog(&before, &after, heading, &commits)),
+                    Err(problem) => Done { exit_code: Some(2), output: problem, timed_out: false },
+                }
+            }
         }
     }
-    None
 }
 
-fn result_of(check: &Check, report: &CommandReport) -> CheckResult {
+/// Returns the commits from a revision to HEAD.
+pub fn commits(repository: Option<&Repository>, since: &str) -> Result<Vec<String>, String> {
+    let repository = repository.ok_or("there is no repository")?;
+    let range = format!("{since}..HEAD");
+    let listed =
+        repository.git().run(&["rev-list", "--end-of-options", &range], b"").map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
+}
+
+fn verdict(problems: Vec<String>) -> Done {
+    let exit_code = Some(i32::from(!problems.is_empty()));
+    Done { exit_code, output: problems.into_iter().map(|problem| problem + "\n").collect(), timed_out: false }
+}
+
+fn text(workspace: &Workspace, path: &RelPath) -> String {
+    match workspace.entry(path) {
+        Ok(Entry::File { content, .. }) => String::from_utf8_lossy(&content).into_owned(),
+        Ok(Entry::Absent | Entry::Link { .. }) | Err(_) => String::new(),
+    }
+}
+
+async fn command(plan: &CommandPlan, runner: &dyn CommandRunner, timeout: Duration) -> Done {
+    match runner.run(plan, CommandRequest { timeout, background: false }).await {
+        Ok(report) => Done { exit_code: report.exit_code, output: output(&report), timed_out: report.timed_out },
+        // A check that cannot be run has not passed.
+        Err(error) => Done {
+            exit_code: None,
+            output: format!("the command could not be run: {}", error.message),
+            timed_out: false,
+        },
+    }
+}
+
+fn output(report: &CommandReport) -> String {
     let mut output = String::from_utf8_lossy(&report.stdout).into_owned();
     if !output.is_empty() && !output.ends_with('\n') {
         output.push('\n');
     }
     output.push_str(&String::from_utf8_lossy(&report.stderr));
-    CheckResult { command: check.command.clone(), exit_code: report.exit_code, output, timed_out: report.timed_out }
+    output
+}
+
+/// A check that is understood and may run.
+pub struct Check {
+    name: String,
+    command: String,
+    action: Action,
+    expect_failure: bool,
+    repeat: u32,
+    timeout: Option<Duration>,
+    feedback_bytes: usize,
+    on_base: bool,
+}
+
+impl Check {
+    /// Parses a command of the operator's: it grants exactly its own words; deny rules of the policy still hold.
+    pub fn parse(command: &str, policy: &Policy, facts: &Facts) -> Result<Check, Denial> {
+        Ok(Check {
+            name: command.to_owned(),
+            command: command.to_owned(),
+            action: Action::Command(policy.operator_command(command, facts)?),
+            expect_failure: false,
+            repeat: 1,
+            timeout: None,
+            feedback_bytes: FEEDBACK_BYTES,
+            on_base: false,
+        })
+    }
+
+    /// Judges a recipe's check, its words rendered.
+    pub fn of_recipe(
+        check: &CheckFile,
+        words: &[String],
+        cwd: Option<&str>,
+        judge: &dyn Judge,
+    ) -> Result<Check, Denial> {
+        Ok(Check {
+            name: check.name.value.clone(),
+            command: words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            action: action(words, cwd, judge)?,
+            expect_failure: check.expect == Some(Expect::Fail),
+            repeat: check.repeat.unwrap_or(1),
+            timeout: check.timeout.map(|time| time.0),
+            feedback_bytes: check.feedback_bytes.unwrap_or(FEEDBACK_BYTES),
+            on_base: check.tree.is_some(),
+        })
+    }
+
+    /// Tells whether it runs on the tree as it was.
+    pub fn is_on_base(&self) -> bool {
+        self.on_base
+    }
+}
+
+/// Guards and checks of a run, and how often the model may try.
+#[derive(Default)]
+pub struct Verification {
+    /// Rules on the change.
+    pub guards: Guards,
+    /// The checks, in order.
+    pub checks: Vec<Check>,
+    /// Attempts of the model in all.
+    pub attempts: u32,
+    /// Whether the same failure on the same tree ends the run.
+    pub stop_if_same: bool,
+}
+
+/// Where checks run.
+pub struct Bench<'a> {
+    /// Commands on the staged state.
+    pub runner: &'a Runner,
+    /// Commands on the tree as it was.
+    pub base: Option<&'a Runner>,
+    /// Files.
+    pub place: Place<'a>,
+    /// What a check may take that does not say.
+    pub timeout: Duration,
+}
+
+impl Verification {
+    /// Judges the staged state after an attempt: the guards, then the checks in order up to the first that fails.
+    pub async fn judge(&self, bench: &Bench<'_>, attempt: u32, emit: &(dyn Fn(Event) + Send + Sync)) -> Option<Failed> {
+        let violations = self.guards.judge(&bench.place.workspace.changes());
+        if !violations.is_empty() {
+            return Some(Failed::Guards(violations));
+        }
+        self.run(bench, attempt, emit).await.map(Failed::Check)
+    }
+
+    /// Runs the checks in order up to the first that fails, and returns that one.
+    pub async fn run(
+        &self,
+        bench: &Bench<'_>,
+        attempt: u32,
+        emit: &(dyn Fn(Event) + Send + Sync),
+    ) -> Option<CheckResult> {
+        let seen_root = bench.runner.seen_root();
+        for check in &self.checks {
+            let started = Instant::now();
+            let runner = if check.on_base { bench.base.unwrap_or(bench.runner) } else { bench.runner };
+            let mut result = CheckResult::default();
+            for _ in 0..check.repeat {
+                let done = check.action.perform(runner, &bench.place, check.timeout.unwrap_or(bench.timeout)).await;
+                result = CheckResult {
+                    name: check.name.clone(),
+                    command: check.command.clone(),
+                    expect_failure: check.expect_failure,
+                    feedback_bytes: check.feedback_bytes,
+                    exit_code: done.exit_code,
+                    output: done.output,
+                    timed_out: done.timed_out,
+                };
+                if !result.passed() {
+                    break;
+                }
+            }
+            emit(Event::Verify(VerifyOutcome {
+                command: check.command.clone(),
+                exit_code: result.exit_code,
+                attempt,
+                duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                output_tail: verify::tail(&result.output, &seen_root),
+                passed: result.passed(),
+            }));
+            if !result.passed() {
+                return Some(result);
+            }
+        }
+        None
+    }
+}
+
+/// Tells whether a program of this name is in PATH.
+pub fn program_exists(name: &str, path: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.split(':').filter(|folder| !folder.is_empty()).any(|folder| {
+        let metadata = Path::new(folder).join(name).metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    })
 }

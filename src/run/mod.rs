@@ -1,8 +1,10 @@
 //! One run, from flags to exit code: the story, each step in a file of its own.
 
+pub mod answers;
 pub mod checks;
 pub mod context;
 pub mod emitter;
+pub mod gather;
 pub mod hooks;
 pub mod images;
 pub mod judge;
@@ -12,8 +14,10 @@ pub mod model;
 pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
+pub mod recipe;
 pub mod redaction;
 pub mod runner;
+pub mod servers;
 pub mod session;
 pub mod setup;
 pub mod signals;
@@ -42,7 +46,11 @@ use crate::model::{Message, Part};
 use crate::settings::Environment;
 use crate::tools::ToolContext;
 
+use crate::recipe::file::Before;
+use answers::Taken;
+use checks::{Bench, Verification};
 use emitter::Emitter;
+use gather::Gathered;
 use hooks::Hooks;
 use outcome::Stage;
 use outputs::Streams;
@@ -165,7 +173,18 @@ async fn work(
     }
     match converse(&setup, &session, stage, emitter).await {
         Ok(answer) => outcome::deliver(&setup, stage, emitter, answer),
-        Err(failure) => RunFinished::failed(failure.exit, *failure.error),
+        Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
+            emitter.emit(Event::Warning { message: format!("skipped: {}", failure.error.message) });
+            outcome::nothing_to_do("skipped: the provider is not available".to_owned())
+        }
+        Err(failure) => {
+            let mut finished = RunFinished::failed(failure.exit, *failure.error);
+            if failure.exit == Exit::Verify && setup.discards() {
+                // `on_exhausted: discard`: the change does not stand in the result.
+                finished.changes.mode = stage.mode.name().into();
+            }
+            finished
+        }
     }
 }
 
@@ -190,13 +209,24 @@ pub struct Answer {
     pub text: String,
     /// Calls that the policy denied.
     pub denials: u64,
+    /// The structured answer.
+    pub taken: Taken,
+    /// There was nothing to do; the text says why.
+    pub nothing_to_do: bool,
+}
+
+impl Answer {
+    fn nothing_to_do(text: String) -> Answer {
+        Answer { text, denials: 0, taken: Taken::default(), nothing_to_do: true }
+    }
 }
 
 /// The conversation, with the checks in between.
 async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &Emitter) -> Result<Answer, Failure> {
     let emit = |event: Event| emitter.emit(event);
     let judge = setup.judge(stage);
-    let checks = setup.checks(&judge.facts)?;
+    let outer = setup.outer_judge(stage);
+    let verification = setup.verification(&outer)?;
     let context = ToolContext {
         workspace: &stage.workspace,
         memory: &setup.memory,
@@ -205,8 +235,25 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         media: setup.client.facts_of_images(),
     };
     emit(Event::RunStarted(Box::new(RunStarted { session_id: session.id.clone(), ..setup.started(stage) })));
+    let bench = setup.bench(stage);
+    if let Some(nothing) = before(setup, &verification, &bench, &emit).await? {
+        return Ok(Answer::nothing_to_do(nothing));
+    }
+    let mut side = None;
+    let prompt = match &setup.recipe {
+        None => None,
+        Some(active) => match setup.gatherer(active, stage, &outer).gather().await? {
+            Gathered::NothingToDo(name) => {
+                return Ok(Answer::nothing_to_do(format!("nothing to do: the input `{name}` is empty")));
+            }
+            Gathered::Inputs(inputs, diff) => {
+                side = diff;
+                Some(active.prompt(&inputs)?)
+            }
+        },
+    };
     let hooks = setup.hooks(session);
-    let (mut message, events) = setup.task(&judge, &context).message().await?;
+    let (mut message, events) = setup.message(&judge, &context, &stage.servers, prompt).await?;
     events.into_iter().for_each(emit);
     if let Some(hooks) = &hooks {
         let said = hooks.session_start(session.resumed).await?;
@@ -239,6 +286,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         .keeping(Some(&keep), session.earlier.len() + 1);
 
     let mut attempt = 1;
+    let mut repairs = setup.wanted.repairs;
     let mut last_failure = None;
     loop {
         let text = match agent.converse().await {
@@ -256,18 +304,57 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
                 continue;
             }
         }
-        let root = stage.runner.seen_root();
-        let failed = checks::run(&checks, &stage.runner, attempt, setup.check_timeout, &root, &emit).await;
-        let Some(failed) = failed else {
-            return Ok(Answer { text, denials: agent.account().denials() });
+        let by_tool = setup.memory.answer.lock().expect("nothing panics while it holds the answer").take();
+        let mut taken = match setup.wanted.take(by_tool, &text) {
+            Ok(taken) => taken,
+            Err(problem) if repairs == 0 => return Err(answers::unfit(&problem)),
+            Err(problem) => {
+                agent.say(answers::repair(&problem, repairs));
+                repairs -= 1;
+                continue;
+            }
+        };
+        let Some(failed) = verification.judge(&bench, attempt, &emit).await else {
+            setup.wanted.anchor(&mut taken, side.as_ref(), &|path| setup.readable(stage, path));
+            return Ok(Answer { text, denials: agent.account().denials(), taken, nothing_to_do: false });
         };
         let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
-        if attempt >= setup.verify_attempts || last_failure == Some(fingerprint) {
-            return Err(outcome::verify_failed(&failed, attempt, last_failure == Some(fingerprint)));
+        let same = verification.stop_if_same && last_failure == Some(fingerprint);
+        if attempt >= verification.attempts || same {
+            return Err(outcome::verify_failed(&failed, attempt, same));
         }
         last_failure = Some(fingerprint);
         attempt += 1;
-        agent.say(crate::verify::feedback(&failed, &root, setup.verify_attempts - attempt + 1));
+        let root = stage.runner.seen_root();
+        agent.say(crate::verify::feedback(&failed, &root, verification.attempts - attempt + 1));
+    }
+}
+
+/// What the checks say before the model begins: `Some` if there is nothing to do.
+async fn before(
+    setup: &Setup,
+    verification: &Verification,
+    bench: &Bench<'_>,
+    emit: &(dyn Fn(Event) + Send + Sync),
+) -> Result<Option<String>, Failure> {
+    let wanted = setup.before();
+    if wanted == Before::Ignore || verification.checks.is_empty() {
+        return Ok(None);
+    }
+    let failed = verification.run(bench, 0, emit).await;
+    match (wanted, failed) {
+        (Before::SkipIfPass, None) => Ok(Some("nothing to do: the checks pass already".to_owned())),
+        (Before::MustPass, Some(failed)) => Err(Failure::new(
+            Exit::Verify,
+            format!("the base is already broken: the check `{}` fails before any change", failed.name),
+            "repair the base first; its output stands under verify in the result",
+        )),
+        (Before::MustFail, None) => Err(Failure::new(
+            Exit::Verify,
+            "the base is already fine: the checks pass before any change, and the recipe wants them to fail",
+            "there is nothing to repair",
+        )),
+        (Before::Ignore | Before::SkipIfPass | Before::MustPass | Before::MustFail, _) => Ok(None),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The model of a run: a server, a server that is recorded, or a cassette.
 
+use crate::model::script::Script;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::Failure;
 /// The model, and what its owner should know.
 pub struct Chosen {
     /// The client.
-    pub client: Client,
+    pub client: Answering,
     /// The model's name.
     pub name: String,
     /// Warnings.
@@ -28,15 +29,26 @@ pub struct Chosen {
     pub key: Option<Secret>,
 }
 
+/// Where the answers come from.
+pub enum Answering {
+    /// A server, or the recording of one.
+    Http(Box<Client>),
+    /// A script.
+    Scripted(Script),
+}
+
 impl Chosen {
     /// Returns the client as the loop sees it.
     pub fn as_model(&self) -> &dyn Model {
-        &self.client
+        match &self.client {
+            Answering::Http(client) => client.as_ref(),
+            Answering::Scripted(script) => script,
+        }
     }
 
     /// Tells whether the model takes images.
     pub fn facts_of_images(&self) -> bool {
-        self.client.facts().images
+        self.as_model().facts().images
     }
 }
 
@@ -46,7 +58,20 @@ pub async fn choose(
     settings: &Settings,
     environment: &Environment,
     root: &std::path::Path,
+    recipe_model: Option<&str>,
 ) -> Result<Chosen, Failure> {
+    if let Some(path) = &arguments.test.script {
+        let script = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let script = script
+            .and_then(|text| Script::parse(&text))
+            .map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "correct the script"))?;
+        return Ok(Chosen {
+            client: Answering::Scripted(script),
+            name: "scripted".into(),
+            warnings: Vec::new(),
+            key: None,
+        });
+    }
     let flags = &arguments.model;
     let masks = masks(environment, root);
     let player = match &arguments.test.replay {
@@ -86,7 +111,7 @@ pub async fn choose(
         base_url: flags.openai_base_url.as_deref().or(recorded.map(|header| header.base_url.as_str())),
         allow_http: flags.allow_http,
         model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
-        recipe_model: None,
+        recipe_model,
         offline: player.is_some(),
     };
     let refused_key = |error: keys::KeyError| Failure::new(error.exit, error.message, error.hint);
@@ -142,7 +167,8 @@ pub async fn choose(
         }
         (None, None) => Client::new(config),
     };
-    Ok(Chosen { client: client.map_err(refused)?, name, warnings: endpoint.warnings, key: used })
+    let client = Answering::Http(Box::new(client.map_err(refused)?));
+    Ok(Chosen { client, name, warnings: endpoint.warnings, key: used })
 }
 
 fn refused(error: ModelError) -> Failure {

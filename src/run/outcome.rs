@@ -13,7 +13,9 @@ use crate::event::{ChangesReport, RunError, RunFinished};
 use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
-use crate::verify::CheckResult;
+use crate::recipe::file::{Body, IfNoChanges};
+use crate::tools::mcp::Servers;
+use crate::verify::Failed;
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
@@ -29,10 +31,14 @@ pub struct Stage {
     pub workspace: Arc<Workspace>,
     /// The commands.
     pub runner: Runner,
+    /// Commands on the tree as it was, where a check asks for it.
+    pub base: Option<Runner>,
     /// The repository.
     pub repository: Option<Repository>,
     /// How the changes are delivered.
     pub mode: Mode,
+    /// The MCP servers.
+    pub servers: Servers,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
     /// How the tree was, where nothing else keeps commands from writing to it in a dry run.
@@ -101,9 +107,13 @@ impl Stage {
         finished.exit = exit;
     }
 
-    /// Ends commands in the background: nothing outlives the run.
+    /// Ends servers and commands in the background: nothing outlives the run.
     pub async fn end_commands(&self) {
+        self.servers.close().await;
         self.runner.end().await;
+        if let Some(base) = &self.base {
+            base.end().await;
+        }
     }
 
     /// Returns the workspace's place in the repository.
@@ -143,6 +153,9 @@ fn is_policy(name: &[u8]) -> bool {
 
 /// Delivers what is staged, or says why not.
 pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: Answer) -> RunFinished {
+    if answer.nothing_to_do {
+        return nothing_to_do(answer.text);
+    }
     let changes = stage.workspace.changes();
     let exit = match (answer.denials, setup.on_deny) {
         (0, _) | (_, OnDeny::Continue) => Exit::Ok,
@@ -160,7 +173,12 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
         changes_expected: setup.changes_expected,
         ..RunFinished::failed(exit, RunError::default())
     };
-    if changes.is_empty() && setup.require_changes {
+    answer.taken.complete(&mut finished);
+    let if_no_changes = setup.git_wishes().and_then(|git| git.if_no_changes).unwrap_or_default();
+    if changes.is_empty() && if_no_changes == IfNoChanges::Warn {
+        emitter.emit(crate::event::Event::Warning { message: "the recipe was to change something and did not".into() });
+    }
+    if changes.is_empty() && (setup.require_changes || if_no_changes == IfNoChanges::Fail) {
         finished.exit = Exit::NoChanges.or_worse(exit);
         finished.error = Some(RunError {
             code: "no_changes".into(),
@@ -229,9 +247,27 @@ pub fn from_delivery(error: &DeliverError) -> Failure {
 
 fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Failure> {
     let order = || {
-        let (subject, body) = message_parts(setup.message.as_deref(), answer);
+        let (subject, body) = match (setup.message.as_deref(), setup.subject()?) {
+            (None, Some(subject)) => {
+                let body = match setup.git_wishes().and_then(|git| git.body) {
+                    Some(Body::None) => String::new(),
+                    Some(Body::Model | Body::Summary) | None => answer.trim().to_owned(),
+                };
+                (message_parts(Some(&subject), "").0, body)
+            }
+            (given, _) => message_parts(given, answer),
+        };
         let assisted = format!("qwen-run:{}", setup.client.name);
-        let trailers = [("Assisted-by", assisted.as_str()), ("Qwen-Run-Id", setup.run_id.as_str())];
+        let recipe = setup.recipe.as_ref().map(|active| {
+            let facts = active.recipe.facts();
+            let version = facts.version.map(|version| format!("@{version}")).unwrap_or_default();
+            format!("{}{version} sha256:{}", facts.name, facts.sha256)
+        });
+        let own = setup.trailers()?;
+        let mut trailers = vec![("Assisted-by", assisted.as_str())];
+        trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
+        trailers.push(("Qwen-Run-Id", setup.run_id.as_str()));
+        trailers.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let message = deliver::commit::message(&subject, &body, &trailers).map_err(|problem| {
             Failure::new(Exit::Input, format!("the commit's message: {problem}"), "give one with --message")
         })?;
@@ -271,13 +307,29 @@ fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
 }
 
 /// The ending of a run whose checks still fail.
-pub fn verify_failed(check: &CheckResult, attempt: u32, same: bool) -> Failure {
+pub fn verify_failed(failed: &Failed, attempt: u32, same: bool) -> Failure {
     let why = if same { "failed in the same way again" } else { "still fails" };
     Failure::new(
         Exit::Verify,
-        format!("the check `{}` {why} after attempt {attempt}", check.command),
-        "its output stands under verify in the result; the patch is there too, not applied",
+        match failed {
+            Failed::Check(_) => format!("{} {why} after attempt {attempt}", failed.name()),
+            Failed::Guards(violations) => {
+                let first = violations.first().map(|violation| violation.message.as_str()).unwrap_or_default();
+                format!("{} {why} after attempt {attempt}: {first}", failed.name())
+            }
+        },
+        "nothing was delivered; verify in the result shows the checks, and the patch is there too unless it was discarded",
     )
+}
+
+/// The ending of a run for which there was nothing to do.
+pub fn nothing_to_do(text: String) -> RunFinished {
+    RunFinished {
+        error: None,
+        result: text,
+        changes_expected: true,
+        ..RunFinished::failed(Exit::Ok, RunError::default())
+    }
 }
 
 /// The ending of a run that a signal stopped.

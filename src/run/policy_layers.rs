@@ -1,7 +1,7 @@
 //! Which policy texts count in this run, and whose word each of them is (docs/policy.md, "Whose policy counts").
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::policy::decide::Facts;
@@ -45,6 +45,8 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// Whether the granting layer is a file (then a mode only narrows).
     pub from_file: bool,
+    /// The folder in which files that it names are looked up.
+    pub folder: PathBuf,
     /// Each file with inline tests as a policy of its own, so that a flag that narrows cannot make a test fail.
     tested: Vec<Policy>,
 }
@@ -150,7 +152,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let is_file = |text: &&LayerText| files.contains(&text.name);
     let tested: Result<Vec<Policy>, _> = std::iter::once(&first).chain(&narrowing).filter(is_file).map(alone).collect();
     let tested = tested.map_err(|error| config(error.to_string(), "correct the file"))?;
-    Ok(Chosen { policy, warnings, from_file, tested })
+    Ok(Chosen { policy, warnings, from_file, tested, folder: base })
 }
 
 /// Reads a policy by the name that a flag or variable gives.

@@ -15,12 +15,15 @@ use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{Captured, Demand, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::git::git_environment;
 use crate::workspace::lend::{LendOptions, Lent};
 use crate::workspace::repository::Repository;
+
+use super::servers::Place;
 
 /// What starts the commands of a run.
 pub struct Runner {
@@ -35,6 +38,8 @@ pub struct Runner {
     sandbox: OnceLock<Sandbox>,
     lent: Mutex<Option<Lent>>,
     lent_root: OnceLock<PathBuf>,
+    /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
+    servers_write: OnceLock<bool>,
 }
 
 impl Runner {
@@ -60,6 +65,7 @@ impl Runner {
             sandbox: OnceLock::new(),
             lent: Mutex::default(),
             lent_root: OnceLock::new(),
+            servers_write: OnceLock::new(),
         })
     }
 
@@ -119,16 +125,12 @@ impl Runner {
         judge_change(&self.policy, &self.facts, path, change)
     }
 
-    async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
-        let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
-        let mut slot = self.lent.lock().await;
-        let may_read = |path: &RelPath| self.policy.may_read(path, &self.facts).is_ok();
-        let no_tree = |error: crate::workspace::WorkspaceError| {
-            ToolError::failed(format!("The command was not run: no tree could be lent to it: {error}"))
-        };
-        let lent = match slot.as_mut() {
+    /// Returns the lent tree as it is staged now; it is made when it is asked for the first time.
+    fn lend<'s>(&self, slot: &'s mut Option<Lent>) -> Result<&'s mut Lent, ToolError> {
+        let lent = match slot {
             Some(lent) => lent,
             None => {
+                let may_read = |path: &RelPath| self.policy.may_read(path, &self.facts).is_ok();
                 let options = LendOptions {
                     repository: self.repository.as_ref(),
                     may_read: &may_read,
@@ -140,6 +142,54 @@ impl Runner {
         };
         let _first = self.lent_root.set(lent.root().to_path_buf());
         lent.flush(&self.workspace).map_err(no_tree)?;
+        Ok(lent)
+    }
+
+    /// Lends the tree to servers' programs, if there are any, and returns what they are started with.
+    pub async fn place_for_servers(&self, programs: &[&Config]) -> Result<Place, ToolError> {
+        let tree = if programs.is_empty() {
+            (self.private.path().to_path_buf(), Vec::new())
+        } else {
+            let mut slot = self.lent.lock().await;
+            let lent = self.lend(&mut slot)?;
+            (lent.root().to_path_buf(), lent.reads().to_vec())
+        };
+        let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
+        let _first = self.servers_write.set(writes);
+        Ok(Place {
+            policy: self.policy.clone(),
+            workspace: self.workspace.root().to_path_buf(),
+            tree,
+            seen_at_home: self.tier() == Tier::T3,
+            private: self.private.path().to_path_buf(),
+            demand: self.demand,
+            environment: self.environment.clone(),
+            helper: self.helper.clone(),
+        })
+    }
+
+    async fn show(&self) -> Result<(), ToolError> {
+        match self.lent.lock().await.as_mut() {
+            Some(lent) => lent.flush(&self.workspace).map_err(no_tree),
+            None => Ok(()),
+        }
+    }
+
+    async fn take(&self) -> Result<Vec<String>, ToolError> {
+        if self.servers_write.get() != Some(&true) {
+            return Ok(Vec::new());
+        }
+        let mut slot = self.lent.lock().await;
+        let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
+        let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        let refused = collected.refused.iter();
+        Ok(refused.map(|(path, reason)| format!("the change to {path} was taken back: {reason}")).collect())
+    }
+
+    async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
+        let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
+        let mut slot = self.lent.lock().await;
+        let lent = self.lend(&mut slot)?;
         let run = RunRequest {
             seen_at: Some(self.workspace.root().to_path_buf()),
             read: lent.reads().to_vec(),
@@ -187,6 +237,18 @@ impl CommandRunner for Runner {
     ) -> BoxFuture<'a, Result<CommandReport, ToolError>> {
         Box::pin(self.run_command(plan, request))
     }
+
+    fn show_staged<'a>(&'a self) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(self.show())
+    }
+
+    fn take_changes<'a>(&'a self) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
+        Box::pin(self.take())
+    }
+}
+
+fn no_tree(error: crate::workspace::WorkspaceError) -> ToolError {
+    ToolError::failed(format!("No tree could be lent: {error}"))
 }
 
 /// Judges a change by the policy's rules for the gate.

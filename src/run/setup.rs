@@ -10,20 +10,24 @@ use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
-use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
+use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::deliver;
 use crate::event::{Event, Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Part, ToolSpec};
+use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::file::{Delivery as PolicyDelivery, LentTree, OnDeny as PolicyOnDeny};
 use crate::policy::layers::lowest_of;
 use crate::policy::redact::Secrets;
-use crate::policy::{Policy, redact};
+use crate::policy::{Access, Policy, redact};
 use crate::prompt::system;
+use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted, Severity};
 use crate::sandbox::{self, Demand, SandboxError};
 use crate::secret::Secret;
 use crate::settings::{self, Environment, Settings};
+use crate::tools::mcp::Servers;
+use crate::tools::structured_output::StructuredOutput;
 use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 use crate::workspace::Workspace;
@@ -33,15 +37,19 @@ use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
 use super::Failure;
-use super::checks::Check;
+use super::answers::{self, Wanted};
+use super::checks::{Bench, Check, Place, Verification};
 use super::context::{self, ContextSources};
+use super::gather::Gatherer;
 use super::hooks::Hooks;
 use super::images;
 use super::judge::RunJudge;
 use super::model::Chosen;
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
+use super::recipe::{Active, Surroundings};
 use super::runner::Runner;
+use super::servers;
 use super::session::RunSession;
 use super::slash_command::Commands;
 use super::task::Task;
@@ -112,6 +120,11 @@ pub struct Setup {
     pub undo_folder: Option<PathBuf>,
     /// What the owner should know.
     pub warnings: Vec<String>,
+    /// The recipe.
+    pub recipe: Option<Active>,
+    /// What the answer must be.
+    pub wanted: Wanted,
+    outer: Policy,
     /// Whose files of the checkout count.
     pub trusted: Trusted,
     prompt: Prompt,
@@ -121,6 +134,7 @@ pub struct Setup {
     system: String,
     home: String,
     included: Vec<PathBuf>,
+    mcp_servers: Vec<serde_json::Value>,
     isolation_off: bool,
     cwd: PathBuf,
     git_drivers: Vec<String>,
@@ -189,6 +203,19 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         qwen: says_no(&settings.respect_qwen_ignore),
     });
 
+    let time = jiff::Timestamp::now().to_string();
+    let surroundings =
+        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
+    let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
+    let arguments = with_wishes.as_ref().unwrap_or(arguments);
+    let wishes = servers::Wishes {
+        configs: &arguments.context.mcp_config,
+        allowed: &arguments.context.allowed_mcp_server_names,
+    };
+    let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
+    warnings.append(&mut chosen_servers.warnings);
+
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
@@ -200,7 +227,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
     let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
-    let lists = ToolLists::of(arguments, &settings);
+    let mut lists = ToolLists::of(arguments, &settings);
+    lists.allowed.extend(chosen_servers.trusted());
     let chosen = policy_layers::choose(&PolicySources {
         named: named.as_deref(),
         mode: mode.map(builtin_of),
@@ -219,7 +247,27 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     warnings.extend(chosen.warnings.iter().cloned());
     let policy = chosen.policy.clone();
-    let delivery = delivery_mode(asked, mode, &policy, &mut warnings)?;
+    let delivery = delivery_mode(asked, mode, &policy, recipe.as_ref(), &mut warnings)?;
+    let outer = policy.clone();
+    let mut policy = policy;
+    if let Some(active) = &recipe {
+        active.requires(&environment, repository.as_ref())?;
+        policy = active.narrow(&policy)?;
+        warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
+    }
+    if recipe.as_ref().and_then(|active| active.recipe.needs()).is_some_and(|needs| needs.tools.is_some()) {
+        // A recipe that names its tools gets no server's.
+        chosen_servers.configs.clear();
+    }
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
+    let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
+    let json_schema = arguments
+        .output
+        .json_schema
+        .as_deref()
+        .map(|given| answers::schema_flag(given, &environment.cwd))
+        .transpose()?;
+    let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
     if policy.lent_tree() == LentTree::InPlace {
         if let Mode::Branch(_) = delivery {
@@ -246,27 +294,47 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         policy.clone(),
         facts,
         demand,
-        variables,
+        variables.clone(),
         sandbox::own_executable(),
     )
-    .map_err(|error| {
-        Failure::new(
-            Exit::Conflict,
-            format!("no temporary folder can be made: {error}"),
-            "set TMPDIR to a folder that can be written",
-        )
-    })?;
+    .map_err(no_temporary_folder)?;
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
     }
+    let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
+    let base = if on_base {
+        let pristine = Workspace::open(workspace.root())
+            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+        let pristine = Arc::new(pristine);
+        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+        let runner = Runner::new(
+            pristine,
+            repository.clone(),
+            outer.clone(),
+            facts,
+            demand,
+            variables,
+            sandbox::own_executable(),
+        );
+        Some(runner.map_err(no_temporary_folder)?)
+    } else {
+        None
+    };
 
-    let prompt = read_prompt(arguments, &environment, &mut warnings).await?;
-    let client = super::model::choose(arguments, &settings, &environment, workspace.root()).await?;
+    let mut prompt = match &recipe {
+        Some(_) => Prompt::default(),
+        None => read_prompt(arguments, &environment, &mut warnings).await?,
+    };
+    let recipe_model = recipe.as_ref().and_then(|active| active.recipe.file.model.as_ref()?.name.as_ref());
+    let recipe_model = recipe_model.map(|name| name.value.clone());
+    let client =
+        super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
     warnings.extend(client.warnings.iter().cloned());
-    if arguments.context.strict && !warnings.is_empty() {
-        return Err(strict(&warnings));
+    strictly(arguments, &warnings)?;
+    let mut limits = limits(arguments, &settings, &policy);
+    if let Some(active) = &recipe {
+        limits = lowest_of(&limits, &active.limits());
     }
-    let limits = limits(arguments, &settings, &policy);
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
         return Err(Failure::new(
             Exit::Config,
@@ -282,12 +350,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         home: &home,
         included: &included,
     };
-    let super::tools::Tools { registry, agents, warnings: of_tools } =
+    let super::tools::Tools { mut registry, agents, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;
-    if arguments.context.strict && !of_tools.is_empty() {
-        return Err(strict(&of_tools));
-    }
     warnings.extend(of_tools);
+    strictly(arguments, &warnings)?;
+    if let Some(schema) = &wanted.schema {
+        registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
+    }
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
@@ -297,6 +366,21 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
+    // Last, since it may take the longest: whatever else is wrong has been found by now.
+    let (mcp, mcp_servers) =
+        servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
+    let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git_drivers.clone());
+    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
+    warnings.extend(mcp.register(&mut registry, &allows));
+    strictly(arguments, &warnings)?;
+    if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
+        let text =
+            expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
+        // As what was read: the text is the server's, and calls no command here.
+        prompt.read =
+            Some(prompt.read.map_or(text.clone(), |read| format!("{}\n\n{text}", read.trim_end_matches('\n'))));
+        prompt.typed = Vec::new();
+    }
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
     let (context, commands) = if arguments.context.bare {
@@ -316,11 +400,17 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
     let images = images::read(&arguments.input.images, &environment.cwd, client.facts_of_images(), &mut problems)?;
     skipped(problems, arguments.context.strict, &mut warnings)?;
+    let mut appended: Vec<String> = Vec::new();
+    if let Some(active) = &recipe {
+        appended.extend(active.instructions()?);
+    }
+    appended.extend(wanted.instruction());
+    appended.extend(arguments.context.append_system_prompt.clone());
     let system = system::system_prompt(
         arguments.context.system_prompt.as_deref(),
         &policy.summary(),
         &context,
-        arguments.context.append_system_prompt.as_deref(),
+        Some(&appended.join("\n\n")),
     );
     let offered: Arc<[ToolSpec]> = registry.specs().into();
     let tool_limits = ToolLimits {
@@ -341,7 +431,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     let setup = Setup {
         run_id: id.to_owned(),
-        time: jiff::Timestamp::now().to_string(),
+        time,
         started_at: Instant::now(),
         policy_facts: policy.facts(),
         permission_mode: mode.map_or("default", ApprovalMode::name),
@@ -356,16 +446,25 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         secrets,
         max_output_tokens: arguments.model.max_output_tokens,
         // A mode delivers changes if there are any; it does not say that there must be some.
-        changes_expected: delivers || arguments.changes.require_changes,
+        changes_expected: arguments.changes.require_changes
+            || recipe.as_ref().map_or(delivers, Active::changes_expected),
         require_changes: arguments.changes.require_changes,
         max_changed_files: arguments.changes.max_changed_files,
         max_patch_bytes: arguments.changes.max_patch_bytes,
-        verify_attempts: arguments.changes.verify_attempts.unwrap_or(crate::verify::ATTEMPTS).max(1),
+        verify_attempts: arguments
+            .changes
+            .verify_attempts
+            .or(recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref()?.attempts))
+            .unwrap_or(crate::verify::ATTEMPTS)
+            .max(1),
         check_timeout: CHECK_TIMEOUT,
         message: arguments.changes.message.clone(),
         sign: arguments.changes.sign,
         undo_folder,
         warnings,
+        recipe,
+        wanted,
+        outer,
         trusted,
         prompt,
         files: arguments.input.files.clone(),
@@ -374,6 +473,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         system,
         home,
         included,
+        mcp_servers,
         isolation_off: demand == Demand::Off,
         cwd: environment.cwd.clone(),
         git_drivers,
@@ -396,7 +496,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Untouched::remember(workspace.root(), own_files)
     });
     let patch_file = arguments.output.patch_file.clone();
-    let stage = Stage { workspace, runner, repository, mode: delivery, patch_file, untouched };
+    let stage = Stage { workspace, runner, base, repository, mode: delivery, servers: mcp, patch_file, untouched };
     Ok(Prepared { setup, stage })
 }
 
@@ -409,15 +509,157 @@ impl Setup {
 
     /// Returns the gate for the calls of the run.
     pub fn judge(&self, stage: &Stage) -> RunJudge<'_> {
-        let needs_tier = self.registry.get("run_shell_command").is_some() || !self.verify.is_empty();
+        self.judge_of(&self.policy, stage)
+    }
+
+    /// Returns the gate for the commands of a recipe: the policy without the recipe's needs.
+    pub fn outer_judge(&self, stage: &Stage) -> RunJudge<'_> {
+        self.judge_of(&self.outer, stage)
+    }
+
+    fn judge_of<'a>(&'a self, policy: &'a Policy, stage: &Stage) -> RunJudge<'a> {
+        let of_recipe = self.recipe.as_ref().is_some_and(|active| {
+            !active.recipe.checks().is_empty() || active.recipe.context().iter().any(|context| context.run.is_some())
+        });
+        let needs_tier = self.registry.get("run_shell_command").is_some() || !self.verify.is_empty() || of_recipe;
         RunJudge {
-            policy: &self.policy,
+            policy,
             facts: self.facts(stage),
             tier: if needs_tier { stage.runner.tier() } else { crate::sandbox::Tier::T0 },
             isolation_off: self.isolation_off,
             dry_run: stage.mode == Mode::DryRun,
             digest: self.policy_facts.sha256.clone(),
         }
+    }
+
+    /// Returns guards and checks: the recipe's, then those of `--verify`.
+    pub fn verification(&self, judge: &RunJudge<'_>) -> Result<Verification, Failure> {
+        let mut verification = Verification {
+            guards: crate::verify::guards::Guards::default(),
+            checks: Vec::new(),
+            attempts: self.verify_attempts,
+            stop_if_same: true,
+        };
+        if let Some(active) = &self.recipe {
+            let file = &active.recipe.file;
+            verification.guards = crate::verify::guards::Guards::new(file.guards.as_ref(), active.recipe.needs());
+            if let Some(verify) = &file.verify {
+                verification.stop_if_same = verify.stop_if_same.unwrap_or(true);
+            }
+            let renderer = active.renderer(&[]);
+            for check in active.recipe.checks() {
+                let name = &check.name.value;
+                let templates: Vec<&str> = check.run.iter().map(|text| text.as_str()).collect();
+                let words = renderer.words(&templates).map_err(|problem| {
+                    Failure::new(
+                        Exit::Input,
+                        format!("verify.checks.{name}: {}", problem.message),
+                        "correct the parameter",
+                    )
+                })?;
+                let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
+                verification.checks.push(Check::of_recipe(check, &words, cwd.as_deref(), judge).map_err(|denial| {
+                    Failure::new(
+                        Exit::Denied,
+                        format!(
+                            "N001: the policy does not let verify.checks.{name} run `{}`: {}",
+                            words.join(" "),
+                            denial.reason
+                        ),
+                        denial.hint.unwrap_or_else(|| "allow it in the policy".to_owned()),
+                    )
+                })?);
+            }
+        }
+        verification.checks.extend(self.checks(&judge.facts)?);
+        Ok(verification)
+    }
+
+    /// Returns where checks run.
+    pub fn bench<'a>(&self, stage: &'a Stage) -> Bench<'a> {
+        Bench {
+            runner: &stage.runner,
+            base: stage.base.as_ref(),
+            place: Place { workspace: &stage.workspace, repository: stage.repository.as_ref() },
+            timeout: self.check_timeout,
+        }
+    }
+
+    /// Returns what gathers the recipe's inputs.
+    pub fn gatherer<'a>(&'a self, active: &'a Active, stage: &'a Stage, judge: &'a RunJudge<'a>) -> Gatherer<'a> {
+        Gatherer {
+            active,
+            workspace: &stage.workspace,
+            repository: stage.repository.as_ref(),
+            runner: &stage.runner,
+            policy: &self.outer,
+            judge,
+            facts: &judge.facts,
+            redact: &*self.redact,
+        }
+    }
+
+    /// Returns what the checks must say before the model begins.
+    pub fn before(&self) -> Before {
+        let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
+        verify.and_then(|verify| verify.before).unwrap_or_default()
+    }
+
+    /// Tells whether a change that fails at last is dropped.
+    pub fn discards(&self) -> bool {
+        let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
+        verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
+    }
+
+    /// Tells whether a run without a provider ends with 0.
+    pub fn skips_offline(&self) -> bool {
+        self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
+    }
+
+    /// Returns the recipe's wishes for the delivery.
+    pub fn git_wishes(&self) -> Option<GitWishes> {
+        self.recipe.as_ref().and_then(|active| active.recipe.file.git.clone())
+    }
+
+    /// Returns the recipe's first line of a commit's message.
+    pub fn subject(&self) -> Result<Option<String>, Failure> {
+        let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(None) };
+        git.subject.map(|subject| active.text(&subject)).transpose()
+    }
+
+    /// Returns the recipe's own trailers.
+    pub fn trailers(&self) -> Result<Vec<(String, String)>, Failure> {
+        let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(Vec::new()) };
+        git.trailers.into_iter().flatten().map(|(name, text)| Ok((name, active.text(&text)?))).collect()
+    }
+
+    /// Returns a file's text in the staged view, if it may be read; the path is relative to the repository.
+    pub fn readable(&self, stage: &Stage, path: &str) -> Option<String> {
+        let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
+        let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
+        self.outer.may_read(&path, &self.facts(stage)).ok()?;
+        let entry = stage.workspace.entry(&path).ok()?;
+        entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
+    }
+
+    /// Returns the first message and what there is to tell: the recipe's prompt as it is, else what was typed and what it
+    /// names.
+    pub async fn message(
+        &self,
+        judge: &RunJudge<'_>,
+        context: &ToolContext<'_>,
+        servers: &Servers,
+        prompt: Option<String>,
+    ) -> Result<(Vec<Part>, Vec<Event>), Failure> {
+        let Some(text) = prompt else { return self.task(judge, context, servers, &self.prompt).message().await };
+        // A recipe that asks for no reading is not shown the names of the project either.
+        if self.registry.get("read_file").is_none() {
+            let mut parts = vec![Part::Text(text)];
+            parts.extend(self.images.iter().cloned());
+            return Ok((parts, Vec::new()));
+        }
+        let prompt = Prompt { read: Some(text), typed: Vec::new() };
+        self.task(judge, context, servers, &prompt).message().await
     }
 
     /// Parses the commands of `--verify`.
@@ -442,7 +684,7 @@ impl Setup {
             cwd: stage.workspace.root().display().to_string(),
             model: self.client.name.clone(),
             tools: self.offered.iter().map(|spec| spec.name.clone()).collect(),
-            mcp_servers: Vec::new(),
+            mcp_servers: self.mcp_servers.clone(),
             permission_mode: self.permission_mode.into(),
             policy: self.policy_facts.clone(),
             changes_mode: stage.mode.name().into(),
@@ -453,19 +695,26 @@ impl Setup {
             limits: self.limits.clone(),
             git_head: stage.repository.as_ref().and_then(|repository| repository.head.clone()),
             git_dirty: false,
-            recipe: None,
+            recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
             replay: self.replay.clone(),
         }
     }
 
     /// Returns what makes the first message.
-    pub fn task<'a>(&'a self, judge: &'a RunJudge<'a>, context: &'a ToolContext<'a>) -> Task<'a> {
+    pub fn task<'a>(
+        &'a self,
+        judge: &'a RunJudge<'a>,
+        context: &'a ToolContext<'a>,
+        servers: &'a Servers,
+        prompt: &'a Prompt,
+    ) -> Task<'a> {
         Task {
-            prompt: &self.prompt,
+            prompt,
             files: &self.files,
             registry: &self.registry,
             judge,
             context,
+            servers,
             strict: self.strict,
             commands: &self.commands,
             images: &self.images,
@@ -516,6 +765,45 @@ fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> R
     Ok(())
 }
 
+/// Returns the flags with the recipe's wishes about the model where they leave room.
+fn with_wishes(arguments: &RunArgs, active: &Active) -> RunArgs {
+    let mut arguments = arguments.clone();
+    let wishes = active.recipe.file.model.clone().unwrap_or_default();
+    let model = &mut arguments.model;
+    model.temperature = model.temperature.or(wishes.temperature);
+    model.top_p = model.top_p.or(wishes.top_p);
+    model.seed = model.seed.or(wishes.seed);
+    let output_tokens = [model.max_output_tokens, active.recipe.limits().output_tokens];
+    model.max_output_tokens = output_tokens.into_iter().flatten().min();
+    arguments
+}
+
+fn severity(level: FailOn) -> Severity {
+    match level {
+        FailOn::Never => Severity::Never,
+        FailOn::Error => Severity::Error,
+        FailOn::Warning => Severity::Warning,
+        FailOn::Note => Severity::Note,
+    }
+}
+
+fn no_temporary_folder(error: std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Conflict,
+        format!("no temporary folder can be made: {error}"),
+        "set TMPDIR to a folder that can be written",
+    )
+}
+
+/// Under `--strict` a warning is an error.
+fn strictly(arguments: &RunArgs, warnings: &[String]) -> Result<(), Failure> {
+    if !arguments.context.strict || warnings.is_empty() {
+        return Ok(());
+    }
+    let hint = "--strict makes an error of what is otherwise a warning";
+    Err(Failure::new(Exit::Config, warnings.join("; "), hint))
+}
+
 fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {
     if let Some(mode) = arguments.policy.mode() {
         return Ok(Some(mode));
@@ -558,6 +846,7 @@ fn delivery_mode(
     asked: Option<ChangesMode>,
     mode: Option<ApprovalMode>,
     policy: &Policy,
+    recipe: Option<&Active>,
     warnings: &mut Vec<String>,
 ) -> Result<Mode, Failure> {
     let changes = policy.changes();
@@ -591,6 +880,9 @@ fn delivery_mode(
         warnings
             .push(format!("the mode implies --apply and the policy {} does not give it: dry run", policy.facts().name));
         return Ok(Mode::DryRun);
+    }
+    if let Some(active) = recipe {
+        return active.delivery(policy, warnings);
     }
     Ok(match changes.default {
         PolicyDelivery::DryRun => Mode::DryRun,
@@ -732,10 +1024,6 @@ pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTre
         variables.insert("API_KEY".to_owned(), key.expose().to_owned());
     }
     variables
-}
-
-fn strict(warnings: &[String]) -> Failure {
-    Failure::new(Exit::Config, warnings.join("; "), "--strict makes an error of what is otherwise a warning")
 }
 
 fn included_folders(

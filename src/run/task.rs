@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::model::Part;
 use crate::policy::Access;
 use crate::prompt::first_message::{LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths};
+use crate::tools::mcp::{Servers, content};
 use crate::tools::{Registry, ToolContext};
 
 use super::Failure;
@@ -27,6 +28,8 @@ pub struct Task<'a> {
     pub judge: &'a dyn Judge,
     /// Files and memory.
     pub context: &'a ToolContext<'a>,
+    /// The MCP servers, whose resources may be named as `@server:uri`.
+    pub servers: &'a Servers,
     /// Whether a name that is no path is an error (`--strict`).
     pub strict: bool,
     /// What `/name` may call.
@@ -141,8 +144,31 @@ impl Task<'_> {
         Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
     }
 
+    /// Reads `@server:uri`.
+    async fn resource(&self, path: &str) -> Option<Result<Vec<Part>, Failure>> {
+        let (server, uri, access) = self.servers.resource(path)?;
+        let (decision, grant) = self.judge.authorize("mcp", std::slice::from_ref(&access));
+        if grant.is_none() {
+            return Some(Err(denied(path, &decision.reason)));
+        }
+        let read = server.read(&uri).await;
+        Some(match read {
+            Ok(result) => {
+                let mut parts = content::resource(&result, self.context.media);
+                if let Some(Part::Text(text)) = parts.first_mut() {
+                    *text = format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", text.trim_end());
+                }
+                Ok(parts)
+            }
+            Err(problem) => Err(input(format!("@{path}: {problem}"), "`qwen mcp list -v` shows what the server has")),
+        })
+    }
+
     /// Reads `@path`; `None` if nothing is there.
     pub(super) async fn include(&self, path: &str) -> Result<Option<Vec<Part>>, Failure> {
+        if let Some(read) = self.resource(path).await {
+            return read.map(Some);
+        }
         let mut arguments = Map::new();
         arguments.insert("paths".into(), Value::from(vec![path]));
         match self.call("read_many_files", arguments).await {
@@ -150,11 +176,7 @@ impl Task<'_> {
                 Ok(None)
             }
             Ok(parts) => Ok(Some(parts)),
-            Err(error) if error.starts_with("denied") => Err(Failure::new(
-                Exit::Denied,
-                format!("@{path} in the prompt: {error}"),
-                "the policy's `paths.read` decides what a prompt may include",
-            )),
+            Err(error) if error.starts_with("denied") => Err(denied(path, &error)),
             Err(_) => Ok(None),
         }
     }
@@ -166,6 +188,14 @@ impl Task<'_> {
         let output = prepared.call.run(&grant, self.context).await.map_err(|error| error.message)?;
         Ok(output.llm_content)
     }
+}
+
+fn denied(path: &str, why: &str) -> Failure {
+    Failure::new(
+        Exit::Denied,
+        format!("@{path} in the prompt: {why}"),
+        "the policy's `paths.read` and `mcp` decide what a prompt may include",
+    )
 }
 
 /// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range is whole.

@@ -1,10 +1,10 @@
 //! Lists of tools from flags and settings (`tools.core`, `exclude`, `allowed`, `permissions`) as layers of the policy.
 //!
-//! An entry is a tool's name, `run_shell_command(git status)` (the command's first words), or, where it takes away,
-//! `Read(glob)` and `Edit(glob)`. Every list is enforced with its specifiers in every mode; only the operator's
-//! `allowed` adds anything, and only to a built-in policy.
+//! An entry is a tool's name, `run_shell_command(git status)` (the command's first words), `mcp__server__tool`
+//! (`mcp__server`: all its tools), or, where it takes away, `Read(glob)` and `Edit(glob)`. Every list is enforced with
+//! its specifiers in every mode; only the operator's `allowed` adds anything, and only to a built-in policy.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
@@ -14,6 +14,9 @@ use super::Failure;
 
 /// The tool that takes specifiers.
 const SHELL: &str = "run_shell_command";
+
+/// What the names of servers' tools begin with.
+const MCP: &str = "mcp__";
 
 /// An entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,10 @@ pub fn core_layer(list: &[String]) -> Result<LayerText, Failure> {
     let entries = parse(list, Paths::Refused)?;
     let mut policy = json!({"version": 1, "name": "tools.core", "tools": {"allow": names(&entries)}});
     let commands = commands(&entries);
+    let servers = servers(&entries, "allow");
+    if !servers.is_empty() {
+        policy["mcp"] = json!({"default": "deny", "servers": servers});
+    }
     if !commands.is_empty() && !entries.iter().any(|entry| entry.tool == SHELL && entry.words.is_empty()) {
         policy["shell"] = json!({"default": "deny", "allow": commands});
     }
@@ -37,7 +44,8 @@ pub fn core_layer(list: &[String]) -> Result<LayerText, Failure> {
 /// Returns the layer that takes the named tools and commands away.
 pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
     let entries = parse(list, Paths::Taken)?;
-    let whole: Vec<&Entry> = entries.iter().filter(|entry| entry.words.is_empty() && entry.path.is_none()).collect();
+    let takes_whole = |entry: &&Entry| entry.words.is_empty() && entry.path.is_none() && !is_mcp(entry);
+    let whole: Vec<&Entry> = entries.iter().filter(takes_whole).collect();
     let mut policy = json!({"version": 1, "name": "tools.exclude"});
     if !whole.is_empty() {
         policy["tools"] = json!({"deny": whole.iter().map(|entry| entry.tool.clone()).collect::<Vec<_>>()});
@@ -53,6 +61,10 @@ pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
             policy["paths"][kind] = json!({"deny": globs});
         }
     }
+    let servers = servers(&entries, "deny");
+    if !servers.is_empty() {
+        policy["mcp"] = json!({"default": "allow", "servers": servers});
+    }
     layer("tools.exclude", &policy)
 }
 
@@ -62,6 +74,12 @@ pub fn allowed_layer(builtin: &LayerText, list: &[String]) -> Result<LayerText, 
     let mut policy: Value = serde_yaml::from_str(&builtin.text).expect("a test reads every built-in policy");
     add(&mut policy, ["tools", "allow"], names(&entries).into_iter().map(Value::from));
     add(&mut policy, ["shell", "allow"], commands(&entries));
+    // Where every server is allowed, a rule of its own could only take away.
+    if policy["mcp"]["default"] != "allow" {
+        for (server, rules) in servers(&entries, "allow") {
+            policy["mcp"]["servers"][server] = rules;
+        }
+    }
     layer(&format!("{} with allowed tools", builtin.name), &policy)
 }
 
@@ -75,8 +93,27 @@ fn add(policy: &mut Value, [section, key]: [&str; 2], entries: impl IntoIterator
     }
 }
 
+fn is_mcp(entry: &Entry) -> bool {
+    entry.tool.starts_with(MCP)
+}
+
+/// Returns the rules on servers: for each the tools that the entries name.
+fn servers(entries: &[Entry], verdict: &str) -> Map<String, Value> {
+    let mut servers = Map::new();
+    for entry in entries.iter().filter(|entry| is_mcp(entry)) {
+        let pair = &entry.tool[MCP.len()..];
+        let (server, tool) = pair.split_once("__").unwrap_or((pair, "*"));
+        let rules = servers.entry(server).or_insert_with(|| json!({ verdict: [] }));
+        if let Some(list) = rules[verdict].as_array_mut() {
+            list.push(tool.into());
+        }
+    }
+    servers
+}
+
 fn names(entries: &[Entry]) -> Vec<String> {
-    let mut names: Vec<String> = entries.iter().map(|entry| entry.tool.clone()).collect();
+    let mut names: Vec<String> =
+        entries.iter().filter(|entry| !is_mcp(entry)).map(|entry| entry.tool.clone()).collect();
     names.sort();
     names.dedup();
     names
@@ -180,6 +217,38 @@ mod tests {
             "{layer}"
         );
         assert!(core_layer(&texts(&["Read(src/**)"])).is_err());
+    }
+
+    #[test]
+    fn a_tool_of_a_server_is_a_pair_in_every_list() {
+        let allows = |policy: &Policy, server: &str, tool: &str| {
+            let access = crate::policy::Access::Mcp {
+                server: server.into(),
+                tool: tool.into(),
+                arguments: json!({}),
+                pin: crate::policy::Pin::Unpinned,
+            };
+            policy.authorize("mcp", &[access], &crate::run::tool_lists::tests::facts()).1.is_some()
+        };
+        let default = LayerText::builtin("default").unwrap();
+        let more = allowed_layer(&default, &texts(&["mcp__s__get", "mcp__t"])).unwrap();
+        let policy = Policy::new(&more, &[], &|_| None).unwrap();
+        assert!(allows(&policy, "s", "get") && allows(&policy, "t", "x"));
+        assert!(!allows(&policy, "s", "put") && !allows(&policy, "u", "get"));
+        let open = LayerText::builtin("open").unwrap();
+        let more = allowed_layer(&open, &texts(&["mcp__s__get"])).unwrap();
+        let fewer = excluded_layer(&texts(&["mcp__s__put"])).unwrap();
+        let policy = Policy::new(&more, &[fewer], &|_| None).unwrap();
+        assert!(allows(&policy, "s", "get") && allows(&policy, "s", "x") && allows(&policy, "u", "x"));
+        assert!(!allows(&policy, "s", "put"));
+        let core = core_layer(&texts(&["read_file", "mcp__s__get"])).unwrap();
+        let policy = Policy::new(&open, &[core], &|_| None).unwrap();
+        assert!(allows(&policy, "s", "get") && !allows(&policy, "s", "put") && !allows(&policy, "u", "x"));
+    }
+
+    fn facts() -> crate::policy::decide::Facts {
+        let workspace = std::sync::Arc::new(crate::workspace::Workspace::open(&std::env::temp_dir()).unwrap());
+        crate::run::outcome::facts(&workspace, String::new(), std::path::PathBuf::new(), Vec::new(), Vec::new())
     }
 
     #[test]

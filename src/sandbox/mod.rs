@@ -160,6 +160,8 @@ pub struct RunRequest {
     ///
     /// A copy does not have them in the first place.
     pub hidden: Vec<PathBuf>,
+    /// Whether the tree is not written at all, but for what `write` names in it.
+    pub tree_read_only: bool,
     /// Git's variables (policy.md G11), and others that this one run needs.
     pub variables: Vec<(String, String)>,
     /// When it is ended.
@@ -182,6 +184,7 @@ impl RunRequest {
             write: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
+            tree_read_only: false,
             variables: Vec::new(),
             timeout,
             background: false,

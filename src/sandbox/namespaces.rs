@@ -68,6 +68,7 @@ impl View {
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {
+                LentTree::Folder(folder) if request.tree_read_only => Source::Read(folder.into()),
                 LentTree::Folder(folder) => Source::Write(folder.into()),
                 LentTree::Overlay { project, upper, work } => {
                     Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into() }

@@ -319,7 +319,10 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let root = sandbox.seen_root(request);
     let directory = plan.directory.under(root);
     let (home, temporary) = (sandbox.private.join("home"), sandbox.private.join("tmp"));
-    let mut write: Vec<PathBuf> = vec![root.into(), home, temporary];
+    let mut write: Vec<PathBuf> = vec![home, temporary];
+    if !request.tree_read_only {
+        write.push(root.into());
+    }
     write.extend(request.write.iter().cloned());
     let mut read = sandbox.read.clone();
     read.extend(request.read.iter().cloned());
@@ -332,6 +335,10 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     caches.extend(sandbox.toolchains.layered.iter().cloned());
     if view.is_some() {
         write.extend(sandbox.toolchains.scratch.iter().cloned());
+    }
+    if request.tree_read_only {
+        // Only now: in namespaces the tree is mounted by itself.
+        read.push(root.into());
     }
     let mut environment = sandbox.environment.clone();
     environment.extend(request.variables.iter().map(|(name, value)| (name.into(), value.into())));

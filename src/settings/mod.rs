@@ -3,6 +3,7 @@
 //! Every value knows its origin, so that `qwen doctor` and each error can name the place. Only `load` reads files and
 //! the environment; all else is a function of what it is given.
 
+pub mod edit;
 pub mod environment;
 pub mod json;
 pub mod keys;

@@ -2,12 +2,18 @@
 //!
 //! Pure: what runs the checks is `run`, what judges their commands is `policy`.
 
+pub mod comments;
+pub mod findings;
+pub mod guards;
+pub mod shape;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
 use sha2::{Digest, Sha256};
 
 use crate::change::ChangeSet;
+use guards::Violation;
 
 /// Bytes of a failed check's output that the model reads.
 pub const FEEDBACK_BYTES: usize = 8_000;
@@ -18,9 +24,38 @@ pub const TAIL_BYTES: usize = 4_000;
 /// Attempts of the model, the first one included, if no flag says otherwise.
 pub const ATTEMPTS: u32 = 3;
 
-/// How one check ended.
+/// What an attempt failed by.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// The change breaks rules.
+    Guards(Vec<Violation>),
+    /// A check did not do what was expected of it.
+    Check(CheckResult),
+}
+
+impl Failed {
+    /// Returns what failed, in a few words.
+    pub fn name(&self) -> String {
+        match self {
+            Failed::Guards(violations) => {
+                let mut guards: Vec<&str> = violations.iter().map(|violation| violation.guard).collect();
+                guards.dedup();
+                format!("the guard {}", guards.join(", "))
+            }
+            Failed::Check(check) => format!("the check `{}`", check.name),
+        }
+    }
+}
+
+/// How one check ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckResult {
+    /// The name; the command where it has none.
+    pub name: String,
+    /// Whether it was to fail.
+    pub expect_failure: bool,
+    /// Bytes of its output that the model reads.
+    pub feedback_bytes: usize,
     /// The command as typed.
     pub command: String,
     /// Its exit code; `None` when a signal or the time ended it.
@@ -34,24 +69,45 @@ pub struct CheckResult {
 impl CheckResult {
     /// Tells whether it counts as passed.
     pub fn passed(&self) -> bool {
-        self.exit_code == Some(0) && !self.timed_out
+        match (self.timed_out, self.exit_code) {
+            // What was ended from outside has said neither yes nor no.
+            (true, _) | (false, None) => false,
+            (false, Some(code)) => (code == 0) != self.expect_failure,
+        }
     }
 }
 
 /// Writes the message that sends a failure back to the model.
 ///
 /// `root` is the absolute path of the tree in which the check ran: it means nothing to the model and is removed.
-pub fn feedback(check: &CheckResult, root: &str, attempts_left: u32) -> String {
-    let how = match (check.timed_out, check.exit_code) {
-        (true, _) => "ran out of time".to_owned(),
-        (false, Some(code)) => format!("failed with exit code {code}"),
-        (false, None) => "was ended by a signal".to_owned(),
-    };
-    let output = middle_cut(&readable(&check.output, root), FEEDBACK_BYTES);
+pub fn feedback(failed: &Failed, root: &str, attempts_left: u32) -> String {
     let left = match attempts_left {
         1 => "This is the last attempt.".to_owned(),
         n => format!("{n} attempts are left."),
     };
+    let check = match failed {
+        Failed::Guards(violations) => {
+            let lines: Vec<String> = violations
+                .iter()
+                .take(20)
+                .map(|violation| format!("- {} ({})", violation.message, violation.guard))
+                .collect();
+            let more = violations.len().saturating_sub(20);
+            let more = if more == 0 { String::new() } else { format!("\n- and {more} more") };
+            return format!(
+                "The change breaks rules that it must keep:\n\n{}{more}\n\nTake that back and solve the task another way. {left}",
+                lines.join("\n")
+            );
+        }
+        Failed::Check(check) => check,
+    };
+    let how = match (check.timed_out, check.exit_code) {
+        (true, _) => "ran out of time".to_owned(),
+        (false, Some(0)) => "passed, and it must fail".to_owned(),
+        (false, Some(code)) => format!("failed with exit code {code}"),
+        (false, None) => "was ended by a signal".to_owned(),
+    };
+    let output = middle_cut(&readable(&check.output, root), check.feedback_bytes);
     format!(
         "The check `{}` {how}. Its output:\n\n{}\n\nFix the cause; do not weaken the check. {left}",
         check.command,
@@ -70,12 +126,21 @@ pub fn tail(output: &str, root: &str) -> String {
 }
 
 /// Makes a value that is equal for the same failure on the same tree: numbers, times and addresses do not count.
-pub fn fingerprint(check: &CheckResult, changes: &ChangeSet) -> [u8; 32] {
+pub fn fingerprint(failed: &Failed, changes: &ChangeSet) -> [u8; 32] {
     static VARYING: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"0x[0-9A-Fa-f]+|\d+([.:]\d+)*").expect("the pattern is fixed"));
     let mut hasher = Sha256::new();
-    hasher.update(check.command.as_bytes());
-    hasher.update(VARYING.replace_all(&check.output, "#").as_bytes());
+    match failed {
+        Failed::Guards(violations) => {
+            for violation in violations {
+                hasher.update(violation.message.as_bytes());
+            }
+        }
+        Failed::Check(check) => {
+            hasher.update(check.command.as_bytes());
+            hasher.update(VARYING.replace_all(&check.output, "#").as_bytes());
+        }
+    }
     for (path, change) in changes.iter() {
         hasher.update(path.as_bytes());
         hasher.update([0]);
@@ -105,7 +170,7 @@ fn readable(text: &str, root: &str) -> String {
     if root.is_empty() { plain } else { plain.replace(&format!("{root}/"), "").replace(root, ".") }
 }
 
-fn middle_cut(text: &str, limit: usize) -> String {
+pub(crate) fn middle_cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -124,8 +189,14 @@ fn middle_cut(text: &str, limit: usize) -> String {
 mod tests {
     use super::*;
 
-    fn failure(output: &str) -> CheckResult {
-        CheckResult { command: "make test".into(), exit_code: Some(2), output: output.into(), timed_out: false }
+    fn failure(output: &str) -> Failed {
+        Failed::Check(CheckResult {
+            command: "make test".into(),
+            exit_code: Some(2),
+            output: output.into(),
+            feedback_bytes: FEEDBACK_BYTES,
+            ..CheckResult::default()
+        })
     }
 
     #[test]

@@ -29,6 +29,23 @@ pub fn create(path: &Path) -> io::Result<std::fs::File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
+/// Keeps a secret of ours, readable by its owner alone; whoever was first wins.
+pub fn keep_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(secret)
+}
+
+/// Makes a file that was not there, with the folders above it.
+pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
+}
+
 /// Reads a kept output; `None` if `path` is not a plain name in `folder`, or no regular file stands there.
 pub fn read(folder: &Path, path: &Path) -> Option<io::Result<Vec<u8>>> {
     if path.parent() != Some(folder) || path.file_name().is_none() {

@@ -24,6 +24,11 @@ pub fn replace(path: &Path, contents: &[u8], mode: Option<u32>) -> io::Result<()
     file.persist(&real).map(|_| ()).map_err(|error| error.error)
 }
 
+/// Makes a folder, with those above it, for the owner alone.
+pub fn folder(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

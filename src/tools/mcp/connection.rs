@@ -27,6 +27,9 @@ const PATIENCE: u32 = 6;
 /// The most pages of a list.
 const PAGES: usize = 100;
 
+/// The code of [`Trouble::Refused`] where the server asks for a token.
+pub(super) const NEEDS_TOKEN: i32 = 401;
+
 /// A connection that stands.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
@@ -121,8 +124,14 @@ impl Connection {
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => break answer,
-                () = &mut most => return Err(Trouble::Silent(idle.saturating_mul(PATIENCE))),
-                () = &mut silence => return Err(Trouble::Silent(idle)),
+                () = &mut most => {
+                    pending.cancel().await;
+                    return Err(Trouble::Silent(idle.saturating_mul(PATIENCE)));
+                }
+                () = &mut silence => {
+                    pending.cancel().await;
+                    return Err(Trouble::Silent(idle));
+                }
                 () = progress.next() => silence.as_mut().reset(tokio::time::Instant::now() + idle),
             }
         };
@@ -171,6 +180,9 @@ impl Connection {
             ServiceError::TransportClosed => Trouble::Gone(self.last_words().await),
             ServiceError::TransportSend(error) => {
                 let message = causes(&error);
+                if asks_for_token(&error) {
+                    return Trouble::Refused { code: NEEDS_TOKEN, message };
+                }
                 // Over HTTP a request that fails says nothing about the next one; a pipe that breaks does.
                 if self.process.lock().is_ok_and(|process| process.is_none()) {
                     return Trouble::Refused { code: 0, message };
@@ -220,17 +232,39 @@ struct Pending<'a> {
     id: Option<rmcp::model::RequestId>,
 }
 
+impl Pending<'_> {
+    /// Tells the server, before anything else is sent.
+    async fn cancel(&mut self) {
+        if let Some(id) = self.id.take() {
+            give_up(self.peer.clone(), id).await;
+        }
+    }
+}
+
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let peer = self.peer.clone();
-        runtime.spawn(async move {
-            let why = "nobody waits for the answer any more".to_owned();
-            let params = CancelledNotificationParam::new(Some(id), Some(why));
-            let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
-        });
+        runtime.spawn(give_up(self.peer.clone(), id));
     }
+}
+
+async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
+    let why = "nobody waits for the answer any more".to_owned();
+    let params = CancelledNotificationParam::new(Some(id), Some(why));
+    let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
+}
+
+/// Tells whether a request failed because the server asks for a token.
+fn asks_for_token(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if cause.is::<rmcp::transport::streamable_http_client::AuthRequiredError>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// Says how a program ended, if it has.

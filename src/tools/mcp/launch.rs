@@ -12,6 +12,11 @@ pub trait Launcher: Send + Sync {
     /// The error is one sentence for the user.
     fn launch<'a>(&'a self, config: &'a Config) -> BoxFuture<'a, Result<Launched, String>>;
 
+    /// Returns the workspace's path and the one at which programs see it, where these are two.
+    fn moved(&self) -> Option<(String, String)> {
+        None
+    }
+
     /// Returns what keeps a server on the network from being spoken to; `None` if nothing does.
     fn refuses(&self, config: &Config, host: &str) -> Option<String>;
 }

@@ -102,7 +102,9 @@ impl Tokens {
         let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
         manager.set_credential_store(self.store(name, &web.url));
-        let metadata = manager.resolve_metadata().await.map_err(said)?;
+        // What the server itself says when it is asked without a token names the place and the scopes.
+        let challenge = challenge(web).await;
+        let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(said)?;
         manager.set_metadata(metadata.metadata);
         let mut request = AuthorizationRequest::new(redirect.as_str())
             .with_client_name("qwen-run")
@@ -118,6 +120,24 @@ impl Tokens {
         let listener = listen(&redirect).await?;
         Ok(Waiting { session, listener, redirect })
     }
+}
+
+/// Asks the server for something without a token, and returns how it asks for one.
+async fn challenge(web: &Web) -> Option<String> {
+    let client = super::http::client(web).ok()?;
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "qwen-run", "version": env!("CARGO_PKG_VERSION")}
+    }});
+    let request = client
+        .post(&web.url)
+        .headers(super::http::headers(web).ok()?)
+        .header(reqwest::header::ACCEPT, "application/json, text/event-stream")
+        .json(&hello)
+        .timeout(Duration::from_secs(10));
+    let answer = request.send().await.ok()?;
+    let header = answer.headers().get(reqwest::header::WWW_AUTHENTICATE)?;
+    (answer.status() == reqwest::StatusCode::UNAUTHORIZED).then(|| header.to_str().ok().map(str::to_owned)).flatten()
 }
 
 /// The server's address without query and fragment, as tokens name what they are for.

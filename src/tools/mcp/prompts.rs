@@ -45,7 +45,7 @@ pub fn arguments(text: &str, prompt: &PromptDefinition) -> Result<Map<String, Va
     }
     for (place, name) in open.iter().enumerate() {
         let last = place + 1 == open.len();
-        let value = if last { values.drain(..).collect::<Vec<_>>().join(" ") } else { take_first(&mut values) };
+        let value = if last { std::mem::take(&mut values).join(" ") } else { take_first(&mut values) };
         if !value.is_empty() {
             given.insert((*name).to_owned(), value.into());
         }

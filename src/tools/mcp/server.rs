@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::config::{Config, Connect, Web};
-use super::connection::{Behind, Connection, Trouble, Unopened};
+use super::connection::{Behind, Connection, NEEDS_TOKEN, Trouble, Unopened};
 use super::handler::{Handler, News};
 use super::launch::Launcher;
 use super::lines::{Faults, Lines};
@@ -131,7 +131,7 @@ impl Server {
             let listing = self.list(&connection.0, connection.1, most).await;
             match listing {
                 Ok(listing) => Ok((connection.0, listing)),
-                Err(trouble) => Err(Unopened { why: trouble, needs_token: false }),
+                Err(unopened) => Err(unopened),
             }
         };
         let outcome = match tokio::time::timeout(most, started).await {
@@ -200,7 +200,7 @@ impl Server {
     }
 
     /// Asks for everything that the server says it has.
-    async fn list(&self, connection: &Connection, note: Option<String>, most: Duration) -> Result<Listing, String> {
+    async fn list(&self, connection: &Connection, note: Option<String>, most: Duration) -> Result<Listing, Unopened> {
         let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
         let mut listing = Listing { notes: note.into_iter().collect(), ..Listing::default() };
         let tools = async {
@@ -222,9 +222,10 @@ impl Server {
             }
         };
         let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
-        if let Some((tools, notes)) =
-            tools.map_err(|trouble| format!("it has tools and does not list them: {trouble}"))?
-        {
+        if let Some((tools, notes)) = tools.map_err(|trouble| Unopened {
+            why: format!("it has tools and does not list them: {}", words(&trouble)),
+            needs_token: matches!(trouble, Trouble::Refused { code: NEEDS_TOKEN, .. }),
+        })? {
             listing.tools = tools;
             listing.notes.extend(notes);
         }
@@ -253,8 +254,8 @@ impl Server {
         &self,
         connection: &Connection,
         most: Duration,
-    ) -> Result<(Vec<Definition>, Vec<String>), String> {
-        let (entries, note) = connection.list("tools", most, list_tools).await.map_err(|trouble| words(&trouble))?;
+    ) -> Result<(Vec<Definition>, Vec<String>), Trouble> {
+        let (entries, note) = connection.list("tools", most, list_tools).await?;
         let mut notes: Vec<String> = note.into_iter().collect();
         let mut seen = BTreeSet::new();
         let mut tools = Vec::new();
@@ -300,6 +301,7 @@ impl Server {
     /// Calls a tool and returns the plain result. The error is for the model.
     pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, String> {
         let what = format!("the call of {tool}");
+        let arguments = self.outward(arguments);
         let request = || {
             let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
             ClientRequest::CallToolRequest(CallToolRequest::new(params))
@@ -309,9 +311,12 @@ impl Server {
 
     /// Reads a resource.
     pub async fn read(&self, uri: &str) -> Result<Value, String> {
-        let request =
-            || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
-        self.ask(&format!("the reading of {}", shown(uri, 200)), request).await
+        let uri = self.outward_text(uri);
+        let request = || {
+            let params = ReadResourceRequestParams::new(uri.as_str());
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+        };
+        self.ask(&format!("the reading of {}", shown(&uri, 200)), request).await
     }
 
     /// Returns a prompt with its arguments put in.
@@ -323,10 +328,35 @@ impl Server {
         self.ask(&format!("the prompt {}", shown(name, 100)), request).await
     }
 
+    /// Where a program sees the workspace elsewhere, paths change on their way to it and back.
+    fn outward(&self, mut arguments: Map<String, Value>) -> Map<String, Value> {
+        if let Some((from, to)) = self.moved() {
+            arguments.values_mut().for_each(|value| replace_path(value, &from, &to));
+        }
+        arguments
+    }
+
+    fn outward_text(&self, text: &str) -> String {
+        match self.moved() {
+            Some((from, to)) => with_path(text, &from, &to),
+            None => text.to_owned(),
+        }
+    }
+
+    fn moved(&self) -> Option<(String, String)> {
+        match self.config.connect {
+            Connect::Stdio(_) => self.launcher.moved(),
+            Connect::Http(_) | Connect::Sse(_) => None,
+        }
+    }
+
     async fn ask(&self, what: &str, request: impl Fn() -> ClientRequest) -> Result<Value, String> {
         let name = &self.config.name;
         let connection = self.connection().await?;
-        let asked = connection.ask(request(), self.config.timeout).await;
+        let mut asked = connection.ask(request(), self.config.timeout).await;
+        if let (Ok(result), Some((from, to))) = (&mut asked, self.moved()) {
+            replace_path(result, &to, &from);
+        }
         if connection.news.take_tools_changed() {
             self.refresh(&connection).await;
         }
@@ -376,6 +406,31 @@ impl Server {
             connection.close().await;
         }
     }
+}
+
+/// Replaces a folder in every text.
+fn replace_path(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text.contains(from) => *text = with_path(text, from, to),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_path(item, from, to)),
+        Value::Object(entries) => entries.values_mut().for_each(|item| replace_path(item, from, to)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Replaces a folder where it stands as a whole, not as the beginning of another name.
+fn with_path(text: &str, from: &str, to: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let after = &rest[at + from.len()..];
+        let whole = !after.starts_with(|c: char| c.is_alphanumeric() || "_-.".contains(c));
+        result.push_str(&rest[..at]);
+        result.push_str(if whole { to } else { from });
+        rest = after;
+    }
+    result.push_str(rest);
+    result
 }
 
 fn list_tools(params: Option<PaginatedRequestParams>) -> ClientRequest {
@@ -442,5 +497,20 @@ fn seconds(time: Duration) -> String {
         format!("{} s", time.as_secs())
     } else {
         format!("{} ms", time.as_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_replaced_where_it_stands_as_a_whole() {
+        let moved = |text: &str| with_path(text, "/a/proj", "/t");
+        assert_eq!(moved("see /a/proj/x, file:///a/proj and /a/project"), "see /t/x, file:///t and /a/project");
+        assert_eq!(moved("/a/proj"), "/t");
+        let mut value = serde_json::json!({"p": ["/a/proj/b", 1]});
+        replace_path(&mut value, "/a/proj", "/t");
+        assert_eq!(value, serde_json::json!({"p": ["/t/b", 1]}));
     }
 }

@@ -1,0 +1,58 @@
+//! `qwen check`: small checks for recipes; no model.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::WorkspaceArgs;
+
+/// What stands below the flags.
+pub const EXAMPLE: &str = "\
+Example:
+  qwen check changelog --file=CHANGELOG.md --heading=1.4.0 --since=v1.3.0
+  qwen check markdown-shape docs/en.md docs/de.md
+  qwen check repeat --times=30 -- cargo test flaky";
+
+/// What to check.
+#[derive(Debug, Clone, Subcommand)]
+pub enum CheckVerb {
+    /// Check a new section of a changelog: nothing old is gone, each entry names a commit of the range
+    Changelog {
+        /// The changelog
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+        /// The heading of the new section
+        #[arg(long, value_name = "TEXT")]
+        heading: String,
+        /// The commit before the first one that it may name
+        #[arg(long, value_name = "REV")]
+        since: String,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+    /// Check that a translated page has the headings, links and code blocks of its source
+    MarkdownShape {
+        /// The source
+        #[arg(value_name = "SOURCE")]
+        source: PathBuf,
+        /// The translation
+        #[arg(value_name = "TARGET")]
+        target: PathBuf,
+    },
+    /// Run a command several times on a copy of the tree; 1 if it fails at least once
+    Repeat {
+        /// How often
+        #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        times: u32,
+        /// Print the counts before the output of failures [this is always done]
+        #[arg(long)]
+        summary: bool,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+        /// The command
+        #[arg(value_name = "COMMAND", last = true, required = true)]
+        command: Vec<String>,
+    },
+}

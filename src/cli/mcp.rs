@@ -1,0 +1,288 @@
+//! `qwen mcp`: servers added, listed, removed, signed in to.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::WorkspaceArgs;
+
+/// What stands below the flags.
+pub const EXAMPLE: &str = "\
+Example:
+  qwen mcp add -s user files npx -y @modelcontextprotocol/server-filesystem /data
+  qwen mcp add -t http -H 'Authorization: Bearer $GITHUB_TOKEN' github https://api.githubcopilot.com/mcp/
+  qwen mcp list -v";
+
+/// What to do with servers.
+#[derive(Debug, Clone, Subcommand)]
+pub enum McpVerb {
+    /// Add a server to the settings, or replace one (`qwen mcp add --help` lists the options)
+    #[command(disable_help_flag = true)]
+    Add {
+        /// Options, name, command or address, arguments
+        #[arg(value_name = "[OPTIONS] NAME COMMAND_OR_URL [ARGS]", trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
+        words: Vec<String>,
+    },
+    /// Connect to every server and say how it went
+    List(ListArgs),
+    /// Remove a server from the settings
+    Remove {
+        /// The server
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Whose settings
+        #[arg(short, long, value_name = "SCOPE", default_value = "project")]
+        scope: Scope,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+    /// Get a token for a server with a browser; without a name, list who needs one
+    Auth {
+        /// The server
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+}
+
+/// The flags of `list`.
+#[derive(Debug, Clone, Args)]
+pub struct ListArgs {
+    /// Show folder, time-out, tools, prompts and the last error, too
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "pins")]
+    pub json: bool,
+    /// Print the pins of all tools as they are now, for `mcp.servers.NAME.pins` of a policy
+    #[arg(long, conflicts_with = "verbose")]
+    pub pins: bool,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+}
+
+/// Whose settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// ~/.qwen/settings.json
+    User,
+    /// .qwen/settings.json of the project
+    Project,
+}
+
+impl Scope {
+    /// Returns the word for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::User => "user",
+            Scope::Project => "project",
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// A program
+    Stdio,
+    /// Server-sent events
+    Sse,
+    /// Streamable HTTP
+    Http,
+}
+
+/// Add a server to the settings, or replace one
+#[derive(Debug, Clone, Parser)]
+#[command(name = "qwen mcp add", bin_name = "qwen mcp add", after_help = EXAMPLE, max_term_width = 110)]
+pub struct AddArgs {
+    /// Whose settings
+    #[arg(short, long, value_name = "SCOPE", default_value = "project")]
+    pub scope: Scope,
+    /// How it is reached
+    #[arg(short, long, value_name = "KIND", default_value = "stdio")]
+    pub transport: Transport,
+    /// Set a variable for the program (repeatable)
+    #[arg(short, long, value_name = "K=V")]
+    pub env: Vec<String>,
+    /// Send a header with every request (repeatable)
+    #[arg(short = 'H', long, value_name = "K: V")]
+    pub header: Vec<String>,
+    /// Give up on a call that is silent for this many milliseconds [default: 600000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+    /// Allow all its tools; counts in the user's settings alone
+    #[arg(long)]
+    pub trust: bool,
+    /// Describe it
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// Take only these tools
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub include_tools: Vec<String>,
+    /// Do not take these tools
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub exclude_tools: Vec<String>,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+    /// Its name
+    pub name: String,
+    /// The command, or the address
+    pub command_or_url: String,
+    /// Arguments of the command
+    #[arg(value_name = "ARGS", allow_hyphen_values = true)]
+    pub args: Vec<String>,
+}
+
+/// Options of `add` that stand alone.
+const ALONE: [&str; 3] = ["--trust", "--help", "-h"];
+
+impl AddArgs {
+    /// Reads the words behind `qwen mcp add`.
+    ///
+    /// Options may stand before and behind the name and behind an address. What stands behind a command is the
+    /// command's own, whatever it looks like.
+    pub fn read(words: &[String]) -> Result<AddArgs, clap::Error> {
+        let mut options: Vec<&str> = Vec::new();
+        let mut plain: Vec<&str> = Vec::new();
+        let mut transport = "stdio";
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            if word == "--" || (plain.len() >= 2 && transport == "stdio") {
+                plain.extend((word != "--").then_some(word));
+                plain.extend(words.by_ref());
+                break;
+            }
+            if !word.starts_with('-') || word == "-" {
+                plain.push(word);
+                continue;
+            }
+            options.push(word);
+            let value = match word.split_once('=') {
+                Some((_, value)) => Some(value),
+                // A short option with its value attached.
+                None if !word.starts_with("--") && word.len() > 2 => Some(&word[2..]),
+                None if ALONE.contains(&word) => None,
+                None => {
+                    let next = words.next();
+                    options.extend(next);
+                    next
+                }
+            };
+            if word.starts_with("-t") || word.starts_with("--transport") {
+                transport = value.unwrap_or_default();
+            }
+        }
+        let all = ["qwen mcp add"].into_iter().chain(options).chain(["--"]).chain(plain);
+        let read = AddArgs::try_parse_from(all)?;
+        let wrong =
+            |message: &str| Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{message}\n")));
+        let is_address = read.command_or_url.starts_with("http://") || read.command_or_url.starts_with("https://");
+        match (read.transport, is_address) {
+            (Transport::Stdio, true) => return wrong("an address needs --transport http or sse"),
+            (Transport::Http | Transport::Sse, false) => return wrong("http and sse need an address: https://…"),
+            (Transport::Stdio, false) | (Transport::Http | Transport::Sse, true) => {}
+        }
+        if is_address && !read.args.is_empty() {
+            return wrong("an address takes no arguments");
+        }
+        if let Some(variable) = read.env.iter().find(|pair| !pair.contains('=')) {
+            return wrong(&format!("--env {variable}: write NAME=value"));
+        }
+        if let Some(header) = read.header.iter().find(|pair| !pair.contains(':')) {
+            return wrong(&format!("--header {header:?}: write 'Name: value'"));
+        }
+        Ok(read)
+    }
+
+    /// Returns the server as settings describe it.
+    pub fn server(&self) -> Value {
+        let mut server = Map::new();
+        let pairs = |list: &[String], by: char| -> Value {
+            let pair = |text: &String| {
+                let (name, value) = text.split_once(by)?;
+                Some((name.trim().to_owned(), Value::from(if by == ':' { value.trim() } else { value })))
+            };
+            Value::Object(list.iter().filter_map(pair).collect())
+        };
+        match self.transport {
+            Transport::Stdio => {
+                server.insert("command".into(), json!(self.command_or_url));
+                if !self.args.is_empty() {
+                    server.insert("args".into(), json!(self.args));
+                }
+                if !self.env.is_empty() {
+                    server.insert("env".into(), pairs(&self.env, '='));
+                }
+            }
+            Transport::Sse | Transport::Http => {
+                let key = if self.transport == Transport::Sse { "url" } else { "httpUrl" };
+                server.insert(key.into(), json!(self.command_or_url));
+                if !self.header.is_empty() {
+                    server.insert("headers".into(), pairs(&self.header, ':'));
+                }
+            }
+        }
+        let mut more = |key: &str, value: Option<Value>| value.and_then(|value| server.insert(key.into(), value));
+        more("timeout", self.timeout.map(Value::from));
+        more("trust", self.trust.then_some(Value::Bool(true)));
+        more("description", self.description.clone().map(Value::from));
+        more("includeTools", (!self.include_tools.is_empty()).then(|| json!(self.include_tools)));
+        more("excludeTools", (!self.exclude_tools.is_empty()).then(|| json!(self.exclude_tools)));
+        Value::Object(server)
+    }
+}
+
+/// Writes a time for people.
+pub fn time(time: Duration) -> String {
+    format!("{} ms", time.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<AddArgs, String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        AddArgs::read(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_stands_behind_a_command_is_its_own() {
+        let add = read("-s user -e A=b=c s --timeout 5 npx -y pkg -e X --trust -- z").unwrap();
+        assert_eq!((add.scope, add.trust, add.name.as_str()), (Scope::User, false, "s"));
+        assert_eq!(
+            add.server(),
+            json!({"command": "npx", "args": ["-y", "pkg", "-e", "X", "--trust", "--", "z"], "env": {"A": "b=c"}, "timeout": 5})
+        );
+    }
+
+    #[test]
+    fn options_may_stand_behind_an_address() {
+        let add = read("s -t http https://h.example/mcp -HX:y --trust --include-tools=a,b").unwrap();
+        assert_eq!(
+            add.server(),
+            json!({"httpUrl": "https://h.example/mcp", "headers": {"X": "y"}, "trust": true, "includeTools": ["a", "b"]})
+        );
+        assert_eq!(read("-t sse s https://h.example/sse").unwrap().server(), json!({"url": "https://h.example/sse"}));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (line, problem) in [
+            ("s https://h.example/mcp", "needs --transport"),
+            ("-t http s npx", "need an address"),
+            ("-e A s npx", "write NAME=value"),
+            ("s", "required"),
+            ("--wrong s npx", "--wrong"),
+        ] {
+            let said = read(line).unwrap_err();
+            assert!(said.contains(problem), "{line}: {said}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `qwen check`: what recipes check, by hand.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Place, print, read};
+use crate::cli::check::CheckVerb;
+use crate::exit::Exit;
+use crate::policy::Policy;
+use crate::run::Failure;
+use crate::run::checks::{self, Action};
+use crate::run::runner::Runner;
+use crate::sandbox::Demand;
+use crate::settings::Environment;
+use crate::verify::shape;
+
+/// What a command may take in all.
+const TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let text = |path: &std::path::Path| -> Result<String, Failure> {
+        Ok(String::from_utf8_lossy(&read(path, environment)?).into_owned())
+    };
+    let problems = match verb {
+        CheckVerb::MarkdownShape { source, target } => shape::differences(&text(source)?, &text(target)?),
+        CheckVerb::Changelog { file, heading, since, workspace } => {
+            let place = Place::open(workspace, environment)?;
+            if since.starts_with('-') {
+                return Err(Failure::new(Exit::Usage, format!("`{since}` is no revision"), "name a tag or commit"));
+            }
+            let input = |problem: String| {
+                Failure::new(Exit::Input, problem, "run it inside the repository, with a revision that it has")
+            };
+            let commits = checks::commits(place.repository.as_ref(), since).map_err(input)?;
+            let root = place.workspace.root();
+            let after = text(&root.join(file))?;
+            let name = format!("HEAD:./{}", file.display());
+            // A changelog that is not committed yet has no old line.
+            let before = crate::workspace::git::Git::new(root)
+                .run(&["show", "--end-of-options", &name], b"")
+                .unwrap_or_default();
+            shape::changelog(&String::from_utf8_lossy(&before), &after, heading, &commits)
+        }
+        CheckVerb::Repeat { times, summary: _, workspace, command } => {
+            let place = Place::open(workspace, environment)?;
+            return repeat(&place, *times, command, environment, out).await;
+        }
+    };
+    for problem in &problems {
+        print(out, &format!("{problem}\n"))?;
+    }
+    Ok(if problems.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+async fn repeat(
+    place: &Place,
+    times: u32,
+    command: &[String],
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let policy = Policy::builtin("open").expect("the policy is built in");
+    let facts = place.facts(environment);
+    let text = command.iter().map(|word| checks::quoted(word)).collect::<Vec<_>>().join(" ");
+    let plan = policy.operator_command(&text, &facts).map_err(|denial| {
+        Failure::new(Exit::Usage, denial.reason, denial.hint.unwrap_or_else(|| "put it into a script".to_owned()))
+    })?;
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let helper = std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
+    let workspace = Arc::clone(&place.workspace);
+    let runner = Runner::new(workspace, place.repository.clone(), policy, facts, Demand::Auto, variables, helper)
+        .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))?;
+    let site = checks::Place { workspace: &place.workspace, repository: place.repository.as_ref() };
+    let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT).await;
+    runner.end().await;
+    print(out, &done.output)?;
+    Ok(if done.exit_code == Some(0) { Exit::Ok } else { Exit::Failed })
+}

@@ -1,0 +1,378 @@
+//! `qwen mcp`: servers added to the settings, connected to, removed, signed in to.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Place, print};
+use crate::cli::WorkspaceArgs;
+use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
+use crate::emit::safe::{one_line, one_line_of};
+use crate::emit::to_pretty;
+use crate::exit::Exit;
+use crate::policy::Access;
+use crate::run::Failure;
+use crate::run::policy_layers;
+use crate::run::runner::Runner;
+use crate::run::servers::{self, Chosen, Wishes};
+use crate::sandbox::{Demand, own_executable};
+use crate::settings::{self, Environment, edit};
+use crate::tools::Registry;
+use crate::tools::mcp::oauth::{Tokens, WAIT};
+use crate::tools::mcp::{Connect, Servers};
+use crate::workspace::private_file;
+
+/// The section of the settings.
+const SECTION: &str = "mcpServers";
+
+pub(super) async fn run(
+    verb: &McpVerb,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    match verb {
+        McpVerb::Add { words } => match AddArgs::read(words) {
+            Ok(add) => self::add(&add, environment, out),
+            Err(help) if !help.use_stderr() => print(out, &help.to_string()),
+            Err(wrong) => {
+                let text = wrong.to_string();
+                Err(Failure::new(Exit::Usage, text.trim().trim_start_matches("error: "), "qwen mcp add --help"))
+            }
+        },
+        McpVerb::List(arguments) => list(arguments, environment, out, err).await,
+        McpVerb::Remove { name, scope, workspace } => remove(name, *scope, workspace, environment, out),
+        McpVerb::Auth { name, workspace } => auth(name.as_deref(), workspace, environment, out, err).await,
+    }
+}
+
+fn add(add: &AddArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let (file, shown) = settings_file(add.scope, &add.workspace, environment)?;
+    let text = read(&file, &shown)?;
+    let cannot = |problem: String| Failure::new(Exit::Config, format!("{shown}: {problem}"), "correct the file first");
+    let known = text.contains(&add.name)
+        && settings::json::parse(&text)
+            .is_ok_and(|node| node.value().get(SECTION).is_some_and(|servers| servers.get(&add.name).is_some()));
+    let edited = edit::set(&text, SECTION, &add.name, &add.server()).map_err(cannot)?;
+    write(&file, &shown, &edited)?;
+    let what = if known { "updated in" } else { "added to" };
+    let kind = match add.transport {
+        crate::cli::mcp::Transport::Stdio => "stdio",
+        crate::cli::mcp::Transport::Sse => "sse",
+        crate::cli::mcp::Transport::Http => "http",
+    };
+    let mut text = format!("MCP server \"{}\" {what} {} settings. ({kind})\n", one_line(&add.name), add.scope.name());
+    if add.trust && add.scope == Scope::Project {
+        text.push_str("Note: `trust` of a project's settings does not count; say it in the user's or in the policy.\n");
+    }
+    print(out, &text)
+}
+
+fn remove(
+    name: &str,
+    scope: Scope,
+    workspace: &WorkspaceArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let (file, shown) = settings_file(scope, workspace, environment)?;
+    let text = read(&file, &shown)?;
+    let cannot = |problem: String| Failure::new(Exit::Config, format!("{shown}: {problem}"), "correct the file first");
+    match edit::remove(&text, SECTION, name).map_err(cannot)? {
+        Some(edited) => {
+            write(&file, &shown, &edited)?;
+            print(out, &format!("Server \"{}\" removed from {} settings.\n", one_line(name), scope.name()))
+        }
+        None => {
+            print(out, &format!("Server \"{}\" not found in {} settings.\n", one_line(name), scope.name()))?;
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+/// Returns the file of a scope, and its name for messages.
+fn settings_file(
+    scope: Scope,
+    workspace: &WorkspaceArgs,
+    environment: &Environment,
+) -> Result<(PathBuf, String), Failure> {
+    match scope {
+        Scope::User => match &environment.home {
+            Some(home) => Ok((home.join(".qwen/settings.json"), "~/.qwen/settings.json".to_owned())),
+            None => Err(Failure::new(Exit::Config, "there is no home folder", "set HOME, or use --scope project")),
+        },
+        Scope::Project => {
+            let place = Place::open(workspace, environment)?;
+            Ok((place.top().join(".qwen/settings.json"), ".qwen/settings.json".to_owned()))
+        }
+    }
+}
+
+fn read(file: &Path, shown: &str) -> Result<String, Failure> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Failure::new(Exit::Config, format!("{shown}: {error}"), "make it readable")),
+    }
+}
+
+fn write(file: &Path, shown: &str, text: &str) -> Result<(), Failure> {
+    private_file::replace(file, text.as_bytes(), None)
+        .map_err(|error| Failure::new(Exit::Conflict, format!("{shown}: {error}"), "make it writable"))
+}
+
+/// The settings that count here, and the servers in them.
+struct Found {
+    chosen: Chosen,
+    environment: Environment,
+}
+
+fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
+    let trusted = place.trusted(environment)?;
+    let request = settings::load::Request {
+        project_root: place.top(),
+        workspace: place.workspace.root().to_path_buf(),
+        trusted: trusted.checkout,
+        trusted_ref: match &trusted.tree {
+            Some(_) => trusted.read_text(&place.top(), ".qwen/settings.json")?,
+            None => None,
+        },
+        ..settings::load::Request::default()
+    };
+    let loaded = settings::load(&request, environment)
+        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))?;
+    let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
+    let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
+    chosen.warnings.splice(0..0, about);
+    Ok(Found { chosen, environment: loaded.environment })
+}
+
+async fn list(
+    arguments: &ListArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let place = Place::open(&arguments.workspace, environment)?;
+    let Found { mut chosen, environment } = find(&place, environment)?;
+    for config in &mut chosen.configs {
+        // What is required is for a run to decide; here all of them are listed.
+        config.required = false;
+    }
+    let policy = policy(&place, None, false, &environment)?;
+    let runner = runner(&place, &policy.policy, &environment)?;
+    let pins = servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder)?;
+    let started = servers::start(&chosen, pins, &runner, environment.home.as_deref(), &mut Vec::new()).await;
+    let (servers, _) = started?;
+    let rows = rows(&chosen, &servers);
+    servers.close().await;
+    runner.end().await;
+    warn(&chosen.warnings, err);
+    if arguments.pins {
+        return print(out, &(to_pretty(&pins_of(&servers)) + "\n"));
+    }
+    if arguments.json {
+        return print(out, &(to_pretty(&Value::Array(rows)) + "\n"));
+    }
+    if rows.is_empty() {
+        return print(out, "No MCP servers configured.\n");
+    }
+    let text: String = rows.iter().map(|row| shown(row, arguments.verbose)).collect();
+    print(out, &text)
+}
+
+/// Returns everything that is known of each server, in the order of the settings.
+fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
+    let broken = chosen.broken.iter().map(
+        |(name, why)| json!({"name": name, "status": "disconnected", "transport": null, "target": "", "error": why}),
+    );
+    let live = servers.servers().iter().zip(servers.states()).map(|(server, state)| {
+        let (config, listing) = (server.config(), server.listing());
+        let folder = match &config.connect {
+            Connect::Stdio(program) => program.cwd.as_ref().map(|cwd| cwd.display().to_string()),
+            Connect::Http(_) | Connect::Sse(_) => None,
+        };
+        json!({
+            "name": config.name,
+            "status": if state.error.is_none() { "connected" } else { "disconnected" },
+            "transport": state.transport,
+            "target": config.connect.describe(),
+            "description": config.description,
+            "origin": config.origin.to_string(),
+            "cwd": folder,
+            "timeout": time(config.timeout),
+            "trust": config.trust,
+            "tools": listing.tools.iter().map(|tool| json!({
+                "name": tool.name, "description": tool.description, "sha256": tool.hash,
+            })).collect::<Vec<_>>(),
+            "prompts": listing.prompts.iter().map(|prompt| json!({
+                "name": prompt.name, "description": prompt.description,
+                "arguments": prompt.arguments.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "resources": listing.resources.iter().map(|(uri, name)| json!({"uri": uri, "name": name})).collect::<Vec<_>>(),
+            "notes": state.notes,
+            "error": state.error,
+        })
+    });
+    broken.chain(live).collect()
+}
+
+fn shown(row: &Value, verbose: bool) -> String {
+    let text = |key: &str| one_line(row[key].as_str().unwrap_or_default());
+    let (mark, state) = if row["status"] == "connected" { ("✓", "Connected") } else { ("✗", "Disconnected") };
+    let transport = row["transport"].as_str().unwrap_or("?");
+    let mut lines = format!("{mark} {}: {} ({transport}) - {state}\n", text("name"), text("target"));
+    if !verbose {
+        return lines;
+    }
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            lines.push_str(&format!("    {name}: {value}\n"));
+        }
+    };
+    line("description", text("description"));
+    line("from", text("origin"));
+    line("folder", text("cwd"));
+    line("time-out", text("timeout"));
+    line("error", text("error"));
+    for note in row["notes"].as_array().into_iter().flatten() {
+        line("note", one_line(note.as_str().unwrap_or_default()));
+    }
+    for (key, name) in [("tools", "tool"), ("prompts", "prompt"), ("resources", "resource")] {
+        for entry in row[key].as_array().into_iter().flatten() {
+            let about = entry["description"].as_str().or(entry["name"].as_str()).unwrap_or_default();
+            let first = entry["uri"].as_str().or(entry["name"].as_str()).unwrap_or_default();
+            let about = about.lines().next().unwrap_or_default();
+            line(name, format!("{}  {}", one_line_of(first, 80), one_line_of(about, 100)));
+        }
+    }
+    lines
+}
+
+fn pins_of(servers: &Servers) -> Value {
+    let pins = servers.servers().iter().map(|server| {
+        let tools: Map<String, Value> =
+            server.listing().tools.into_iter().map(|tool| (tool.name, tool.hash.into())).collect();
+        (server.config().name.clone(), Value::Object(tools))
+    });
+    Value::Object(pins.filter(|(_, tools)| tools.as_object().is_some_and(|tools| !tools.is_empty())).collect())
+}
+
+/// Prepares what starts programs.
+pub(super) fn runner(
+    place: &Place,
+    policy: &crate::policy::Policy,
+    environment: &Environment,
+) -> Result<Runner, Failure> {
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Runner::new(
+        Arc::clone(&place.workspace),
+        place.repository.clone(),
+        policy.clone(),
+        place.facts(environment),
+        Demand::Auto,
+        variables,
+        own_executable(),
+    )
+    .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))
+}
+
+/// Returns the policy that a run here would have, with the servers that the user trusts.
+pub(super) fn policy(
+    place: &Place,
+    named: Option<&str>,
+    delivers: bool,
+    environment: &Environment,
+) -> Result<policy_layers::Chosen, Failure> {
+    let found = find(place, environment)?;
+    let trusted: Vec<String> = found.chosen.trusted().collect();
+    place.policy_with(&trusted, named, delivers, environment)
+}
+
+/// Starts the servers of the settings; what is wrong with one of them is a warning.
+pub(super) async fn start(
+    place: &Place,
+    policy: &policy_layers::Chosen,
+    runner: &Runner,
+    environment: &Environment,
+    err: &mut dyn Write,
+) -> Result<Servers, Failure> {
+    let Found { chosen, environment } = find(place, environment)?;
+    let pins = servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder)?;
+    let mut warnings = chosen.warnings.clone();
+    let (servers, _) = servers::start(&chosen, pins, runner, environment.home.as_deref(), &mut warnings).await?;
+    warn(&warnings, err);
+    Ok(servers)
+}
+
+/// Adds the tools of servers that the policy does not deny.
+pub(super) fn register(
+    servers: &Servers,
+    registry: &mut Registry,
+    place: &Place,
+    policy: &crate::policy::Policy,
+    environment: &Environment,
+    err: &mut dyn Write,
+) {
+    let facts = place.facts(environment);
+    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &facts).1.is_some();
+    warn(&servers.register(registry, &allows), err);
+}
+
+fn warn(warnings: &[String], err: &mut dyn Write) {
+    for warning in warnings {
+        let _closed = writeln!(err, "warning: {}", one_line(warning));
+    }
+}
+
+async fn auth(
+    name: Option<&str>,
+    workspace: &WorkspaceArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let place = Place::open(workspace, environment)?;
+    let Found { chosen, environment } = find(&place, environment)?;
+    let tokens = Tokens::of_home(environment.home.as_deref());
+    let web = |config: &crate::tools::mcp::Config| match &config.connect {
+        Connect::Http(web) | Connect::Sse(web) => Some(web.clone()),
+        Connect::Stdio(_) => None,
+    };
+    let Some(name) = name else {
+        let mut text = String::new();
+        for (config, web) in chosen.configs.iter().filter_map(|config| Some((config, web(config)?))) {
+            let state = if tokens.has(&config.name, &web.url) { "has a token" } else { "has no token" };
+            text.push_str(&format!("{}: {} - {state}\n", one_line(&config.name), config.connect.describe()));
+        }
+        if text.is_empty() {
+            text.push_str("No MCP server on the network is configured.\n");
+        }
+        return print(out, &text);
+    };
+    warn(&chosen.warnings, err);
+    let found = chosen.configs.iter().find(|config| config.name == name);
+    let config = found.ok_or_else(|| {
+        Failure::new(
+            Exit::Config,
+            format!("there is no MCP server `{name}` in the settings"),
+            "`qwen mcp list` shows them",
+        )
+    })?;
+    let web = web(config).ok_or_else(|| {
+        Failure::new(Exit::Config, format!("{name} is a program and needs no token"), "give it one in its `env`")
+    })?;
+    let failed = |why: String| Failure::new(Exit::Auth, why, "try again, or put a token into `headers`");
+    let waiting = tokens.begin(name, &web).await.map_err(failed)?;
+    print(
+        out,
+        &format!("Open this address in a browser:\n\n  {}\n\nWaiting for it to come back …\n", waiting.address()),
+    )?;
+    waiting.finish(WAIT).await.map_err(failed)?;
+    print(out, &format!("Signed in to {}.\n", one_line(name)))
+}

@@ -1,0 +1,934 @@
+//! The recipe file: its keys, as types that refuse everything else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::policy::file::Span;
+use crate::yaml::Spanned;
+
+/// Where a text stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as messages name it.
+    pub file: Arc<str>,
+    /// From 1; 0 where no place is known.
+    pub line: u64,
+    /// From 1.
+    pub column: u64,
+}
+
+/// A text of the file, with its place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text {
+    /// The text.
+    pub value: String,
+    /// Its place.
+    pub place: Place,
+}
+
+impl Text {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.value
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        let spanned = Spanned::<String>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        Ok(Text { value: spanned.value, place })
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.value)
+    }
+}
+
+impl JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        String::schema_name()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
+
+/// A recipe file. Keys that begin with `x-` are free; any other unknown key is an error.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false, "patternProperties" = {"^x-": true}, "required" = ["recipe", "name", "description"]))]
+pub struct RecipeFile {
+    /// The number of this format: 1.
+    pub recipe: u32,
+    /// The name; the file's name without its ending.
+    pub name: Option<Text>,
+    /// What it does, in one line.
+    pub description: Option<Text>,
+    /// The version of this recipe, as `1.2.3`.
+    pub version: Option<Text>,
+    /// The recipe it builds on: a relative path inside the folder of recipes.
+    pub extends: Option<Text>,
+    /// What must be there before it begins.
+    pub requires: Option<Requires>,
+    /// Values that the caller gives.
+    pub params: Option<BTreeMap<String, Param>>,
+    /// Named inputs that are gathered before the model is asked.
+    pub context: Option<Vec<Context>>,
+    /// Added to the system prompt.
+    pub instructions: Option<Text>,
+    /// Files whose text is added to the system prompt; beside the recipe.
+    pub instructions_files: Option<Vec<Text>>,
+    /// The user message.
+    pub prompt: Option<Text>,
+    /// A file with the user message; beside the recipe.
+    pub prompt_file: Option<Text>,
+    /// What it asks of the policy; `null` clears what it would inherit.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Needs>")]
+    pub needs: Option<Option<Needs>>,
+    /// The most that a run may spend.
+    pub limits: Option<Limits>,
+    /// Wishes about the model.
+    pub model: Option<ModelWishes>,
+    /// Rules that judge the change itself.
+    pub guards: Option<Guards>,
+    /// Checks of the change.
+    pub verify: Option<Verify>,
+    /// What the run gives back.
+    pub output: Option<Output>,
+    /// What happens to the change.
+    pub git: Option<GitWishes>,
+    /// Reuse of answers.
+    pub cache: Option<Cache>,
+    /// What to do without a provider.
+    pub offline: Option<Offline>,
+    /// Examples, run by `qwen recipe test`.
+    pub tests: Option<Vec<TestCase>>,
+}
+
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// The keys of the top level.
+pub const KEYS: [&str; 22] = [
+    "recipe",
+    "name",
+    "description",
+    "version",
+    "extends",
+    "requires",
+    "params",
+    "context",
+    "instructions",
+    "instructions_files",
+    "prompt",
+    "prompt_file",
+    "needs",
+    "limits",
+    "model",
+    "guards",
+    "verify",
+    "output",
+    "git",
+    "cache",
+    "offline",
+    "tests",
+];
+
+/// Keys that a later format may have.
+pub const RESERVED: [&str; 6] = ["steps", "matrix", "mcp", "hooks", "include", "sub_recipes"];
+
+/// What must be there.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Requires {
+    /// The versions of qwen, for example `>=0.1`.
+    pub qwen: Option<Text>,
+    /// Programs in PATH.
+    pub programs: Option<Vec<Text>>,
+    /// A repository.
+    pub git: Option<RequiredGit>,
+}
+
+/// Which repository must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequiredGit {
+    /// None.
+    None,
+    /// One.
+    Repo,
+    /// One without changes to tracked files.
+    Clean,
+}
+
+/// A value that the caller gives.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Param {
+    /// Its type.
+    pub r#type: ParamType,
+    /// What it is for.
+    pub description: Text,
+    /// Its value when nobody gives one; without it the parameter must be given.
+    pub default: Option<Given>,
+    /// The words that it may be.
+    pub r#enum: Option<Vec<Text>>,
+    /// A regular expression for the whole value.
+    pub pattern: Option<Text>,
+    /// The smallest number.
+    pub min: Option<f64>,
+    /// The largest number.
+    pub max: Option<f64>,
+    /// The most bytes; a longer untrusted value is cut, another is refused.
+    pub max_bytes: Option<usize>,
+    /// Whether a path must exist.
+    #[serde(default)]
+    pub must_exist: bool,
+    /// The variable that gives it.
+    pub env: Option<Text>,
+    /// Whether strangers may have written it.
+    #[serde(default)]
+    pub untrusted: bool,
+    /// Whether nobody may see it.
+    #[serde(default)]
+    pub secret: bool,
+}
+
+/// The type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ParamType {
+    /// Text.
+    String,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A path below the workspace.
+    Path,
+    /// One of the words of `enum`.
+    Enum,
+    /// Several texts.
+    List,
+}
+
+impl ParamType {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ParamType::String => "string",
+            ParamType::Integer => "integer",
+            ParamType::Number => "number",
+            ParamType::Boolean => "boolean",
+            ParamType::Path => "path",
+            ParamType::Enum => "enum",
+            ParamType::List => "list",
+        }
+    }
+}
+
+/// A value as the file spells it: converted by the declared type, never by its looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Given {
+    /// One.
+    One(Text),
+    /// Several.
+    Many(Vec<Text>),
+}
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
+        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        Ok(match spanned.value {
+            Loose::One(value) => Given::One(Text { value, place }),
+            Loose::Many(values) => Given::Many(values),
+        })
+    }
+}
+
+impl Serialize for Given {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Given::One(text) => text.serialize(serializer),
+            Given::Many(texts) => texts.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Given {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Given".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}})
+    }
+}
+
+/// Stands before a number whose spelling is still to be looked up.
+pub(crate) const NUMBER: char = '\0';
+
+enum Loose {
+    One(String),
+    Many(Vec<Text>),
+}
+
+struct Word(Text);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        match spanned.value {
+            Loose::One(value) => Ok(Word(Text { value, place })),
+            Loose::Many(_) => Err(de::Error::custom("a list inside a list")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Loose;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number, true or false, or a list of them")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Loose, E> {
+                Ok(Loose::One(text.to_owned()))
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Loose, E> {
+                Ok(Loose::One(value.to_string()))
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Loose, E> {
+                Ok(Loose::One(value.to_string()))
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Loose, E> {
+                Ok(Loose::One(value.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Loose, E> {
+                // `1.10` is 1.1 here: the mark lets `parse` look up how the file spells it.
+                Ok(Loose::One(format!("{NUMBER}{value}")))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Loose, A::Error> {
+                let mut words = Vec::new();
+                while let Some(Word(word)) = seq.next_element()? {
+                    words.push(word);
+                }
+                Ok(Loose::Many(words))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// A named input. Exactly one of `run`, `file`, `glob`, `diff`, `stdin` and `param` says where it comes from.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Context {
+    /// Its name in templates.
+    pub name: Text,
+    /// The output of a command, one word each.
+    pub run: Option<Vec<Text>>,
+    /// A file of the workspace.
+    pub file: Option<Text>,
+    /// Files of the workspace.
+    pub glob: Option<Vec<Text>>,
+    /// A change.
+    pub diff: Option<DiffKind>,
+    /// The commits of `diff: range`.
+    pub range: Option<Text>,
+    /// Standard input.
+    pub stdin: Option<bool>,
+    /// A parameter.
+    pub param: Option<Text>,
+    /// Whether strangers may have written it.
+    #[serde(default)]
+    pub untrusted: bool,
+    /// The most bytes.
+    pub max_bytes: Option<usize>,
+    /// What is kept of more.
+    pub truncate: Option<Truncate>,
+    /// What happens when there is nothing.
+    pub on_empty: Option<OnEmpty>,
+    /// Exit codes of the command that count as success.
+    pub ok_exit: Option<Vec<i32>>,
+    /// The most time of the command.
+    pub timeout: Option<Time>,
+}
+
+/// Which change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiffKind {
+    /// The index against HEAD.
+    Staged,
+    /// The work tree against HEAD.
+    Worktree,
+    /// One commit against another.
+    Range,
+}
+
+/// What is kept of a text that is too long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Truncate {
+    /// Its beginning.
+    Head,
+    /// Its end.
+    Tail,
+    /// Both ends.
+    #[default]
+    Middle,
+    /// Nothing: the run ends.
+    Fail,
+}
+
+/// What an empty input means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnEmpty {
+    /// Nothing.
+    #[default]
+    Continue,
+    /// There is nothing to do: exit 0.
+    SkipRun,
+    /// The run ends with 42.
+    Fail,
+}
+
+/// A duration, kept as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub std::time::Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+        Span::deserialize(deserializer).map(|Span(time)| Time(time))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{}ms", self.0.as_millis()))
+    }
+}
+
+impl JsonSchema for Time {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Time".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$"})
+    }
+}
+
+/// What the recipe asks of the policy. What it does not ask for, the run does not get.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Needs {
+    /// Files to read, as globs.
+    pub read: Option<Vec<Text>>,
+    /// Files to change.
+    pub write: Option<Vec<Text>>,
+    /// Files to make.
+    pub create: Option<Vec<Text>>,
+    /// Files to delete.
+    pub delete: Option<Vec<Text>>,
+    /// Commands: words, and `**` at the end for whatever follows.
+    pub run: Option<Vec<Text>>,
+    /// Hosts.
+    pub net: Option<Vec<Text>>,
+    /// Tools; without it all that the policy has and the other needs can use.
+    pub tools: Option<Vec<Text>>,
+}
+
+/// The most that a run may spend.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Answers of the model.
+    pub turns: Option<u64>,
+    /// Tool calls.
+    pub tool_calls: Option<u64>,
+    /// Time.
+    pub wall_time: Option<Time>,
+    /// Tokens in all.
+    pub total_tokens: Option<u64>,
+    /// Tokens of one answer.
+    pub output_tokens: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+    /// Bytes of all gathered inputs together.
+    pub context_bytes: Option<usize>,
+}
+
+/// Wishes about the model; flags and the environment win.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelWishes {
+    /// Its name.
+    pub name: Option<Text>,
+    /// The sampling temperature.
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    pub top_p: Option<f64>,
+    /// The seed of sampling.
+    pub seed: Option<u64>,
+}
+
+/// Rules that judge the change itself.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Guards {
+    /// Nothing else may change.
+    pub only_paths: Option<Vec<Text>>,
+    /// These may not change.
+    pub never_paths: Option<Vec<Text>>,
+    /// The most files.
+    pub max_files: Option<usize>,
+    /// The most lines, added and removed together.
+    pub max_lines: Option<usize>,
+    /// Nothing may be deleted.
+    pub no_delete: Option<bool>,
+    /// Only comments may change.
+    pub comments_only: Option<bool>,
+    /// No added line may match.
+    pub forbid_added: Option<Vec<Forbidden>>,
+    /// No removed line may match.
+    pub forbid_removed: Option<Vec<Forbidden>>,
+}
+
+/// A line that must not be.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Forbidden {
+    /// A regular expression, looked for in each line.
+    pub pattern: Text,
+    /// Why, for the model and the report.
+    pub why: Text,
+}
+
+/// Checks of the change.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// What the checks must say before the model begins.
+    pub before: Option<Before>,
+    /// Attempts of the model in all.
+    pub attempts: Option<u32>,
+    /// What becomes of a change that fails at last.
+    pub on_exhausted: Option<OnExhausted>,
+    /// Whether the same failure on the same tree ends the run.
+    pub stop_if_same: Option<bool>,
+    /// The checks, in order.
+    pub checks: Option<Vec<CheckFile>>,
+}
+
+/// What the checks must say before the model begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Before {
+    /// They are not run.
+    #[default]
+    Ignore,
+    /// They pass.
+    MustPass,
+    /// They fail.
+    MustFail,
+    /// If they pass there is nothing to do.
+    SkipIfPass,
+}
+
+/// What becomes of a change that fails at last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExhausted {
+    /// It stands in the result.
+    #[default]
+    SavePatch,
+    /// It is dropped.
+    Discard,
+}
+
+/// A check.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckFile {
+    /// Its name.
+    pub name: Text,
+    /// The command, one word each.
+    pub run: Vec<Text>,
+    /// The folder that it runs in.
+    pub cwd: Option<Text>,
+    /// The most time.
+    pub timeout: Option<Time>,
+    /// How often it runs; each time must be as expected.
+    pub repeat: Option<u32>,
+    /// Whether it is to pass or to fail.
+    pub expect: Option<Expect>,
+    /// Bytes of its output that the model reads.
+    pub feedback_bytes: Option<usize>,
+    /// Which tree it runs on.
+    pub tree: Option<CheckTree>,
+}
+
+/// What a check is expected to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    /// End with 0.
+    #[default]
+    Pass,
+    /// End with another code.
+    Fail,
+}
+
+/// Which tree a check runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckTree {
+    /// As it was before the run.
+    Base,
+}
+
+/// What the run gives back.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// What it is.
+    pub kind: OutputKind,
+    /// The schema of `json`.
+    pub schema: Option<Value>,
+    /// A file with the schema; beside the recipe.
+    pub schema_file: Option<Text>,
+    /// How often the model may correct its answer.
+    pub repairs: Option<u32>,
+    /// The least severe finding that fails the run.
+    pub fail_on: Option<Severity>,
+    /// Which findings count.
+    pub filter: Option<Filter>,
+    /// The most findings.
+    pub max_findings: Option<usize>,
+    /// The rules that findings may name.
+    pub rules: Option<Vec<Rule>>,
+    /// The most characters of a message.
+    pub max_chars: Option<usize>,
+}
+
+/// What a run gives back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputKind {
+    /// The last message.
+    #[default]
+    Text,
+    /// A value that fits a schema.
+    Json,
+    /// Findings.
+    Findings,
+    /// A change.
+    Changes,
+    /// A short text.
+    Message,
+}
+
+/// How bad a finding is; ordered by weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Said in passing; in `fail_on`, any finding.
+    Note,
+    /// Should be looked at.
+    Warning,
+    /// Is wrong.
+    Error,
+    /// In `fail_on` only: no finding.
+    Never,
+}
+
+/// Which findings count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Filter {
+    /// Those on added lines.
+    #[default]
+    Added,
+    /// Those on lines that the diff shows.
+    DiffContext,
+    /// Those in changed files.
+    File,
+    /// All.
+    Nofilter,
+}
+
+/// A rule that findings name.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Its id.
+    pub id: Text,
+    /// What it is about.
+    pub description: Text,
+    /// How bad a finding of it is at most.
+    pub severity: Option<Severity>,
+}
+
+/// What happens to the change, where no flag says otherwise.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitWishes {
+    /// How it is delivered.
+    pub changes: Option<crate::policy::file::Delivery>,
+    /// The branch of `changes: branch`.
+    pub branch: Option<Text>,
+    /// The commit to compare with.
+    pub base: Option<Text>,
+    /// The first line of the commit's message.
+    pub subject: Option<Text>,
+    /// What stands below it.
+    pub body: Option<Body>,
+    /// Further trailers.
+    pub trailers: Option<BTreeMap<String, Text>>,
+    /// What no change means.
+    pub if_no_changes: Option<IfNoChanges>,
+}
+
+/// What stands below the first line of a commit's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Body {
+    /// Nothing.
+    None,
+    /// The model's answer.
+    Model,
+    /// What changed and why.
+    Summary,
+}
+
+/// What no change means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IfNoChanges {
+    /// Nothing.
+    #[default]
+    Ok,
+    /// A warning.
+    Warn,
+    /// The run ends with 65.
+    Fail,
+}
+
+/// Reuse of answers.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// By what an answer is found again.
+    pub key: Option<CacheKey>,
+    /// How long it is good for.
+    pub max_age: Option<Time>,
+}
+
+/// By what an answer is found again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKey {
+    /// Not at all.
+    None,
+    /// By recipe, policy, model and prompt.
+    Context,
+}
+
+/// What to do without a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Offline {
+    /// End with 75.
+    Fail,
+    /// End with 0.
+    Skip,
+    /// Take an old answer, else end with 75.
+    Cached,
+}
+
+/// An example, run by `qwen recipe test`.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestCase {
+    /// Its name.
+    pub name: Text,
+    /// Parameters.
+    pub params: Option<BTreeMap<String, Given>>,
+    /// The project: a folder, relative to the file that holds the recipe.
+    pub fixture: Text,
+    /// The recorded conversation.
+    pub transcript: Option<Text>,
+    /// What the run must come to.
+    pub expect: Option<TestExpect>,
+}
+
+/// What a test's run must come to.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestExpect {
+    /// The exit code.
+    pub exit: Option<u8>,
+    /// The files that change, all of them.
+    pub changed: Option<Vec<Text>>,
+    /// Texts that the result or the patch holds.
+    pub contains: Option<Vec<Text>>,
+}
+
+/// What a text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A template; untrusted values may stand in it, inside a fence.
+    Prompt,
+    /// A template without untrusted values.
+    Template,
+    /// A template that is one word of a command.
+    Word,
+    /// No template at all: permissions cannot depend on input.
+    Fixed,
+    /// Not a template: braces mean themselves.
+    Plain,
+}
+
+impl RecipeFile {
+    /// Shows each text with its path and what it may be.
+    pub fn each_text(&mut self, see: &mut dyn FnMut(&str, Kind, &mut Text)) {
+        let mut one = |path: &str, kind: Kind, text: &mut Option<Text>| {
+            if let Some(text) = text {
+                see(path, kind, text);
+            }
+        };
+        one("name", Kind::Fixed, &mut self.name);
+        one("description", Kind::Plain, &mut self.description);
+        one("version", Kind::Fixed, &mut self.version);
+        one("extends", Kind::Fixed, &mut self.extends);
+        one("instructions", Kind::Template, &mut self.instructions);
+        one("prompt", Kind::Prompt, &mut self.prompt);
+        one("prompt_file", Kind::Fixed, &mut self.prompt_file);
+        list("instructions_files", Kind::Fixed, self.instructions_files.as_mut(), see);
+        if let Some(requires) = &mut self.requires {
+            optional("requires.qwen", Kind::Fixed, &mut requires.qwen, see);
+            list("requires.programs", Kind::Fixed, requires.programs.as_mut(), see);
+        }
+        for (name, param) in self.params.iter_mut().flatten() {
+            let path = format!("params.{name}");
+            see(&format!("{path}.description"), Kind::Plain, &mut param.description);
+            list(&format!("{path}.enum"), Kind::Plain, param.r#enum.as_mut(), see);
+            optional(&format!("{path}.pattern"), Kind::Plain, &mut param.pattern, see);
+            optional(&format!("{path}.env"), Kind::Fixed, &mut param.env, see);
+            if let Some(default) = &mut param.default {
+                given_texts(&format!("{path}.default"), default, see);
+            }
+        }
+        for context in self.context.iter_mut().flatten() {
+            let path = format!("context.{}", context.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut context.name);
+            list(&format!("{path}.run"), Kind::Word, context.run.as_mut(), see);
+            optional(&format!("{path}.file"), Kind::Template, &mut context.file, see);
+            list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
+            optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
+            optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
+        }
+        if let Some(needs) = self.needs.as_mut().and_then(Option::as_mut) {
+            for (name, texts) in [
+                ("read", &mut needs.read),
+                ("write", &mut needs.write),
+                ("create", &mut needs.create),
+                ("delete", &mut needs.delete),
+                ("run", &mut needs.run),
+                ("net", &mut needs.net),
+                ("tools", &mut needs.tools),
+            ] {
+                list(&format!("needs.{name}"), Kind::Fixed, texts.as_mut(), see);
+            }
+        }
+        if let Some(model) = &mut self.model {
+            optional("model.name", Kind::Fixed, &mut model.name, see);
+        }
+        if let Some(guards) = &mut self.guards {
+            list("guards.only_paths", Kind::Fixed, guards.only_paths.as_mut(), see);
+            list("guards.never_paths", Kind::Fixed, guards.never_paths.as_mut(), see);
+            for (name, rules) in
+                [("forbid_added", &mut guards.forbid_added), ("forbid_removed", &mut guards.forbid_removed)]
+            {
+                for (index, rule) in rules.iter_mut().flatten().enumerate() {
+                    see(&format!("guards.{name}[{index}].pattern"), Kind::Fixed, &mut rule.pattern);
+                    see(&format!("guards.{name}[{index}].why"), Kind::Plain, &mut rule.why);
+                }
+            }
+        }
+        for check in self.verify.iter_mut().flat_map(|verify| verify.checks.iter_mut().flatten()) {
+            let path = format!("verify.checks.{}", check.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut check.name);
+            list(&format!("{path}.run"), Kind::Word, Some(&mut check.run), see);
+            optional(&format!("{path}.cwd"), Kind::Template, &mut check.cwd, see);
+        }
+        if let Some(output) = &mut self.output {
+            optional("output.schema_file", Kind::Fixed, &mut output.schema_file, see);
+            for (index, rule) in output.rules.iter_mut().flatten().enumerate() {
+                see(&format!("output.rules[{index}].id"), Kind::Fixed, &mut rule.id);
+                see(&format!("output.rules[{index}].description"), Kind::Plain, &mut rule.description);
+            }
+        }
+        if let Some(git) = &mut self.git {
+            optional("git.branch", Kind::Template, &mut git.branch, see);
+            optional("git.base", Kind::Word, &mut git.base, see);
+            optional("git.subject", Kind::Template, &mut git.subject, see);
+            for (name, text) in git.trailers.iter_mut().flatten() {
+                see(&format!("git.trailers.{name}"), Kind::Template, text);
+            }
+        }
+        for test in self.tests.iter_mut().flatten() {
+            let path = format!("tests.{}", test.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut test.name);
+            see(&format!("{path}.fixture"), Kind::Fixed, &mut test.fixture);
+            optional(&format!("{path}.transcript"), Kind::Fixed, &mut test.transcript, see);
+            for (name, given) in test.params.iter_mut().flatten() {
+                given_texts(&format!("{path}.params.{name}"), given, see);
+            }
+            if let Some(expect) = &mut test.expect {
+                list(&format!("{path}.expect.changed"), Kind::Plain, expect.changed.as_mut(), see);
+                list(&format!("{path}.expect.contains"), Kind::Plain, expect.contains.as_mut(), see);
+            }
+        }
+    }
+}
+
+type See<'a> = &'a mut dyn FnMut(&str, Kind, &mut Text);
+
+fn optional(path: &str, kind: Kind, text: &mut Option<Text>, see: See<'_>) {
+    if let Some(text) = text {
+        see(path, kind, text);
+    }
+}
+
+fn list(path: &str, kind: Kind, texts: Option<&mut Vec<Text>>, see: See<'_>) {
+    for (index, text) in texts.into_iter().flatten().enumerate() {
+        see(&format!("{path}[{index}]"), kind, text);
+    }
+}
+
+fn given_texts(path: &str, given: &mut Given, see: See<'_>) {
+    match given {
+        Given::One(text) => see(path, Kind::Plain, text),
+        Given::Many(texts) => list(path, Kind::Plain, Some(texts), see),
+    }
+}

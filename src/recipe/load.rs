@@ -1,0 +1,281 @@
+//! Recipes found and read: the only file of the module that reads.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::check::Texts;
+use super::error::{Code, RecipeError};
+use super::extends::{DEPTH, merge};
+use super::file::{Place, RecipeFile, Text};
+use super::parse::parse;
+use super::{Recipe, builtin, params};
+
+/// Where recipes are looked for.
+pub struct Library<'a> {
+    /// The folder in which a path on the command line is meant.
+    pub cwd: &'a Path,
+    /// The user's home.
+    pub home: Option<&'a Path>,
+    /// Reads a file below `.qwen/recipes/` of the repository, from the trusted ref or the trusted checkout; `None`
+    /// where it is not there or not trusted.
+    pub project: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    /// The names of the files there.
+    pub project_names: &'a dyn Fn() -> Vec<String>,
+}
+
+/// A recipe that can be had by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Its description, or what is wrong with it.
+    pub description: Result<String, String>,
+}
+
+/// Tells whether a word on the command line is a path and not a name.
+pub fn is_path(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml")
+}
+
+/// Reads a file by its relative path.
+type Read<'a> = Box<dyn Fn(&str) -> Option<Vec<u8>> + 'a>;
+
+/// A folder of recipes: how messages call it, and how its files are read by their relative path.
+struct Folder<'a> {
+    shown: String,
+    read: Read<'a>,
+}
+
+impl Library<'_> {
+    /// Finds and checks the recipe that a word on the command line means.
+    pub fn load(&self, word: &str) -> Result<Recipe, Vec<RecipeError>> {
+        let (folder, file) = self.find(word).map_err(|error| vec![error])?;
+        assemble(&folder, &file)
+    }
+
+    /// Lists what can be had by its name: the repository's, the user's, the built-in ones; the first of a name counts.
+    pub fn list(&self) -> Vec<Listed> {
+        let mut names: BTreeMap<String, ()> =
+            builtin::BUILTINS.iter().map(|(name, _)| ((*name).to_owned(), ())).collect();
+        let mut own = (self.project_names)();
+        own.extend(self.user_folder().into_iter().flat_map(|folder| files(&folder)));
+        for file in own {
+            if let Some(stem) = file.strip_suffix(".yaml").or_else(|| file.strip_suffix(".yml")) {
+                names.insert(stem.to_owned(), ());
+            }
+        }
+        let one = |name: String| match self.load(&name) {
+            Ok(recipe) => Listed {
+                source: recipe.source.clone(),
+                description: Ok(recipe.file.description.map(|text| text.value).unwrap_or_default()),
+                name,
+            },
+            Err(errors) => {
+                let first = errors.first().map(ToString::to_string).unwrap_or_default();
+                Listed { source: String::new(), description: Err(first), name }
+            }
+        };
+        names.into_keys().map(one).collect()
+    }
+
+    fn user_folder(&self) -> Option<PathBuf> {
+        self.home.map(|home| home.join(".qwen/recipes"))
+    }
+
+    fn find(&self, word: &str) -> Result<(Folder<'_>, String), RecipeError> {
+        if let Some(name) = word.strip_prefix("builtin:") {
+            return match builtin::text(name) {
+                Some(_) => Ok((builtin_folder(), format!("{name}.yaml"))),
+                None => Err(self.unknown(name)),
+            };
+        }
+        if is_path(word) {
+            let path = self.cwd.join(word);
+            let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
+            let shown = word.strip_suffix(&file).unwrap_or_default().to_owned();
+            let folder = Folder { shown, read: Box::new(move |name| std::fs::read(parent.join(name)).ok()) };
+            if (folder.read)(&file).is_none() {
+                let place = Place { file: word.into(), ..Place::default() };
+                return Err(
+                    RecipeError::new(Code::R008, place, "the recipe cannot be read").help("name a file that is there")
+                );
+            }
+            return Ok((folder, file));
+        }
+        let project = Folder { shown: ".qwen/recipes/".to_owned(), read: Box::new(|name| (self.project)(name)) };
+        if let Some(file) = one_of(&project, word)? {
+            return Ok((project, file));
+        }
+        if let Some(user) = self.user_folder() {
+            let folder = Folder {
+                shown: "~/.qwen/recipes/".to_owned(),
+                read: Box::new(move |name| std::fs::read(user.join(name)).ok()),
+            };
+            if let Some(file) = one_of(&folder, word)? {
+                return Ok((folder, file));
+            }
+        }
+        match builtin::text(word) {
+            Some(_) => Ok((builtin_folder(), format!("{word}.yaml"))),
+            None => Err(self.unknown(word)),
+        }
+    }
+
+    fn unknown(&self, word: &str) -> RecipeError {
+        let mut names: Vec<String> = builtin::BUILTINS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        names.extend((self.project_names)().iter().map(|name| name.trim_end_matches(".yaml").to_owned()));
+        let message = match crate::yaml::nearest(word, names.iter().map(String::as_str)) {
+            Some(near) => format!("there is no recipe `{word}`; did you mean `{near}`?"),
+            None => format!("there is no recipe `{word}`"),
+        };
+        RecipeError::new(Code::R008, Place::default(), message).help("`qwen recipe list` shows what there is")
+    }
+}
+
+/// Reads and checks a recipe from texts at hand, such as one that is being edited.
+pub fn from_text(shown: &str, text: &str) -> Result<Recipe, Vec<RecipeError>> {
+    let name = shown.to_owned();
+    let bytes = text.as_bytes().to_vec();
+    let folder = Folder { shown: String::new(), read: Box::new(move |asked| (asked == name).then(|| bytes.clone())) };
+    assemble(&folder, shown)
+}
+
+fn builtin_folder() -> Folder<'static> {
+    let read = |name: &str| builtin::text(name.strip_suffix(".yaml")?).map(|text| text.as_bytes().to_vec());
+    Folder { shown: "builtin:".to_owned(), read: Box::new(read) }
+}
+
+/// Finds `NAME.yaml` or `NAME.yml`; both at once is an error.
+fn one_of(folder: &Folder<'_>, name: &str) -> Result<Option<String>, RecipeError> {
+    let (long, short) = (format!("{name}.yaml"), format!("{name}.yml"));
+    match ((folder.read)(&long).is_some(), (folder.read)(&short).is_some()) {
+        (true, true) => {
+            let place = Place { file: format!("{}{long}", folder.shown).into(), ..Place::default() };
+            Err(RecipeError::new(Code::R008, place, format!("{short} stands beside it")).help("remove one of them"))
+        }
+        (true, false) => Ok(Some(long)),
+        (false, true) => Ok(Some(short)),
+        (false, false) => Ok(None),
+    }
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Reads a file with what it builds on, and checks the whole.
+fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>> {
+    let mut texts = Texts::new();
+    let mut chain: Vec<String> = Vec::new();
+    let mut layers: Vec<RecipeFile> = Vec::new();
+    let mut next = Some((file.to_owned(), None::<Text>));
+    while let Some((name, asked)) = next.take() {
+        let shown = format!("{}{name}", folder.shown);
+        let place = asked
+            .as_ref()
+            .map_or_else(|| Place { file: shown.clone().into(), ..Place::default() }, |text| text.place.clone());
+        let failed = |message: String, texts: &Texts| {
+            let error = RecipeError::new(Code::R008, place.clone(), message);
+            let text = texts.get(&*error.place.file).cloned();
+            vec![text.map_or_else(|| error.clone(), |text| error.clone().with_snippet(&text))]
+        };
+        if chain.contains(&name) {
+            return Err(failed(format!("`extends` goes in a circle: {} → {name}", chain.join(" → ")), &texts));
+        }
+        chain.push(name.clone());
+        if chain.len() > DEPTH + 1 {
+            return Err(failed(format!("`extends` is more than {DEPTH} deep: {}", chain.join(" → ")), &texts));
+        }
+        let bytes = (folder.read)(&name)
+            .ok_or_else(|| failed(format!("`extends`: {shown} is not there ({})", chain.join(" → ")), &texts))?;
+        let mut recipe = parse(&shown, &bytes).map_err(|error| vec![error])?;
+        texts.insert(shown, String::from_utf8_lossy(&bytes).into_owned());
+        inline(&mut recipe, folder, &name, &mut texts).map_err(|error| vec![error])?;
+        if let Some(extends) = recipe.extends.clone() {
+            next = Some((beside(&name, &extends).map_err(|error| vec![snippet(error, &texts)])?, Some(extends)));
+        }
+        layers.push(recipe);
+    }
+    let mut merged = layers.pop().expect("at least one file was read");
+    while let Some(child) = layers.pop() {
+        merged = merge(child, merged);
+    }
+    let stem = file.rsplit('/').next().unwrap_or(file);
+    let stem = stem.strip_suffix(".yaml").or_else(|| stem.strip_suffix(".yml")).unwrap_or(stem).to_owned();
+    Recipe::check(merged, &stem, &format!("{}{file}", folder.shown), &texts)
+}
+
+fn snippet(error: RecipeError, texts: &Texts) -> RecipeError {
+    match texts.get(&*error.place.file) {
+        Some(text) => error.with_snippet(text),
+        None => error,
+    }
+}
+
+/// Returns the path of a file that another one names, inside the folder of recipes.
+fn beside(file: &str, named: &Text) -> Result<String, RecipeError> {
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let joined = if folder.is_empty() { named.value.clone() } else { format!("{folder}/{}", named.value) };
+    let outside = || {
+        RecipeError::new(Code::R008, named.place.clone(), format!("`{}` leaves the folder of recipes", named.value))
+            .help("name a file beside the recipe, by a relative path")
+    };
+    if named.value.starts_with('/') {
+        return Err(outside());
+    }
+    params::normalised(&joined).map(|path| path.to_string_lossy()).ok_or_else(outside)
+}
+
+/// Reads what stands in files of its own: the prompt, the instructions, the schema.
+fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut Texts) -> Result<(), RecipeError> {
+    let mut read = |named: &Text| -> Result<Text, RecipeError> {
+        let path = beside(file, named)?;
+        let shown = format!("{}{path}", folder.shown);
+        let gone = || RecipeError::new(Code::R008, named.place.clone(), format!("{shown} is not there"));
+        let bytes = (folder.read)(&path).ok_or_else(gone)?;
+        let value = String::from_utf8(bytes)
+            .ok()
+            .filter(|text| text.len() <= crate::yaml::MAX_BYTES && !text.chars().any(super::error::is_hidden));
+        let value = value.ok_or_else(|| {
+            RecipeError::new(
+                Code::R001,
+                named.place.clone(),
+                format!("{shown} is not UTF-8, too long, or has a hidden character"),
+            )
+        })?;
+        texts.insert(shown.clone(), value.clone());
+        Ok(Text { value, place: Place { file: shown.into(), line: 1, column: 1 } })
+    };
+    if let Some(named) = recipe.prompt_file.take() {
+        if recipe.prompt.is_some() {
+            return Err(
+                RecipeError::new(Code::R005, named.place, "`prompt` and `prompt_file` are both given").help("keep one")
+            );
+        }
+        recipe.prompt = Some(read(&named)?);
+    }
+    for named in recipe.instructions_files.take().into_iter().flatten() {
+        let more = read(&named)?;
+        match &mut recipe.instructions {
+            None => recipe.instructions = Some(more),
+            Some(text) => text.value = format!("{}\n\n{}", text.value.trim_end(), more.value),
+        }
+    }
+    if let Some(output) = &mut recipe.output
+        && let Some(named) = output.schema_file.take()
+    {
+        let text = read(&named)?;
+        let schema = serde_json::from_str(&text.value)
+            .map_err(|error| RecipeError::new(Code::R011, named.place.clone(), format!("{}: {error}", named.value)))?;
+        output.schema = Some(schema);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

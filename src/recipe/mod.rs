@@ -1,0 +1,18 @@
+//! Recipes: one use of the tool as a file that a team can review, version, test and run unattended.
+//!
+//! The YAML is parsed first and templates are rendered after it, field by field: no value can change the structure, and
+//! none is rendered twice. All but [`load`] is pure.
+
+pub mod builtin;
+pub mod check;
+pub mod error;
+pub mod extends;
+pub mod file;
+pub mod load;
+pub mod needs;
+pub mod params;
+pub mod parse;
+pub mod render;
+
+pub use check::Recipe;
+pub use error::{Code, RecipeError, Warning};

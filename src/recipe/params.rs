@@ -1,0 +1,433 @@
+//! Parameters: found at their sources, checked against their declarations, never asked for.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Number, Value};
+
+use super::error::{Code, RecipeError, is_hidden};
+use super::file::{Given, Param, ParamType, Place, Text};
+use crate::path::RelPath;
+use crate::yaml::nearest;
+
+/// Where a value may come from beside the command line.
+pub trait World {
+    /// Reads a file that `k=@FILE` names.
+    fn file(&self, path: &str) -> Result<String, String>;
+    /// Reads the event of the CI at a JSON pointer.
+    fn event(&self, pointer: &str) -> Result<Value, String>;
+    /// Reads standard input.
+    fn standard_input(&self) -> Result<String, String>;
+    /// Returns a variable.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// Follows the links of a path below the workspace: whether it is there, or why it may not be named.
+    fn path(&self, path: &RelPath) -> Result<bool, String>;
+}
+
+/// What the caller gave.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// `--param k=v`, in order.
+    pub flags: Vec<String>,
+    /// `--params-file`.
+    pub file: serde_json::Map<String, Value>,
+}
+
+/// The values of a run, by name.
+pub type Bound = BTreeMap<String, Value>;
+
+/// Finds and checks every value. All errors are found at once.
+pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn World) -> Result<Bound, Vec<RecipeError>> {
+    let mut errors = Vec::new();
+    let mut flags: BTreeMap<String, Vec<Raw>> = BTreeMap::new();
+    for flag in &sources.flags {
+        let Some((name, value)) = flag.split_once('=') else {
+            let error = usage(Code::P003, format!("--param {flag} has no `=`"));
+            errors.push(error.help("write --param NAME=VALUE"));
+            continue;
+        };
+        match params.get(name) {
+            None => errors.push(unknown(name, params)),
+            Some(param) => match read(name, param, value, world) {
+                Ok(raw) => flags.entry(name.to_owned()).or_default().push(raw),
+                Err(error) => errors.push(error),
+            },
+        }
+    }
+    for name in sources.file.keys().filter(|name| !params.contains_key(*name)) {
+        errors.push(unknown(name, params));
+    }
+    let mut bound = Bound::new();
+    let mut missing = Vec::new();
+    for (name, param) in params {
+        let given = flags.remove(name);
+        if given.as_ref().is_some_and(|given| given.len() > 1) && param.r#type != ParamType::List {
+            errors.push(usage(Code::P003, format!("--param {name} is given twice and is no list")));
+            continue;
+        }
+        let raw = match given {
+            Some(given) => Some(given.into_iter().flat_map(|Raw(texts)| texts).collect()),
+            None => match sources.file.get(name) {
+                Some(value) => match from_json(value) {
+                    Some(texts) => Some(texts),
+                    None => {
+                        let message =
+                            format!("{name} in the parameters file is {}, which no parameter can be", kind(value));
+                        errors.push(usage(Code::P003, message));
+                        continue;
+                    }
+                },
+                None => param
+                    .env
+                    .as_ref()
+                    .and_then(|variable| world.variable(variable.as_str()))
+                    .map(|text| split(param, text))
+                    .or_else(|| param.default.as_ref().map(defaults)),
+            },
+        };
+        match raw {
+            None => missing.push(name),
+            Some(texts) => match convert(name, param, texts, Some(world)) {
+                Ok(value) => drop(bound.insert(name.clone(), value)),
+                Err(error) => errors.push(error),
+            },
+        }
+    }
+    if !missing.is_empty() {
+        let lines: Vec<String> = missing
+            .iter()
+            .map(|name| format!("{name} ({}): {}", params[*name].r#type.name(), params[*name].description.value))
+            .collect();
+        let flags: Vec<String> = missing.iter().map(|name| format!("--param {name}=…")).collect();
+        let noun = if missing.len() == 1 { "a parameter is" } else { "parameters are" };
+        errors.insert(
+            0,
+            usage(Code::P001, format!("{noun} missing: {}", lines.join("; "))).help(format!("add {}", flags.join(" "))),
+        );
+    }
+    if errors.is_empty() { Ok(bound) } else { Err(errors) }
+}
+
+/// Checks a default against its declaration; the message alone, without the parameter's place.
+pub fn check_default(name: &str, param: &Param) -> Result<Value, String> {
+    match &param.default {
+        None => Ok(Value::Null),
+        Some(given) => convert(name, param, defaults(given), None).map_err(|error| error.message),
+    }
+}
+
+struct Raw(Vec<String>);
+
+fn usage(code: Code, message: String) -> RecipeError {
+    RecipeError::new(code, Place::default(), message)
+}
+
+fn unknown(name: &str, params: &BTreeMap<String, Param>) -> RecipeError {
+    let error = |message: String| usage(Code::P002, message);
+    match nearest(name, params.keys().map(String::as_str)) {
+        Some(near) => error(format!("there is no parameter `{name}`; did you mean `{near}`?")),
+        None if params.is_empty() => error(format!("there is no parameter `{name}`; this recipe has none")),
+        None => error(format!("there is no parameter `{name}`"))
+            .help(format!("there are {}", params.keys().cloned().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+/// Reads what stands behind the `=` of a flag.
+fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw, RecipeError> {
+    let failed = |what: String| usage(Code::P003, format!("{name}: {what}"));
+    if let Some(literal) = value.strip_prefix("@@") {
+        return Ok(Raw(vec![format!("@{literal}")]));
+    }
+    if let Some(pointer) = value.strip_prefix("@event:") {
+        // What strangers wrote may only go where it is fenced, or where a rule says which texts there can be.
+        if !param.untrusted && param.pattern.is_none() && param.r#enum.is_none() {
+            return Err(failed(
+                "a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`".into(),
+            )
+            .help("declare the parameter so in the recipe"));
+        }
+        let value = world.event(pointer).map_err(|problem| failed(format!("@event:{pointer}: {problem}")))?;
+        return match value {
+            Value::Null => Ok(Raw(vec![String::new()])),
+            value => from_json(&value).map(Raw).ok_or_else(|| failed(format!("@event:{pointer} is {}", kind(&value)))),
+        };
+    }
+    if let Some(path) = value.strip_prefix('@') {
+        let text = world.file(path).map_err(|problem| failed(format!("@{path}: {problem}")))?;
+        return Ok(Raw(split(param, text)));
+    }
+    if value == "-" {
+        return world
+            .standard_input()
+            .map(|text| Raw(split(param, text)))
+            .map_err(|problem| failed(format!("-: {problem}")));
+    }
+    Ok(Raw(vec![value.to_owned()]))
+}
+
+/// A text that was read whole: one value, or for a list one a line.
+fn split(param: &Param, text: String) -> Vec<String> {
+    match param.r#type {
+        ParamType::List => text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect(),
+        ParamType::String => vec![text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)],
+        ParamType::Integer | ParamType::Number | ParamType::Boolean | ParamType::Path | ParamType::Enum => {
+            vec![text.trim_end_matches(['\r', '\n']).to_owned()]
+        }
+    }
+}
+
+fn defaults(given: &Given) -> Vec<String> {
+    match given {
+        Given::One(text) => vec![text.value.clone()],
+        Given::Many(texts) => texts.iter().map(|text| text.value.clone()).collect(),
+    }
+}
+
+fn from_json(value: &Value) -> Option<Vec<String>> {
+    let scalar = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    };
+    match value {
+        Value::Array(items) => items.iter().map(scalar).collect(),
+        other => scalar(other).map(|text| vec![text]),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn World>) -> Result<Value, RecipeError> {
+    // What nobody may see, or strangers wrote, does not stand in a message.
+    let quoted = |text: &str| {
+        if param.untrusted || param.secret { "the value".to_owned() } else { format!("`{text}`") }
+    };
+    let wrong = |rule: String| usage(Code::P003, format!("{name}: {rule}"));
+    if param.r#type == ParamType::List {
+        let items =
+            texts.into_iter().map(|text| checked(param, text, &quoted, &wrong)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Value::from(items));
+    }
+    let [text] =
+        <[String; 1]>::try_from(texts).map_err(|texts| wrong(format!("{} values, and it is no list", texts.len())))?;
+    let text = checked(param, text, &quoted, &wrong)?;
+    match param.r#type {
+        ParamType::String | ParamType::List => Ok(Value::String(text)),
+        ParamType::Enum => Ok(Value::String(text)),
+        ParamType::Boolean => match text.as_str() {
+            "true" => Ok(Value::Bool(true)),
+            "false" => Ok(Value::Bool(false)),
+            _ => Err(wrong(format!("{} is neither true nor false", quoted(&text)))),
+        },
+        ParamType::Integer => {
+            let number: i64 = text.parse().map_err(|_| wrong(format!("{} is no whole number", quoted(&text))))?;
+            in_range(param, number as f64).map_err(wrong)?;
+            Ok(Value::from(number))
+        }
+        ParamType::Number => {
+            let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
+            let number = number.ok_or_else(|| wrong(format!("{} is no number", quoted(&text))))?;
+            in_range(param, number).map_err(wrong)?;
+            Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
+        }
+        ParamType::Path => path(name, param, &text, world, &quoted(&text)),
+    }
+}
+
+fn checked(
+    param: &Param,
+    mut text: String,
+    quoted: &dyn Fn(&str) -> String,
+    wrong: &dyn Fn(String) -> RecipeError,
+) -> Result<String, RecipeError> {
+    if param.untrusted {
+        text.retain(|c| !is_hidden(c));
+    } else if text.contains('\0') {
+        return Err(wrong("a NUL character".to_owned()));
+    }
+    if let Some(most) = param.max_bytes
+        && text.len() > most
+    {
+        if !param.untrusted {
+            return Err(wrong(format!("{} bytes; at most {most}", text.len())));
+        }
+        let mut end = most;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    if let Some(words) = &param.r#enum
+        && !words.iter().any(|word| word.value == text)
+    {
+        let words: Vec<&str> = words.iter().map(Text::as_str).collect();
+        return Err(wrong(format!("{} is none of {}", quoted(&text), words.join(", "))));
+    }
+    if let Some(pattern) = &param.pattern {
+        let whole = whole(pattern.as_str()).map_err(&wrong)?;
+        if !whole.is_match(&text) {
+            return Err(wrong(format!("{} does not match `{}`", quoted(&text), pattern.value)));
+        }
+    }
+    Ok(text)
+}
+
+/// Compiles a pattern that the whole value must match.
+pub fn whole(pattern: &str) -> Result<Regex, String> {
+    regex::RegexBuilder::new(&format!(r"\A(?:{pattern})\z"))
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|error| format!("`{pattern}` is no regular expression: {}", last_line(&error.to_string())))
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or(text).trim_start_matches("error: ")
+}
+
+fn in_range(param: &Param, number: f64) -> Result<(), String> {
+    match (param.min, param.max) {
+        (Some(min), _) if number < min => Err(format!("less than {min}")),
+        (_, Some(max)) if number > max => Err(format!("more than {max}")),
+        _ => Ok(()),
+    }
+}
+
+fn path(name: &str, param: &Param, text: &str, world: Option<&dyn World>, quoted: &str) -> Result<Value, RecipeError> {
+    let wrong = |what: String| usage(Code::P004, format!("{name}: {what}"));
+    let normal = normalised(text).ok_or_else(|| {
+        wrong(format!("{quoted} is not inside the workspace")).help("give a relative path without `..` out of it")
+    })?;
+    let Some(world) = world else { return Ok(Value::String(normal.to_string_lossy())) };
+    let exists = world.path(&normal).map_err(|problem| wrong(format!("{quoted} {problem}")))?;
+    if param.must_exist && !exists {
+        return Err(wrong(format!("{quoted} is not there")).help("name a file of the workspace"));
+    }
+    Ok(Value::String(normal.to_string_lossy()))
+}
+
+/// Takes `.` and `..` out of a relative path; `None` if it leaves the folder, is absolute or empty.
+pub fn normalised(text: &str) -> Option<RelPath> {
+    if text.is_empty() || text.starts_with('/') || text.contains('\0') {
+        return None;
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            other => parts.push(other),
+        }
+    }
+    if parts.is_empty() { None } else { RelPath::new(parts.join("/")) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::recipe::parse::parse;
+
+    /// A world of a few constant answers.
+    pub(crate) struct Constant;
+
+    impl World for Constant {
+        fn file(&self, path: &str) -> Result<String, String> {
+            if path == "two" { Ok("one\ntwo\n".into()) } else { Err("it is not there".into()) }
+        }
+        fn event(&self, pointer: &str) -> Result<Value, String> {
+            serde_json::json!({"issue": {"title": "Hi\n--param x=y", "labels": ["a"], "user": {}}})
+                .pointer(pointer)
+                .cloned()
+                .ok_or_else(|| "there is nothing".into())
+        }
+        fn standard_input(&self) -> Result<String, String> {
+            Ok("typed\n".into())
+        }
+        fn variable(&self, name: &str) -> Option<String> {
+            (name == "BASE").then(|| "from-env".into())
+        }
+        fn path(&self, path: &RelPath) -> Result<bool, String> {
+            match path.to_string_lossy().as_str() {
+                "link" => Err("is a link out of the workspace".into()),
+                other => Ok(other == "src/a.rs"),
+            }
+        }
+    }
+
+    fn params(yaml: &str) -> BTreeMap<String, Param> {
+        parse("r.yaml", format!("recipe: 1\nparams:\n{yaml}").as_bytes()).unwrap().params.unwrap()
+    }
+
+    fn bound(yaml: &str, flags: &[&str]) -> Result<Bound, String> {
+        let sources = Sources { flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), ..Sources::default() };
+        bind(&params(yaml), &sources, &Constant)
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
+    const ALL: &str = "  base: {type: string, description: B, env: BASE}
+  n: {type: integer, description: N, default: 3, min: 1, max: 9}
+  v: {type: string, description: V, default: 1.10}
+  no: {type: string, description: No, default: no}
+  path: {type: path, description: P, default: ./src/../src/a.rs, must_exist: true}
+  list: {type: list, description: L, default: [a, 2]}
+  title: {type: string, description: T, untrusted: true, max_bytes: 2, default: ''}
+";
+
+    #[test]
+    fn the_first_source_wins_and_the_declared_type_decides() {
+        let values = bound(ALL, &[]).unwrap();
+        let json = serde_json::to_string(&values).unwrap();
+        assert_eq!(
+            json,
+            r#"{"base":"from-env","list":["a","2"],"n":3,"no":"no","path":"src/a.rs","title":"","v":"1.10"}"#
+        );
+        let flags = ["base=-", "list=x", "list=@two", "title=@event:/issue/title", "v=@@x", "n=9"];
+        let values = bound(ALL, &flags).unwrap();
+        let json = serde_json::to_string(&values).unwrap();
+        assert_eq!(
+            json,
+            r#"{"base":"typed","list":["x","one","two"],"n":9,"no":"no","path":"src/a.rs","title":"Hi","v":"@x"}"#
+        );
+    }
+
+    #[test]
+    fn every_error_says_the_rule_and_what_to_pass() {
+        let yaml = "  a: {type: string, description: The a.}\n  b: {type: list, description: The b.}\n";
+        insta::assert_snapshot!(bound(yaml, &[]).unwrap_err(), @r"
+        P001: parameters are missing: a (string): The a.; b (list): The b.
+          help: add --param a=… --param b=…
+        ");
+        insta::assert_snapshot!(bound(ALL, &["bas=x"]).unwrap_err(), @"P002: there is no parameter `bas`; did you mean `base`?");
+        insta::assert_snapshot!(bound(ALL, &["n=10", "path=../x", "base=@gone", "v=@event:/issue/title"]).unwrap_err(), @r"
+        P003: base: @gone: it is not there
+        P003: v: a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`
+          help: declare the parameter so in the recipe
+        P003: n: more than 9
+        P004: path: `../x` is not inside the workspace
+          help: give a relative path without `..` out of it
+        ");
+        insta::assert_snapshot!(bound(ALL, &["path=nothing"]).unwrap_err(), @r"
+        P004: path: `nothing` is not there
+          help: name a file of the workspace
+        ");
+        insta::assert_snapshot!(bound(ALL, &["path=link"]).unwrap_err(), @"P004: path: `link` is a link out of the workspace");
+        let secret = "  s: {type: string, description: S, secret: true, pattern: '[a-z]+'}\n";
+        insta::assert_snapshot!(bound(secret, &["s=HUSH"]).unwrap_err(), @"P003: s: the value does not match `[a-z]+`");
+    }
+
+    #[test]
+    fn a_pattern_is_for_the_whole_value() {
+        let yaml = "  a: {type: string, description: A, pattern: 'a|b'}\n";
+        assert!(bound(yaml, &["a=a"]).is_ok());
+        assert!(bound(yaml, &["a=ax"]).is_err() && bound(yaml, &["a=a\n"]).is_err());
+    }
+}

@@ -1,0 +1,238 @@
+//! The answer of a run as it was asked for: a value of a schema, findings, or a short message.
+
+use serde_json::Value;
+
+use crate::event::RunFinished;
+use crate::exit::Exit;
+use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
+use crate::verify::findings::{self, Finding, NewSide};
+
+use super::Failure;
+
+/// How often the model may correct an answer that does not fit.
+const REPAIRS: u32 = 2;
+
+/// The most findings.
+const MAX_FINDINGS: usize = 25;
+
+/// What the answer must be.
+pub struct Wanted {
+    /// The schema; `None` where text will do.
+    pub schema: Option<Value>,
+    /// How often it may be corrected.
+    pub repairs: u32,
+    kind: OutputKind,
+    rules: Vec<Rule>,
+    filter: Filter,
+    most: usize,
+    fail_on: Severity,
+    max_chars: usize,
+    validator: Option<jsonschema::Validator>,
+}
+
+/// The answer, taken apart.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The value.
+    pub structured: Option<Value>,
+    /// The findings.
+    pub findings: Vec<Value>,
+    /// Those that do not count, by reason.
+    pub dropped: std::collections::BTreeMap<String, u64>,
+    /// Whether they fail the run.
+    pub fails: bool,
+    /// The text, where it stands for the answer.
+    pub text: Option<String>,
+}
+
+impl Wanted {
+    /// Puts the recipe's output and the flags together.
+    pub fn new(output: &Output, json_schema: Option<Value>, fail_on: Option<Severity>) -> Result<Wanted, Failure> {
+        let rules = output.rules.clone().unwrap_or_default();
+        let most = output.max_findings.unwrap_or(MAX_FINDINGS);
+        let schema = match (json_schema, output.kind) {
+            (Some(schema), _) => Some(schema),
+            (None, OutputKind::Json) => output.schema.clone(),
+            (None, OutputKind::Findings) => Some(findings::schema(&rules, most)),
+            (None, OutputKind::Text | OutputKind::Changes | OutputKind::Message) => None,
+        };
+        let validator = schema.as_ref().map(jsonschema::validator_for).transpose().map_err(|error| {
+            Failure::new(Exit::Input, format!("the schema of the answer: {error}"), "correct the schema")
+        })?;
+        Ok(Wanted {
+            schema,
+            repairs: output.repairs.unwrap_or(REPAIRS),
+            kind: output.kind,
+            rules,
+            filter: output.filter.unwrap_or_default(),
+            most,
+            fail_on: fail_on.or(output.fail_on).unwrap_or(Severity::Error),
+            max_chars: output.max_chars.unwrap_or(4_000),
+            validator,
+        })
+    }
+
+    /// Returns what the model is told about its answer.
+    pub fn instruction(&self) -> Option<String> {
+        match (&self.schema, self.kind) {
+            (Some(schema), _) => Some(format!(
+                "The answer of this task is one JSON object. Give it with the tool structured_output, or as one ```json block at the end. Its schema:\n{schema}"
+            )),
+            (None, OutputKind::Message) => Some(format!(
+                "Your last message is taken as it is: give nothing but the text that was asked for, at most {} characters, without a fence.",
+                self.max_chars
+            )),
+            (None, OutputKind::Text | OutputKind::Changes | OutputKind::Json | OutputKind::Findings) => None,
+        }
+    }
+
+    /// Takes the answer: the value given through the tool, else the last fenced block of JSON. The error is what the
+    /// model is told.
+    pub fn take(&self, by_tool: Option<Value>, text: &str) -> Result<Taken, String> {
+        let Some(validator) = &self.validator else {
+            let text = (self.kind == OutputKind::Message).then(|| self.message(text));
+            return Ok(Taken { text, ..Taken::default() });
+        };
+        let value = match by_tool {
+            Some(value) => value,
+            None => fenced_json(text)?,
+        };
+        let problems: Vec<String> = validator
+            .iter_errors(&value)
+            .take(5)
+            .map(|error| {
+                let path = error.instance_path().to_string();
+                let path = if path.is_empty() { "/".to_owned() } else { path };
+                let mut text = error.to_string();
+                if text.len() > 300 {
+                    let end = (0..=300).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+                    text.truncate(end);
+                }
+                format!("at {path}: {text}")
+            })
+            .collect();
+        if problems.is_empty() {
+            Ok(Taken { structured: Some(value), ..Taken::default() })
+        } else {
+            Err(problems.join("\n"))
+        }
+    }
+
+    /// Ties findings to their lines; nothing where none were asked for.
+    pub fn anchor(&self, taken: &mut Taken, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) {
+        if self.kind != OutputKind::Findings {
+            return;
+        }
+        let given = taken.structured.as_ref().and_then(|value| value.get("findings")).cloned().unwrap_or_default();
+        let given: Vec<Finding> = serde_json::from_value(given).unwrap_or_default();
+        let anchored = findings::anchor(given, &self.rules, self.filter, self.most, diff, file);
+        taken.fails = findings::fails(&anchored.findings, self.fail_on);
+        taken.findings = anchored.findings.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
+        taken.dropped = anchored.dropped;
+    }
+
+    fn message(&self, text: &str) -> String {
+        let text = text.trim();
+        // A model that fences its whole answer meant what is inside.
+        let inner =
+            text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
+        let text = inner.map_or(text, |(_, inner)| inner);
+        let plain: String = text.chars().filter(|c| *c == '\n' || !crate::recipe::error::is_hidden(*c)).collect();
+        plain.trim().chars().take(self.max_chars).collect()
+    }
+}
+
+impl Taken {
+    /// Writes what was taken into the ending.
+    pub fn complete(self, finished: &mut RunFinished) {
+        finished.structured = self.structured;
+        finished.findings = self.findings;
+        finished.dropped = self.dropped;
+        if let Some(text) = self.text {
+            finished.result = text;
+        }
+        if self.fails {
+            finished.exit = finished.exit.or_worse(Exit::Gate);
+        }
+    }
+}
+
+/// Returns the last fenced block that is a JSON object, else the whole text if it is one.
+fn fenced_json(text: &str) -> Result<Value, String> {
+    let mut last = None;
+    let mut rest = text;
+    while let Some(start) = rest.find("```") {
+        let inner = &rest[start + 3..];
+        let Some(end) = inner.find("```") else { break };
+        let block = &inner[..end];
+        let body = block.split_once('\n').map_or(block, |(_, body)| body);
+        if body.trim_start().starts_with('{') {
+            last = Some(body.trim());
+        }
+        rest = &inner[end + 3..];
+    }
+    let block = last.or_else(|| Some(text.trim()).filter(|text| text.starts_with('{')));
+    let block = block.ok_or("there is no JSON object in the answer")?;
+    serde_json::from_str(block).map_err(|error| format!("the JSON does not parse: {error}"))
+}
+
+/// The message that sends an answer back to the model.
+pub fn repair(problem: &str, left: u32) -> String {
+    let left = if left == 1 { "This is the last try.".to_owned() } else { format!("{left} tries are left.") };
+    format!("The answer does not fit its schema:\n{problem}\n\nGive the whole object again, corrected. {left}")
+}
+
+/// The ending of a run whose answer still does not fit.
+pub fn unfit(problem: &str) -> Failure {
+    let first = problem.lines().next().unwrap_or_default();
+    Failure::new(
+        Exit::Schema,
+        format!("the answer does not fit the schema: {first}"),
+        "a stronger model, or a simpler schema, may help",
+    )
+}
+
+/// Reads `--json-schema`: a literal, or `@FILE`.
+pub fn schema_flag(given: &str, cwd: &std::path::Path) -> Result<Value, Failure> {
+    let wrong = |problem: String| {
+        Failure::new(Exit::Input, format!("--json-schema: {problem}"), "give a JSON Schema of an object, or @FILE")
+    };
+    let text = match given.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(cwd.join(path)).map_err(|error| wrong(format!("{path}: {error}")))?,
+        None => given.to_owned(),
+    };
+    let schema: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    crate::recipe::check::check_schema(&schema).map_err(wrong)?;
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wanted() -> Wanted {
+        let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+        Wanted::new(&Output::default(), Some(schema), None).unwrap()
+    }
+
+    #[test]
+    fn the_tool_wins_then_the_last_block_then_the_whole_text() {
+        let wanted = wanted();
+        let text = "first ```json\n{\"n\": 1}\n``` then\n```json\n{\"n\": 2}\n```";
+        assert_eq!(wanted.take(Some(json!({"n": 3})), text).unwrap().structured, Some(json!({"n": 3})));
+        assert_eq!(wanted.take(None, text).unwrap().structured, Some(json!({"n": 2})));
+        assert_eq!(wanted.take(None, " {\"n\": 4} ").unwrap().structured, Some(json!({"n": 4})));
+        assert_eq!(wanted.take(None, "{\"n\": \"x\"}").unwrap_err(), "at /n: \"x\" is not of type \"integer\"");
+        assert_eq!(wanted.take(None, "no").unwrap_err(), "there is no JSON object in the answer");
+    }
+
+    #[test]
+    fn a_message_is_plain_and_short() {
+        let output = Output { kind: OutputKind::Message, max_chars: Some(6), ..Output::default() };
+        let wanted = Wanted::new(&output, None, None).unwrap();
+        let taken = wanted.take(None, "```\nfix:\u{1b} all the things\n```").unwrap();
+        assert_eq!(taken.text.as_deref(), Some("fix: a"));
+    }
+}

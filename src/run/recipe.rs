@@ -1,0 +1,411 @@
+//! The recipe of a run: found, bound to its parameters, and met with the policy.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::cli::RunArgs;
+use crate::event::Limits;
+use crate::exit::Exit;
+use crate::path::RelPath;
+use crate::policy::Policy;
+use crate::policy::file::{Delivery, UntrustedInput};
+use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
+use crate::recipe::load::Library;
+use crate::recipe::params::{Bound, Sources, World, bind};
+use crate::recipe::render::{Renderer, Values};
+use crate::recipe::{Code, Recipe, RecipeError, check, needs};
+use crate::settings::Environment;
+use crate::workspace::repository::Repository;
+
+use super::Failure;
+use super::checks::program_exists;
+use super::outcome::Mode;
+
+/// The secret of fences where a conversation must be the same on every machine.
+const CONSTANT_SECRET: &[u8] = b"recorded";
+
+/// A recipe that is bound to this run.
+pub struct Active {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// The values of its parameters.
+    pub bound: Bound,
+    /// Standard input, if an input asks for it.
+    pub standard_input: Option<String>,
+    values: Values,
+}
+
+/// Where recipes are looked for and what their parameters rest on.
+pub struct Surroundings<'a> {
+    /// The environment.
+    pub environment: &'a Environment,
+    /// The repository's top folder, else the workspace.
+    pub top: &'a Path,
+    /// The workspace.
+    pub root: &'a Path,
+    /// The repository.
+    pub repository: Option<&'a Repository>,
+}
+
+impl Surroundings<'_> {
+    /// Finds and checks a recipe by what the command line says.
+    pub fn find(&self, word: &str) -> Result<Recipe, Failure> {
+        self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
+    }
+
+    /// Calls with the places where recipes are looked for. A checkout's recipes are read whoever made it: they can only
+    /// ask.
+    pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
+        let folder = self.top.join(".qwen/recipes");
+        let project = |name: &str| read_inside(&folder, name);
+        let names = || {
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        };
+        call(&Library {
+            cwd: &self.environment.cwd,
+            home: self.environment.home.as_deref(),
+            project: &project,
+            project_names: &names,
+        })
+    }
+}
+
+/// Reads a file below a folder; a link that leaves it does not count.
+fn read_inside(folder: &Path, name: &str) -> Option<Vec<u8>> {
+    let folder = folder.canonicalize().ok()?;
+    let file = folder.join(name).canonicalize().ok()?;
+    if file.starts_with(&folder) { std::fs::read(file).ok() } else { None }
+}
+
+/// Finds the recipe that the flags name and binds its parameters. Nothing has been sent yet.
+pub async fn load(
+    arguments: &RunArgs,
+    surroundings: &Surroundings<'_>,
+    run_id: &str,
+    date: &str,
+) -> Result<Option<Active>, Failure> {
+    let flags = &arguments.input;
+    let Some(word) = &flags.recipe else {
+        if !flags.params.is_empty() || flags.params_file.is_some() {
+            return Err(Failure::new(Exit::Usage, "--param without --recipe", "name the recipe with --recipe"));
+        }
+        return Ok(None);
+    };
+    let recipe = surroundings.find(word)?;
+    if arguments.context.strict && !recipe.warnings.is_empty() {
+        return Err(failure(&recipe.warnings));
+    }
+    let wants_input = recipe.context().iter().any(|context| context.stdin == Some(true));
+    let readers = flags.params.iter().filter(|param| param.ends_with("=-")).count()
+        + usize::from(flags.params_file.as_deref() == Some(Path::new("-")))
+        + usize::from(wants_input);
+    if readers > 1 {
+        return Err(Failure::new(
+            Exit::Usage,
+            "standard input can be read once, and several want it",
+            "give one of them a file",
+        ));
+    }
+    let standard_input = match readers {
+        0 => None,
+        _ => {
+            use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
+            let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+            Some(read.map_err(|error| Failure::new(Exit::Input, format!("standard input: {error}"), ""))?.text)
+        }
+    };
+    let file = match &flags.params_file {
+        None => Map::new(),
+        Some(path) => params_file(path, surroundings.environment, standard_input.as_deref())?,
+    };
+    let sources = Sources { flags: flags.params.clone(), file };
+    let world = Outside { surroundings, standard_input: standard_input.clone() };
+    let bound = bind(&recipe.params(), &sources, &world).map_err(|errors| failure(&errors))?;
+    let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings.environment) };
+    Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
+}
+
+impl Surroundings<'_> {
+    /// Binds parameters to look at what a recipe makes of them; nothing is run.
+    pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, Failure> {
+        let world = Outside { surroundings: self, standard_input: None };
+        let bound = bind(&recipe.params(), sources, &world).map_err(|errors| failure(&errors))?;
+        let secret = CONSTANT_SECRET.to_vec();
+        Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
+    }
+}
+
+fn params_file(
+    path: &Path,
+    environment: &Environment,
+    standard_input: Option<&str>,
+) -> Result<Map<String, Value>, Failure> {
+    let shown = path.display().to_string();
+    let text = match standard_input {
+        Some(text) if shown == "-" => text.to_owned(),
+        Some(_) | None => std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+            Failure::new(Exit::Input, format!("--params-file {shown}: {error}"), "name a file of JSON or YAML")
+        })?,
+    };
+    let wrong = |problem: String| Failure::new(Exit::Input, problem, "write one key a parameter");
+    if shown.ends_with(".json") {
+        return serde_json::from_str(&text).map_err(|error| wrong(format!("{shown}: {error}")));
+    }
+    // A scalar keeps its spelling: the declared type converts it.
+    let given: BTreeMap<String, Given> = crate::yaml::parse(&shown, &text).map_err(|error| wrong(error.to_string()))?;
+    let value = |given: Given| match given {
+        Given::One(text) => Value::from(text.value),
+        Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
+    };
+    Ok(given.into_iter().map(|(name, given)| (name, value(given))).collect())
+}
+
+/// Where parameters come from, outside.
+struct Outside<'a> {
+    surroundings: &'a Surroundings<'a>,
+    standard_input: Option<String>,
+}
+
+impl World for Outside<'_> {
+    fn file(&self, path: &str) -> Result<String, String> {
+        let bytes = std::fs::read(self.surroundings.environment.cwd.join(path)).map_err(|error| error.to_string())?;
+        if bytes.len() > crate::cli::input::CAP {
+            return Err(format!("{} bytes are too many", bytes.len()));
+        }
+        String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    }
+
+    fn event(&self, pointer: &str) -> Result<Value, String> {
+        let path = self.variable("GITHUB_EVENT_PATH").ok_or("GITHUB_EVENT_PATH is not set")?;
+        let text = self.file(&path)?;
+        let event: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+        event.pointer(pointer).cloned().ok_or_else(|| "the event has nothing there".to_owned())
+    }
+
+    fn standard_input(&self) -> Result<String, String> {
+        self.standard_input.clone().ok_or_else(|| "there is no standard input".to_owned())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.surroundings.environment.value(name)
+    }
+
+    fn path(&self, path: &RelPath) -> Result<bool, String> {
+        let root = self.surroundings.root;
+        let mut at: PathBuf = path.under(root);
+        let exists = at.exists();
+        // What is not there yet leads where its nearest folder leads.
+        while !at.exists() && at.symlink_metadata().is_err() && at != root {
+            at.pop();
+        }
+        match at.canonicalize() {
+            Ok(real) if real.starts_with(root) => Ok(exists),
+            Ok(_) | Err(_) => Err("leads out of the workspace".to_owned()),
+        }
+    }
+}
+
+/// Returns the user's secret for the tags of fences; made on first use. Where none can be kept, one for this run.
+fn fence_secret(environment: &Environment) -> Vec<u8> {
+    let fresh = || {
+        let mut bytes = vec![0; 32];
+        let _filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+        bytes
+    };
+    let Ok(folder) = super::setup::state_folder(environment) else { return fresh() };
+    let file = folder.join("fence-secret");
+    if let Ok(known) = std::fs::read(&file)
+        && known.len() == 32
+    {
+        return known;
+    }
+    let secret = fresh();
+    let _kept = crate::workspace::outputs::keep_secret(&file, &secret);
+    secret
+}
+
+impl Active {
+    /// Puts a recipe and its values together.
+    pub fn new(
+        recipe: Recipe,
+        bound: Bound,
+        standard_input: Option<String>,
+        repository: Option<&Repository>,
+        secret: Vec<u8>,
+        run_id: &str,
+        date: &str,
+    ) -> Active {
+        let branch = repository.and_then(|repository| repository.branch.clone()).unwrap_or_default();
+        let sha = repository.and_then(|repository| repository.head.clone()).unwrap_or_default();
+        let name = repository.and_then(|repository| repository.top.file_name());
+        let base = recipe.file.git.as_ref().and_then(|git| git.base.as_ref()).map(|base| base.value.clone());
+        let short: String = run_id.chars().rev().filter(char::is_ascii_alphanumeric).take(8).collect();
+        let values = Values {
+            params: bound.clone(),
+            context: BTreeMap::new(),
+            git: BTreeMap::from([
+                ("branch", branch.trim_start_matches("refs/heads/").to_owned()),
+                ("sha", sha),
+                ("base", base.unwrap_or_default()),
+                ("repo", name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()),
+            ]),
+            run: BTreeMap::from([
+                ("id", run_id.to_owned()),
+                ("short_id", short),
+                ("date", date.get(..10).unwrap_or(date).to_owned()),
+                ("attempt", "1".to_owned()),
+            ]),
+            recipe: BTreeMap::from([
+                ("name", recipe.name().to_owned()),
+                ("version", recipe.facts().version.unwrap_or_default()),
+            ]),
+            untrusted: recipe.untrusted(),
+            secret,
+        };
+        Active { recipe, bound, standard_input, values }
+    }
+
+    /// Returns what renders the recipe's texts, with the gathered inputs.
+    pub fn renderer(&self, inputs: &[(String, String)]) -> Renderer {
+        let mut values = self.values.clone();
+        values.context = inputs.iter().cloned().collect();
+        Renderer::new(&values)
+    }
+
+    /// Renders a text without gathered inputs.
+    pub fn text(&self, text: &Text) -> Result<String, Failure> {
+        self.renderer(&[])
+            .text(&text.value)
+            .map_err(|problem| failure(&[RecipeError::new(Code::R006, text.place.clone(), problem.message)]))
+    }
+
+    /// Renders the user message.
+    pub fn prompt(&self, inputs: &[(String, String)]) -> Result<String, Failure> {
+        let Some(prompt) = &self.recipe.file.prompt else { return Ok(String::new()) };
+        self.renderer(inputs)
+            .text(&prompt.value)
+            .map_err(|problem| failure(&[RecipeError::new(Code::R006, prompt.place.clone(), problem.message)]))
+    }
+
+    /// Renders the instructions.
+    pub fn instructions(&self) -> Result<Option<String>, Failure> {
+        self.recipe.file.instructions.as_ref().map(|text| self.text(text)).transpose()
+    }
+
+    /// Tells whether the prompt holds text that strangers may have written.
+    pub fn has_untrusted_text(&self) -> bool {
+        let untrusted = self.recipe.untrusted();
+        self.recipe.context().iter().any(|context| untrusted.contains(&format!("context.{}", context.name.value)))
+            || self
+                .bound
+                .iter()
+                .any(|(name, value)| untrusted.contains(&format!("params.{name}")) && value.as_str() != Some(""))
+    }
+
+    /// Returns the policy that the run gets: what both give. A need that nothing could meet ends the run here.
+    pub fn narrow(&self, policy: &Policy) -> Result<Policy, Failure> {
+        let missing = needs::missing(self.recipe.needs(), policy);
+        if !missing.is_empty() {
+            return Err(Failure { exit: Exit::Denied, ..failure(&missing) });
+        }
+        let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
+        let layer = needs::layer(self.recipe.name(), self.recipe.needs(), answer_only);
+        policy.narrowed(&[layer], &|_| None).map_err(|error| {
+            Failure::new(Exit::Input, format!("R005: {}: `needs`: {error}", self.recipe.source), "correct the globs")
+        })
+    }
+
+    /// Checks what must be there.
+    pub fn requires(&self, environment: &Environment, repository: Option<&Repository>) -> Result<(), Failure> {
+        let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
+        let mut errors = Vec::new();
+        let mut lacks = |text: Option<&Text>, message: String, help: &str| {
+            let place = text.map(|text| text.place.clone()).unwrap_or_default();
+            errors.push(RecipeError::new(Code::N002, place, message).help(help));
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        if let Some(range) = &requires.qwen
+            && check::satisfies(&range.value, version) != Ok(true)
+        {
+            lacks(Some(range), format!("it needs qwen {}, this is {version}", range.value), "use another qwen");
+        }
+        let path = environment.value("PATH").unwrap_or_default();
+        for program in requires.programs.iter().flatten() {
+            if !program_exists(program.as_str(), &path) {
+                lacks(Some(program), format!("the program `{}` is not in PATH", program.value), "install it");
+            }
+        }
+        match (requires.git, repository) {
+            (Some(RequiredGit::Repo | RequiredGit::Clean), None) => {
+                lacks(None, "it needs a git repository".to_owned(), "run it inside one");
+            }
+            (Some(RequiredGit::Clean), Some(repository)) => {
+                let status = repository.git().run(&["status", "--porcelain", "--untracked-files=no"], b"");
+                if !status.is_ok_and(|status| status.is_empty()) {
+                    lacks(None, "tracked files have changes".to_owned(), "commit them first");
+                }
+            }
+            (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
+        }
+        if errors.is_empty() { Ok(()) } else { Err(failure(&errors)) }
+    }
+
+    /// Returns the limits that the recipe sets.
+    pub fn limits(&self) -> Limits {
+        let limits = self.recipe.limits();
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Limits {
+            turns: limits.turns,
+            tool_calls: limits.tool_calls,
+            wall_time_ms: limits.wall_time.map(|time| millis(time.0)),
+            total_tokens: limits.total_tokens,
+            cost_usd: limits.cost_usd,
+            ..Limits::default()
+        }
+    }
+
+    /// Returns the delivery that the recipe wishes, as far as the policy gives it.
+    pub fn delivery(&self, policy: &Policy, warnings: &mut Vec<String>) -> Result<Mode, Failure> {
+        let git = self.recipe.file.git.clone().unwrap_or_default();
+        let wish = git.changes.unwrap_or(Delivery::DryRun);
+        if wish != Delivery::DryRun && !policy.changes().allow.contains(&wish) {
+            warnings.push(format!(
+                "the recipe {} wishes to deliver its changes and the policy {} does not give it: dry run",
+                self.recipe.name(),
+                policy.facts().name
+            ));
+            return Ok(Mode::DryRun);
+        }
+        Ok(match wish {
+            Delivery::DryRun => Mode::DryRun,
+            Delivery::Apply => Mode::Apply,
+            Delivery::Commit => Mode::Commit,
+            Delivery::Branch => match &git.branch {
+                Some(branch) => Mode::Branch(self.text(branch)?),
+                None => {
+                    return Err(Failure::new(
+                        Exit::Input,
+                        "R005: `git.changes: branch` needs `git.branch`",
+                        "name the branch in the recipe, or with --branch",
+                    ));
+                }
+            },
+        })
+    }
+
+    /// Tells whether the recipe is about changes.
+    pub fn changes_expected(&self) -> bool {
+        self.recipe.output().kind == OutputKind::Changes
+    }
+}
+
+/// Puts errors of a recipe into the ending that they mean.
+pub fn failure(errors: &[RecipeError]) -> Failure {
+    let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    Failure::new(Exit::Input, text, "docs/recipes.md explains each code")
+}

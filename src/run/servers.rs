@@ -1,0 +1,550 @@
+//! The MCP servers of a run: which of them count, and how their programs are started inside the sandbox.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::exit::Exit;
+use crate::model::BoxFuture;
+use crate::path::RelPath;
+use crate::policy::file::Hosts;
+use crate::policy::grant::Start;
+use crate::policy::{CommandPlan, Policy};
+use crate::sandbox::{Demand, Lifeline, Network, RunRequest, Sandbox, SandboxOptions};
+use crate::settings::json::{self, Kind, Node};
+use crate::settings::layers::interpolate;
+use crate::settings::{Environment, Origin, Settings, Valued};
+use crate::tools::mcp::config::split_command;
+use crate::tools::mcp::launch::Process;
+use crate::tools::mcp::oauth::Tokens;
+use crate::tools::mcp::pins::Pins;
+use crate::tools::mcp::{Config, Connect, Launched, Launcher, Options, Program, Servers};
+use crate::workspace::disk::Disk;
+use crate::workspace::private_file;
+
+use super::Failure;
+use super::runner::Runner;
+
+/// The name of the server of `mcp.serverCommand`.
+const COMMAND_NAME: &str = "mcp";
+
+/// What flags say of servers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wishes<'a> {
+    /// `--mcp-config`.
+    pub configs: &'a [String],
+    /// `--allowed-mcp-server-names`.
+    pub allowed: &'a [String],
+}
+
+/// Servers to start, and what the user should know about those that are not.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// To start, in the order of the settings.
+    pub configs: Vec<Config>,
+    /// Descriptions that are no good: the name, and what to correct. One that is required is a failure already.
+    pub broken: Vec<(String, String)>,
+    /// Warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Chosen {
+    /// Returns what the user's word adds to a built-in policy: the servers that are trusted.
+    pub fn trusted(&self) -> impl Iterator<Item = String> {
+        self.configs.iter().filter(|config| config.trust).map(|config| format!("mcp__{}", config.name))
+    }
+}
+
+/// Finds out which servers the settings and flags name. Nothing is started.
+pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment) -> Result<Chosen, Failure> {
+    let mut chosen = Chosen::default();
+    let mut named: Vec<(String, Valued<Value>)> = settings.mcp_servers.clone();
+    if let Some(command) = &settings.mcp_server_command {
+        let words = split_command(&command.value).map_err(|problem| {
+            Failure::new(Exit::Config, format!("{}: mcp.serverCommand: {problem}", command.origin), "correct it")
+        })?;
+        let server = serde_json::json!({"command": words[0], "args": words[1..]});
+        named.push((COMMAND_NAME.to_owned(), Valued::new(server, command.origin.clone())));
+    }
+    for text in wishes.configs {
+        for (name, server) in of_flag(text, environment, &mut chosen.warnings)? {
+            match named.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = server,
+                None => named.push((name, server)),
+            }
+        }
+    }
+    for wanted in wishes.allowed {
+        if !named.iter().any(|(name, _)| name == wanted) {
+            chosen.warnings.push(format!("--allowed-mcp-server-names: there is no server `{wanted}`"));
+        }
+    }
+    let passes = |name: &String| {
+        (wishes.allowed.is_empty() || wishes.allowed.contains(name))
+            && settings.mcp_allowed.iter().all(|list| list.value.contains(name))
+            && !settings.mcp_excluded.iter().any(|excluded| excluded.value == *name)
+    };
+    for (name, value) in named.into_iter().filter(|(name, _)| passes(name)) {
+        let required = value.value.get("required") == Some(&Value::Bool(true));
+        match Config::parse(&name, &value) {
+            Ok((config, warnings)) => {
+                chosen.warnings.extend(warnings);
+                chosen.configs.push(config);
+            }
+            Err(problem) if required => return Err(unavailable(&name, &format!("{}: {problem}", value.origin))),
+            Err(problem) => chosen.broken.push((name, format!("{}: {problem}", value.origin))),
+        }
+    }
+    Ok(chosen)
+}
+
+/// Reads one `--mcp-config`: JSON, or a file of it; with `mcpServers` around the servers or without.
+fn of_flag(
+    text: &str,
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(String, Valued<Value>)>, Failure> {
+    let wrong = |message: String| {
+        Failure::new(Exit::Config, format!("--mcp-config: {message}"), "give '{\"mcpServers\": {…}}' or a file with it")
+    };
+    let (body, shown) = if text.trim_start().starts_with('{') {
+        (text.to_owned(), None)
+    } else {
+        let body =
+            std::fs::read_to_string(environment.cwd.join(text)).map_err(|error| wrong(format!("{text}: {error}")))?;
+        (body, Some(text))
+    };
+    let node: Node =
+        json::parse(&body).map_err(|error| wrong(shown.map_or(error.to_string(), |file| format!("{file}:{error}"))))?;
+    let mut value = node.value();
+    if let Some(servers) = value.get_mut("mcpServers").map(Value::take) {
+        value = servers;
+    }
+    let Value::Object(servers) = &mut value else {
+        return Err(wrong(format!("the servers are an object, not {}", what(&node.kind))));
+    };
+    let origin = Origin::Flag("--mcp-config".to_owned());
+    let mut named = Vec::new();
+    for (name, server) in servers.iter_mut() {
+        let mut unset = Vec::new();
+        let mut server = server.take();
+        interpolate(&mut server, &|variable| environment.value(variable), &mut unset);
+        warnings.extend(
+            unset.into_iter().map(|variable| format!("--mcp-config: {name}: the variable {variable} is not set")),
+        );
+        named.push((name.clone(), Valued::new(server, origin.clone())));
+    }
+    Ok(named)
+}
+
+fn what(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Object(_) => "something else",
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => "a plain value",
+    }
+}
+
+/// The ending of a run that cannot have a server that it must have.
+pub fn unavailable(name: &str, why: &str) -> Failure {
+    Failure::new(
+        Exit::Config,
+        format!("the MCP server {name} is required and not to be had: {why}"),
+        "`qwen mcp list -v` shows what it says; `\"required\": false` goes on without it",
+    )
+}
+
+/// Reads the pins of each server. A file of pins that cannot be read is an error: without it nothing can be compared.
+pub fn with_pins(configs: Vec<Config>, policy: &Policy, folder: &Path) -> Result<Vec<(Config, Pins)>, Failure> {
+    configs
+        .into_iter()
+        .map(|config| {
+            let Some(file) = policy.mcp_pins(&config.name) else { return Ok((config, Pins::default())) };
+            let path = folder.join(&file);
+            let pins = std::fs::read_to_string(&path)
+                .map_err(|error| error.to_string())
+                .and_then(|text| Pins::parse(&text, &config.name))
+                .map_err(|problem| {
+                    Failure::new(
+                        Exit::Config,
+                        format!("the pins {} of the MCP server {}: {problem}", path.display(), config.name),
+                        "`qwen mcp list --pins` prints the pins of now",
+                    )
+                })?;
+            Ok((config, pins))
+        })
+        .collect()
+}
+
+/// What the programs of servers are started with.
+pub struct Place {
+    /// The policy: network and writable folders of each server.
+    pub policy: Policy,
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// The tree that is lent to them, and what beside it they must be able to read.
+    pub tree: (PathBuf, Vec<PathBuf>),
+    /// Whether programs see the tree at the workspace's own place.
+    pub seen_at_home: bool,
+    /// A folder of the run's own.
+    pub private: PathBuf,
+    /// How strong a wall is asked for.
+    pub demand: Demand,
+    /// The environment that we were started with.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Our own program.
+    pub helper: PathBuf,
+}
+
+/// Starts the programs of servers inside the sandbox.
+pub struct SandboxLauncher {
+    place: Place,
+    /// With the network, and without.
+    open: tokio::sync::OnceCell<Sandbox>,
+    shut: tokio::sync::OnceCell<Sandbox>,
+}
+
+impl SandboxLauncher {
+    /// Prepares what the servers of a run need: programs get the tree that commands get.
+    async fn of_run(configs: &[(Config, Pins)], runner: &Runner) -> Result<SandboxLauncher, Failure> {
+        let of_program = |config: &Config| matches!(config.connect, Connect::Stdio(_));
+        let programs: Vec<&Config> = configs.iter().map(|(config, _)| config).filter(|c| of_program(c)).collect();
+        let place = runner.place_for_servers(&programs).await.map_err(|error| {
+            Failure::new(Exit::Conflict, error.message, "set TMPDIR to a folder with room for a copy of the workspace")
+        })?;
+        Ok(SandboxLauncher::new(place))
+    }
+
+    /// Returns where programs see the workspace.
+    fn root(&self) -> PathBuf {
+        if self.place.seen_at_home { self.place.workspace.clone() } else { self.place.tree.0.clone() }
+    }
+
+    /// Prepares; nothing is started.
+    pub fn new(place: Place) -> SandboxLauncher {
+        SandboxLauncher { place, open: tokio::sync::OnceCell::new(), shut: tokio::sync::OnceCell::new() }
+    }
+
+    /// Returns what a server may reach: as the policy says, else everything for the user's own and nothing for others.
+    fn network(&self, config: &Config) -> Network {
+        match self.place.policy.mcp_network(&config.name) {
+            Some(Hosts::Any) => Network::Any,
+            Some(Hosts::Only(hosts)) if hosts.is_empty() => Network::None,
+            Some(Hosts::Only(hosts)) => Network::Hosts(hosts),
+            None if config.is_operators() => Network::Any,
+            None => Network::None,
+        }
+    }
+
+    async fn sandbox(&self, network: Network) -> Result<&Sandbox, String> {
+        let (cell, name) = match &network {
+            Network::Any => (&self.open, "mcp-open"),
+            Network::None => (&self.shut, "mcp"),
+            Network::Hosts(hosts) => {
+                return Err(format!(
+                    "single hosts ({}) cannot be opened to a program yet; write `network: any` or `[]` for it",
+                    hosts.join(", ")
+                ));
+            }
+        };
+        cell.get_or_try_init(|| async {
+            let private = self.place.private.join(name);
+            private_file::folder(&private).map_err(|error| format!("{}: {error}", private.display()))?;
+            let env = self.place.policy.env();
+            Sandbox::new(SandboxOptions {
+                demand: self.place.demand,
+                helper: self.place.helper.clone(),
+                private,
+                workspace: self.place.workspace.clone(),
+                environment: self.place.environment.clone(),
+                disk: &Disk,
+                read_system: self.place.policy.read_system().into_iter().map(PathBuf::from).collect(),
+                network,
+                env_pass: env.pass,
+                env_set: env.set.into_iter().collect(),
+            })
+            .map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    async fn start(&self, config: &Config, program: &Program) -> Result<Launched, String> {
+        let sandbox = self.sandbox(self.network(config)).await?;
+        let (tree, tree_reads) = self.place.tree.clone();
+        let inside = |path: &Path| path.strip_prefix(&self.place.workspace).ok().map(|below| tree.join(below));
+        let mut read = tree_reads;
+        if config.is_operators() {
+            let home = self.place.environment.get(std::ffi::OsStr::new("HOME")).map(Path::new);
+            read.extend(named_by(program, home));
+        }
+        let seen_at_home = self.place.seen_at_home;
+        let mut write = Vec::new();
+        let mut writes_tree = false;
+        for folder in self.place.policy.mcp_write(&config.name) {
+            let folder = self.place.workspace.join(folder);
+            writes_tree |= inside(&folder).is_some();
+            write.push(inside(&folder).unwrap_or(folder));
+        }
+        if seen_at_home {
+            write.retain(|folder| !folder.starts_with(&tree));
+        }
+        let moved = |text: &String| match (self.place.workspace.to_str(), tree.to_str()) {
+            (Some(from), Some(to)) if !seen_at_home => text.replace(from, to),
+            (Some(_) | None, Some(_) | None) => text.clone(),
+        };
+        let directory = match program.cwd.as_ref().map(|cwd| self.place.workspace.join(cwd)) {
+            None => RelPath::root(),
+            Some(cwd) => match cwd.strip_prefix(&self.place.workspace).ok().and_then(RelPath::new) {
+                Some(below) => below,
+                None => return Err(format!("cwd {} is outside of the workspace", cwd.display())),
+            },
+        };
+        let words: Vec<String> =
+            std::iter::once(program.command.clone()).chain(program.args.iter().map(moved)).collect();
+        let plan = CommandPlan {
+            directory,
+            start: Start::Pipeline(vec![words]),
+            writes_nothing: false,
+            writes_git: false,
+            programs: vec![program.command.clone()],
+        };
+        let mut variables: Vec<(String, String)> = Vec::new();
+        if !seen_at_home {
+            // A cache that can only be read is no use to whoever has to fetch a server first.
+            let cache = self.place.private.join(if self.network(config) == Network::Any { "mcp-open" } else { "mcp" });
+            variables.push(("npm_config_cache".into(), cache.join("home/.npm").display().to_string()));
+        }
+        variables.extend(program.env.iter().map(|(name, value)| (name.clone(), moved(value))));
+        let request = RunRequest {
+            seen_at: Some(self.place.workspace.clone()),
+            read,
+            write,
+            // In namespaces a folder of the tree cannot be opened by itself: what is written elsewhere is judged after.
+            tree_read_only: !(seen_at_home && writes_tree),
+            variables,
+            ..RunRequest::in_folder(tree, Duration::MAX)
+        };
+        let piped = sandbox.pipe(&plan, request).await.map_err(|error| error.to_string())?;
+        let note = (!sandbox.tier().isolates()).then(|| format!("it runs {}", sandbox.describe()));
+        Ok(Launched {
+            stdin: Box::new(piped.stdin),
+            stdout: Box::new(piped.stdout),
+            stderr: Box::new(piped.stderr),
+            process: Box::new(Alive(piped.lifeline)),
+            note,
+        })
+    }
+}
+
+/// Returns what a command line names outright and must therefore be able to read: the folders of its files, and the
+/// folders themselves. A file that belongs to a package comes with the whole package; the home folder, and what holds
+/// it, is never opened as a whole.
+fn named_by(program: &Program, home: Option<&Path>) -> Vec<PathBuf> {
+    let words = std::iter::once(&program.command).chain(&program.args);
+    let values = words.map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value));
+    let is_narrow =
+        |folder: &Path| folder.components().count() > 2 && !home.is_some_and(|home| home.starts_with(folder));
+    let mut read: Vec<PathBuf> = Vec::new();
+    for named in values.map(Path::new).filter(|path| path.is_absolute()) {
+        let Ok(real) = named.canonicalize() else { continue };
+        if real.is_dir() {
+            read.extend([named.to_path_buf(), real].into_iter().filter(|folder| is_narrow(folder)));
+            continue;
+        }
+        // The link, where it is one, and what it leads to.
+        for file in [named, &real] {
+            match file.parent().filter(|folder| is_narrow(folder)) {
+                Some(folder) => {
+                    let above = folder.ancestors().take(5).filter(|above| is_narrow(above));
+                    read.push(above.into_iter().find(is_package).unwrap_or(folder).to_path_buf());
+                }
+                None => read.push(file.to_path_buf()),
+            }
+        }
+    }
+    read
+}
+
+/// Tells whether a folder is the top of a package, whose parts belong together.
+fn is_package(folder: &&Path) -> bool {
+    let marks = ["package.json", "pyproject.toml", "node_modules", "pyvenv.cfg"];
+    marks.iter().any(|name| folder.join(name).exists())
+}
+
+struct Alive(Lifeline);
+
+impl Process for Alive {
+    fn ended<'a>(&'a mut self) -> BoxFuture<'a, Option<i32>> {
+        Box::pin(self.0.ended())
+    }
+}
+
+impl Launcher for SandboxLauncher {
+    fn launch<'a>(&'a self, config: &'a Config) -> BoxFuture<'a, Result<Launched, String>> {
+        Box::pin(async move {
+            match &config.connect {
+                Connect::Stdio(program) => self.start(config, program).await,
+                Connect::Http(_) | Connect::Sse(_) => Err("it is no program".to_owned()),
+            }
+        })
+    }
+
+    fn moved(&self) -> Option<(String, String)> {
+        let (from, to) = (self.place.workspace.to_str()?, self.place.tree.0.to_str()?);
+        (!self.place.seen_at_home).then(|| (from.to_owned(), to.to_owned()))
+    }
+
+    fn refuses(&self, config: &Config, host: &str) -> Option<String> {
+        match self.network(config) {
+            Network::Any => None,
+            Network::Hosts(hosts) if hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) => None,
+            Network::Hosts(_) | Network::None => {
+                Some(format!("`mcp.servers.{}.network` of the policy does not let {host} be reached", config.name))
+            }
+        }
+    }
+}
+
+/// Starts the servers and says what came of it; one that is required and not there ends the run.
+pub async fn start(
+    chosen: &Chosen,
+    pins: Vec<(Config, Pins)>,
+    runner: &Runner,
+    home: Option<&Path>,
+    warnings: &mut Vec<String>,
+) -> Result<(Servers, Vec<Value>), Failure> {
+    let mut listed: Vec<Value> = Vec::new();
+    for (name, problem) in &chosen.broken {
+        warnings.push(format!("MCP server {name}: not started: {problem}"));
+        listed.push(serde_json::json!({"name": name, "status": "failed", "error": problem}));
+    }
+    if pins.is_empty() {
+        return Ok((Servers::default(), listed));
+    }
+    let launcher = SandboxLauncher::of_run(&pins, runner).await?;
+    let root = launcher.root();
+    let options = Options { configs: pins, launcher: Arc::new(launcher), tokens: Tokens::of_home(home), root };
+    let servers = Servers::start(options).await;
+    let mut missing = None;
+    for state in servers.states() {
+        listed.push(state.value());
+        warnings.extend(state.notes.iter().map(|note| format!("MCP server {}: {note}", state.name)));
+        if let Some(error) = &state.error {
+            if state.required {
+                missing.get_or_insert_with(|| unavailable(&state.name, error));
+            } else {
+                warnings.push(format!("MCP server {}: {error}", state.name));
+            }
+        }
+    }
+    match missing {
+        Some(failure) => {
+            servers.close().await;
+            Err(failure)
+        }
+        None => Ok((servers, listed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings(servers: Value) -> Settings {
+        let origin = Origin::File { path: "~/.qwen/settings.json".into(), line: 1, column: 1 };
+        let entries = servers.as_object().unwrap().iter();
+        Settings {
+            mcp_servers: entries
+                .map(|(name, value)| (name.clone(), Valued::new(value.clone(), origin.clone())))
+                .collect(),
+            ..Settings::default()
+        }
+    }
+
+    fn names(chosen: &Chosen) -> Vec<&str> {
+        chosen.configs.iter().map(|config| config.name.as_str()).collect()
+    }
+
+    #[test]
+    fn lists_only_take_away_and_a_flag_adds_or_replaces() {
+        let mut settings = settings(json!({"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}));
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        settings.mcp_allowed = vec![Valued::new(list(&["a", "b", "d"]), Origin::Default)];
+        settings.mcp_excluded = vec![Valued::new("b".into(), Origin::Default)];
+        let flags = [r#"{"mcpServers": {"d": {"command": "d"}, "a": {"httpUrl": "http://a/"}}}"#.to_owned()];
+        let wishes = Wishes { configs: &flags, allowed: &[] };
+        let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
+        assert_eq!(names(&chosen), ["a", "d"]);
+        assert_eq!(chosen.configs[0].connect.transport(), "http");
+        let wishes = Wishes { configs: &flags, allowed: &list(&["d", "x"]) };
+        let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
+        assert_eq!(names(&chosen), ["d"]);
+        assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: there is no server `x`"]);
+    }
+
+    #[test]
+    fn what_a_command_line_names_is_readable_and_the_home_folder_never_is() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        for file in ["pkg/package.json", "pkg/dist/index.js", "alone.py", "data/x"] {
+            private_file::replace(&home.join(file), b"", None).unwrap();
+        }
+        let program = |args: &[&str]| Program {
+            command: "node".into(),
+            args: args.iter().map(|arg| arg.replace("~", home.to_str().unwrap())).collect(),
+            cwd: None,
+            env: BTreeMap::new(),
+        };
+        let read = |args: &[&str]| -> Vec<String> {
+            let mut read: Vec<String> = named_by(&program(args), Some(&home))
+                .into_iter()
+                .map(|path| path.strip_prefix(&home).unwrap().display().to_string())
+                .collect();
+            read.dedup();
+            read
+        };
+        assert_eq!(read(&["~/pkg/dist/index.js"]), ["pkg"]);
+        assert_eq!(read(&["~/alone.py", "--root=~/data"]), ["alone.py", "data"]);
+        assert_eq!(read(&["~", "/", "/etc", "no/path"]), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn one_command_is_one_server() {
+        let settings = Settings {
+            mcp_server_command: Some(Valued::new("node 'my server.js' -v".into(), Origin::Default)),
+            ..Settings::default()
+        };
+        let chosen = choose(&settings, Wishes::default(), &Environment::default()).unwrap();
+        let Connect::Stdio(program) = &chosen.configs[0].connect else { panic!("a program") };
+        assert_eq!((program.command.as_str(), program.args.join("|").as_str()), ("node", "my server.js|-v"));
+    }
+
+    #[test]
+    fn a_description_that_is_no_good_is_named_and_fatal_only_where_it_is_required() {
+        let chosen = choose(&settings(json!({"a": {}})), Wishes::default(), &Environment::default()).unwrap();
+        assert_eq!(chosen.broken[0].1, "~/.qwen/settings.json:1:1: mcpServers.a has none of httpUrl, url and command");
+        let required = settings(json!({"a": {"required": true}}));
+        let failure = choose(&required, Wishes::default(), &Environment::default()).unwrap_err();
+        assert_eq!(failure.exit, Exit::Config);
+        for flag in ["{", "[]", "/no/such/file"] {
+            let wishes = Wishes { configs: &[flag.to_owned()], allowed: &[] };
+            assert_eq!(choose(&Settings::default(), wishes, &Environment::default()).unwrap_err().exit, Exit::Config);
+        }
+    }
+
+    #[test]
+    fn a_variable_in_a_flag_is_put_in_and_an_unset_one_named() {
+        let environment =
+            Environment { variables: [("KEY".to_owned(), "k".to_owned())].into(), ..Environment::default() };
+        let flag = [r#"{"a": {"command": "x", "args": ["$KEY", "$gone"], "env": {"A": "${KEY}"}}}"#.to_owned()];
+        let chosen = choose(&Settings::default(), Wishes { configs: &flag, allowed: &[] }, &environment).unwrap();
+        let Connect::Stdio(program) = &chosen.configs[0].connect else { panic!("a program") };
+        assert_eq!((program.args[0].as_str(), program.env["A"].as_str()), ("k", "k"));
+        assert_eq!(chosen.warnings, ["--mcp-config: a: the variable gone is not set"]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Comments of the languages that `comments_only` knows.
+
+/// A language whose comments are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Rust.
+    Rust,
+    /// Python.
+    Python,
+    /// JavaScript and TypeScript.
+    JavaScript,
+    /// Go.
+    Go,
+}
+
+/// Returns the language of a file by its ending.
+pub fn language(path: &str) -> Option<Language> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.rsplit_once('.')?.1 {
+        "rs" => Some(Language::Rust),
+        "py" => Some(Language::Python),
+        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => Some(Language::JavaScript),
+        "go" => Some(Language::Go),
+        _ => None,
+    }
+}
+
+/// Tells whether two texts are the same code: only whole lines of comment and blank lines may differ.
+///
+/// Both must hold: the code without comments is equal, and each line that differs looks like a comment. So a mistake of
+/// the first reading (say, about a regular expression of JavaScript) cannot hide a changed line of code.
+pub fn only_comments_differ(language: Language, before: &str, after: &str) -> bool {
+    let code = |text: &str| -> Vec<String> {
+        let stripped = without_comments(language, text);
+        stripped.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.trim().is_empty()).collect()
+    };
+    let outside = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !is_comment_line(language, line)).map(str::to_owned).collect()
+    };
+    code(before) == code(after) && outside(before) == outside(after) && shebang(before) == shebang(after)
+}
+
+/// A comment that means something to the machine: `//go:embed`, `#!`, `# type:`, `// eslint-disable`, `// @ts-ignore`.
+fn is_comment_line(language: Language, line: &str) -> bool {
+    let line = line.trim();
+    let (mark, meaning): (&str, &[&str]) = match language {
+        Language::Python => ("#", &["#!", "# type:", "# noqa", "# pylint", "# pragma", "# mypy", "# fmt", "# ruff"]),
+        Language::Go => ("//", &["//go:", "// +build", "//nolint", "//export"]),
+        Language::JavaScript => ("//", &["// eslint", "// @ts", "//# ", "// prettier", "// biome", "// istanbul"]),
+        Language::Rust => ("//", &[]),
+    };
+    line.is_empty() || (line.starts_with(mark) && !meaning.iter().any(|meaning| line.starts_with(meaning)))
+}
+
+fn shebang(text: &str) -> Option<&str> {
+    text.lines().next().filter(|line| line.starts_with("#!"))
+}
+
+fn without_comments(language: Language, text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match language {
+            Language::Python if c == '#' => {
+                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+                continue;
+            }
+            Language::Python if rest.starts_with("\"\"\"") || rest.starts_with("'''") => {
+                let mark = &rest[..3];
+                rest[3..].find(mark).map_or(rest.len(), |end| end + 6)
+            }
+            Language::Python => quoted(rest, &['"', '\'']).unwrap_or(c.len_utf8()),
+            Language::Rust | Language::JavaScript | Language::Go if rest.starts_with("//") => {
+                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+                continue;
+            }
+            Language::Rust | Language::JavaScript | Language::Go if rest.starts_with("/*") => {
+                rest = &rest[block(rest, language == Language::Rust)..];
+                continue;
+            }
+            Language::Rust => raw(rest)
+                .filter(|_| !out.ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+                .or_else(|| quoted(rest, &['"']))
+                .or_else(|| character(rest))
+                .unwrap_or(c.len_utf8()),
+            Language::JavaScript | Language::Go => quoted(rest, &['"', '\'', '`']).unwrap_or(c.len_utf8()),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Length of a quoted text with backslashes.
+fn quoted(text: &str, marks: &[char]) -> Option<usize> {
+    let mark = text.chars().next().filter(|c| marks.contains(c))?;
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        if c == mark && !escaped {
+            return Some(at + c.len_utf8());
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    Some(text.len())
+}
+
+/// Length of `r"…"`, `r#"…"#` and their kin.
+fn raw(text: &str) -> Option<usize> {
+    let start = ["r", "br", "cr"].iter().find_map(|prefix| text.strip_prefix(prefix))?;
+    let hashes = start.len() - start.trim_start_matches('#').len();
+    let inner = start[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    let close = inner.find(&end).map_or(inner.len(), |at| at + end.len());
+    Some(text.len() - inner.len() + close)
+}
+
+/// Length of a character literal; `None` for a lifetime.
+fn character(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix('\'')?;
+    let mut characters = inner.char_indices();
+    let (_, first) = characters.next()?;
+    if first == '\\' {
+        characters.next();
+        return inner.char_indices().skip(2).find(|(_, c)| *c == '\'').map(|(at, _)| at + 2);
+    }
+    characters.next().filter(|(_, c)| *c == '\'').map(|(at, _)| at + 2)
+}
+
+fn block(text: &str, nested: bool) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < text.len() {
+        if text[at..].starts_with("/*") && (nested || depth == 0) {
+            depth += 1;
+            at += 2;
+        } else if text[at..].starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn comments_may_differ_and_code_may_not() {
+        use Language::{Go, JavaScript, Python, Rust};
+        let code = "fn a<'a>() { let s = \"// no\"; let c = '\"'; }\n";
+        assert!(only_comments_differ(Rust, code, &format!("/// Says it.\n{code}")));
+        assert!(!only_comments_differ(Rust, code, &code.replace("no", "yes")));
+        assert!(!only_comments_differ(Rust, code, &format!("{code}fn b() {{}}\n")));
+        assert!(!only_comments_differ(Rust, "let s = r#\"\n\"#;\n", "let s = r#\"\n// in it\n\"#;\n"));
+        assert!(only_comments_differ(Python, "a = 1\n", "# why\na = 1\n"));
+        assert!(!only_comments_differ(Python, "a = 1\n", "# type: ignore\na = 1\n"));
+        assert!(!only_comments_differ(Python, "a = '''\n'''\n", "a = '''\n# x\n'''\n"));
+        assert!(!only_comments_differ(Go, "package a\n", "//go:embed x\npackage a\n"));
+        assert!(!only_comments_differ(JavaScript, "a(/[/*]/); b()\n", "a(/[/*]/); c()\n"));
+        assert_eq!(language("a/b.c"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_or_differs_from_itself(text in "[a-z\"'`/*#\\\\r\n é]{0,80}") {
+            for language in [Language::Rust, Language::Python, Language::JavaScript, Language::Go] {
+                prop_assert!(only_comments_differ(language, &text, &text));
+            }
+        }
+    }
+}

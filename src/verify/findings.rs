@@ -1,0 +1,327 @@
+//! Findings: each is tied to a quoted line, or it does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::recipe::file::{Filter, Rule, Severity, Text};
+
+/// A finding, as the model gives it and as the result has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// One of the recipe's rules.
+    pub rule_id: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file, relative to the repository.
+    pub path: String,
+    /// Its first line.
+    pub start_line: u64,
+    /// Its last line.
+    pub end_line: u64,
+    /// The exact text of those lines.
+    pub quote: String,
+    /// What is wrong.
+    pub message: String,
+    /// How sure the model is.
+    pub confidence: Confidence,
+    /// What to write instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<Suggestion>,
+}
+
+/// How sure the model is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// A guess.
+    Low,
+    /// Likely.
+    Medium,
+    /// Certain.
+    High,
+}
+
+/// Lines to write instead of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Suggestion {
+    /// The first line that it replaces.
+    pub start_line: u64,
+    /// The last one.
+    pub end_line: u64,
+    /// What stands there then.
+    pub replacement: String,
+}
+
+/// The new side of a diff: by path and line number the text, and whether it was added.
+pub type NewSide = BTreeMap<String, BTreeMap<u64, (String, bool)>>;
+
+/// What came of the model's findings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Anchored {
+    /// Those that count, the worst first.
+    pub findings: Vec<Finding>,
+    /// How many did not, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// Returns the schema of the answer.
+pub fn schema(rules: &[Rule], most: usize) -> Value {
+    let ids: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+    let line = json!({"type": "integer", "minimum": 1});
+    json!({
+        "type": "object", "additionalProperties": false, "required": ["findings"],
+        "properties": {"findings": {"type": "array", "maxItems": most * 4, "items": {
+            "type": "object", "additionalProperties": false,
+            "required": ["rule_id", "severity", "path", "start_line", "end_line", "quote", "message", "confidence"],
+            "properties": {
+                "rule_id": {"type": "string", "enum": ids},
+                "severity": {"type": "string", "enum": ["error", "warning", "note"]},
+                "path": {"type": "string"},
+                "start_line": line, "end_line": line,
+                "quote": {"type": "string", "minLength": 1, "description": "the exact source text of those lines"},
+                "message": {"type": "string", "minLength": 1, "maxLength": 2000},
+                "confidence": {"type": "string", "enum": ["low", "medium", "high"]},
+                "suggestion": {
+                    "type": "object", "additionalProperties": false,
+                    "required": ["start_line", "end_line", "replacement"],
+                    "properties": {"start_line": line, "end_line": line, "replacement": {"type": "string"}},
+                },
+            },
+        }}},
+    })
+}
+
+/// Reads the new side of a unified diff.
+pub fn new_side(diff: &str) -> NewSide {
+    let mut side = NewSide::new();
+    let mut path: Option<String> = None;
+    // Lines that the hunk still has on its old and new side, and the number of the next new line.
+    let (mut old_left, mut new_left, mut number) = (0_u64, 0_u64, 0_u64);
+    for line in diff.split('\n') {
+        if old_left > 0 || new_left > 0 {
+            let (mark, text) = (line.chars().next(), line.get(1..).unwrap_or_default());
+            match mark {
+                Some('-') => old_left = old_left.saturating_sub(1),
+                Some('\\') => {}
+                Some('+') | Some(' ') | None => {
+                    if mark != Some('+') {
+                        old_left = old_left.saturating_sub(1);
+                    }
+                    new_left = new_left.saturating_sub(1);
+                    if let Some(path) = &path {
+                        let lines = side.entry(path.clone()).or_default();
+                        lines.insert(number, (text.trim_end_matches('\r').to_owned(), mark == Some('+')));
+                    }
+                    number += 1;
+                }
+                Some(_) => (old_left, new_left) = (0, 0),
+            }
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("+++ ") {
+            let name = name.trim_end_matches('\t');
+            path = name.strip_prefix("b/").map(str::to_owned);
+        } else if let Some((old, new)) = line.strip_prefix("@@ -").and_then(|rest| rest.split_once(" +")) {
+            let count = |range: &str| {
+                let range = range.split([' ', '@']).next().unwrap_or_default();
+                let (start, count) = range.split_once(',').unwrap_or((range, "1"));
+                Some((start.parse::<u64>().ok()?, count.parse::<u64>().ok()?))
+            };
+            if let (Some((_, old)), Some((start, new))) = (count(old), count(new)) {
+                (old_left, new_left, number) = (old, new, start);
+            }
+        }
+    }
+    side
+}
+
+/// Ties each finding to the lines that it quotes, and drops what is not there, was not asked for, or is there twice.
+///
+/// `file` gives a file's text. Without a diff every place counts, whatever the filter.
+pub fn anchor(
+    findings: Vec<Finding>,
+    rules: &[Rule],
+    filter: Filter,
+    most: usize,
+    diff: Option<&NewSide>,
+    file: &dyn Fn(&str) -> Option<String>,
+) -> Anchored {
+    let mut result = Anchored::default();
+    let mut drop_one = |reason: &str| *result.dropped.entry(reason.to_owned()).or_default() += 1;
+    let mut kept: Vec<Finding> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for mut finding in findings {
+        finding.path = finding.path.trim_start_matches("./").to_owned();
+        let of_diff = diff.and_then(|diff| diff.get(&finding.path));
+        let lines: BTreeMap<u64, String> = match (file(&finding.path), of_diff) {
+            (Some(text), _) => (1..).zip(text.lines().map(str::to_owned)).collect(),
+            (None, Some(lines)) => lines.iter().map(|(number, (text, _))| (*number, text.clone())).collect(),
+            (None, None) => BTreeMap::new(),
+        };
+        let Some((start, end)) = locate(&finding.quote, finding.start_line, &lines, of_diff) else {
+            drop_one("unanchored");
+            continue;
+        };
+        let moved = i128::from(start) - i128::from(finding.start_line);
+        (finding.start_line, finding.end_line) = (start, end);
+        if let Some(suggestion) = &mut finding.suggestion {
+            let shift = |line: u64| u64::try_from(i128::from(line) + moved).unwrap_or(0);
+            (suggestion.start_line, suggestion.end_line) = (shift(suggestion.start_line), shift(suggestion.end_line));
+            let range = suggestion.start_line..=suggestion.end_line;
+            let fits = !range.is_empty()
+                && range.clone().count() <= 200
+                && range.into_iter().all(|line| lines.contains_key(&line));
+            if !fits {
+                finding.suggestion = None;
+            }
+        }
+        let passes = match (filter, diff) {
+            (Filter::Nofilter, _) | (_, None) => true,
+            (Filter::File, Some(_)) => of_diff.is_some(),
+            (Filter::DiffContext, Some(_)) => of_diff.is_some_and(|lines| lines.range(start..=end).next().is_some()),
+            (Filter::Added, Some(_)) => {
+                of_diff.is_some_and(|lines| lines.range(start..=end).any(|(_, (_, added))| *added))
+            }
+        };
+        if !passes {
+            drop_one("filtered");
+            continue;
+        }
+        if !seen.insert((finding.rule_id.clone(), finding.path.clone(), start)) {
+            drop_one("duplicate");
+            continue;
+        }
+        // The rule says how bad its findings are, not the model.
+        if let Some(severity) =
+            rules.iter().find(|rule| rule.id.as_str() == finding.rule_id).and_then(|rule| rule.severity)
+        {
+            finding.severity = severity;
+        }
+        kept.push(finding);
+    }
+    kept.sort_by(|a, b| {
+        (std::cmp::Reverse(a.severity), &a.path, a.start_line, &a.rule_id).cmp(&(
+            std::cmp::Reverse(b.severity),
+            &b.path,
+            b.start_line,
+            &b.rule_id,
+        ))
+    });
+    for _ in most..kept.len() {
+        *result.dropped.entry("over_max".to_owned()).or_default() += 1;
+    }
+    kept.truncate(most);
+    result.findings = kept;
+    result
+}
+
+/// Finds the quoted lines: the place nearest to where the model says, one in the diff before any other.
+fn locate(
+    quote: &str,
+    said: u64,
+    lines: &BTreeMap<u64, String>,
+    diff: Option<&BTreeMap<u64, (String, bool)>>,
+) -> Option<(u64, u64)> {
+    let wanted: Vec<&str> = quote
+        .lines()
+        .map(|line| line.trim())
+        .skip_while(|line| line.is_empty())
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .skip_while(|line| line.is_empty())
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .collect();
+    let first = wanted.first()?;
+    let fits = |start: u64| {
+        wanted.iter().zip(start..).all(|(wanted, number)| {
+            lines.get(&number).is_some_and(|line| {
+                // A part of a line is enough where only one line is quoted.
+                line.trim() == *wanted || (wanted.len() >= 4 && wanted.trim() == *first && line.contains(wanted))
+            })
+        })
+    };
+    let starts = lines.keys().copied().filter(|start| fits(*start));
+    let in_diff = |start: u64| diff.is_some_and(|diff| diff.contains_key(&start));
+    let start = starts.min_by_key(|start| (!in_diff(*start), start.abs_diff(said)))?;
+    Some((start, start + wanted.len() as u64 - 1))
+}
+
+/// Tells whether some finding is at least this bad.
+pub fn fails(findings: &[Finding], fail_on: Severity) -> bool {
+    fail_on != Severity::Never && findings.iter().any(|finding| finding.severity >= fail_on)
+}
+
+/// Makes a rule, for tests and for schemas without a recipe.
+pub fn rule(id: &str, severity: Severity) -> Rule {
+    let text = |value: &str| Text { value: value.to_owned(), ..Text::default() };
+    Rule { id: text(id), description: text(id), severity: Some(severity) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIFF: &str = "diff --git a/src/a.rs b/src/a.rs\n--- a/src/a.rs\n+++ b/src/a.rs\n@@ -1,3 +1,4 @@\n fn a() {\n-    old();\n+    new();\n+    more();\n }\n";
+    const FILE: &str = "fn a() {\n    new();\n    more();\n}\n\nfn b() {\n    new();\n}\n";
+
+    fn finding(quote: &str, line: u64) -> Finding {
+        Finding {
+            rule_id: "bug".into(),
+            severity: Severity::Note,
+            path: "./src/a.rs".into(),
+            start_line: line,
+            end_line: line,
+            quote: quote.into(),
+            message: "m".into(),
+            confidence: Confidence::High,
+            suggestion: None,
+        }
+    }
+
+    fn anchored(findings: Vec<Finding>, filter: Filter) -> Anchored {
+        let side = new_side(DIFF);
+        anchor(findings, &[rule("bug", Severity::Error)], filter, 2, Some(&side), &|path| {
+            (path == "src/a.rs").then(|| FILE.to_owned())
+        })
+    }
+
+    #[test]
+    fn a_wrong_line_is_corrected_by_its_quote_and_an_invented_quote_is_dropped() {
+        let result =
+            anchored(vec![finding("new();", 40), finding("never written", 2), finding("new();", 2)], Filter::Added);
+        assert_eq!(result.findings.len(), 1);
+        let found = &result.findings[0];
+        assert_eq!((found.start_line, found.severity, found.path.as_str()), (2, Severity::Error, "src/a.rs"));
+        assert_eq!(result.dropped, [("duplicate".to_owned(), 1), ("unanchored".to_owned(), 1)].into());
+        assert!(fails(&result.findings, Severity::Warning) && !fails(&result.findings, Severity::Never));
+    }
+
+    #[test]
+    fn the_filter_counts_what_the_diff_shows() {
+        for (filter, kept) in [(Filter::Added, 0), (Filter::DiffContext, 1), (Filter::File, 2), (Filter::Nofilter, 2)] {
+            let result = anchored(vec![finding("fn a() {", 1), finding("fn b() {", 6)], filter);
+            assert_eq!(result.findings.len(), kept, "{filter:?}");
+        }
+        let many = anchored(vec![finding("new();", 2), finding("more();", 3), finding("fn a() {", 1)], Filter::File);
+        assert_eq!((many.findings.len(), many.dropped["over_max"]), (2, 1));
+    }
+
+    #[test]
+    fn a_suggestion_moves_with_its_finding_or_goes() {
+        let mut one = finding("more();", 30);
+        one.suggestion = Some(Suggestion { start_line: 30, end_line: 30, replacement: "less();".into() });
+        let mut two = finding("new();", 2);
+        two.suggestion = Some(Suggestion { start_line: 2, end_line: 90, replacement: String::new() });
+        let result = anchored(vec![one, two], Filter::Added);
+        assert_eq!(result.findings[1].suggestion.as_ref().unwrap().start_line, 3);
+        assert_eq!(result.findings[0].suggestion, None);
+    }
+}

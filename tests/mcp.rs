@@ -1,0 +1,273 @@
+//! MCP servers from settings to the model's answer, each as a program of its own inside the sandbox.
+
+use std::sync::Arc;
+
+use qwen_run::policy::Policy;
+use qwen_run::policy::layers::LayerText;
+use qwen_run::run::servers::{Place, SandboxLauncher};
+use qwen_run::sandbox::{Demand, Tier};
+use qwen_run::settings::{Origin, Valued};
+use qwen_run::tools::mcp::oauth::Tokens;
+use qwen_run::tools::mcp::pins::Pins;
+use qwen_run::tools::mcp::{Config, Options, Servers, content};
+use serde_json::{Value, json};
+
+use crate::support::{Outcome, Project, call, say};
+
+fn server(mode: &str) -> Value {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/server.sh");
+    json!({"command": "bash", "args": [script, mode]})
+}
+
+/// A project whose user has these servers.
+fn project(servers: Value) -> Project {
+    let project = Project::new().file("a.txt", "hello\n").file(".env", "SECRET=very-secret-value\n").git();
+    std::fs::create_dir(project.home().join(".qwen")).unwrap();
+    let settings = json!({ "mcpServers": servers }).to_string();
+    std::fs::write(project.home().join(".qwen/settings.json"), settings).unwrap();
+    project
+}
+
+/// The messages of `stream-json`.
+fn messages(outcome: &Outcome) -> Vec<Value> {
+    outcome.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn init(outcome: &Outcome) -> Value {
+    let messages = messages(outcome);
+    messages.into_iter().find(|message| message["subtype"] == "init").unwrap_or_else(|| panic!("{}", outcome.stderr))
+}
+
+fn answers(project: &Project) -> String {
+    let requests = project.server().requests();
+    requests.last().unwrap()["messages"].to_string()
+}
+
+#[test]
+fn a_tool_of_a_server_is_called_inside_the_sandbox() {
+    let mut one = server("well");
+    one["trust"] = json!(true);
+    one["env"] = json!({"TOKEN": "$MY_TOKEN", "OUTSIDE": "$OUTSIDE"});
+    let project = project(json!({ "s": one }));
+    let outside = project.beside("outside.txt");
+    let project = project
+        .env("OUTSIDE", &outside.display().to_string())
+        .env("MY_TOKEN", "t0k")
+        .model([call("mcp__s__look", json!({})), say("done")]);
+    let outcome = project.run(&["-o", "stream-json", "look"]);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+    let init = init(&outcome);
+    assert_eq!(init["mcp_servers"], json!([{"name": "s", "status": "connected", "transport": "stdio", "tools": 3}]));
+    let tools = init["tools"].as_array().unwrap();
+    for name in ["look", "s__read_file", "mcp_resource"] {
+        assert!(tools.contains(&json!(name)), "{name} in {tools:?}");
+    }
+    let said = answers(&project);
+    let root = project.root().canonicalize().unwrap().display().to_string();
+    assert!(said.contains("token=t0k; hello; ") && said.contains(&format!("root={root}")), "{said}");
+    assert!(!said.contains("very-secret-value"), "{said}");
+    assert!(said.contains("wrote home"), "{said}");
+    if init["sandbox"].as_str().is_some_and(|sandbox| sandbox.starts_with("T2") || sandbox.starts_with("T3")) {
+        assert!(said.contains("could not write tree"), "{said}");
+        assert!(!outside.exists(), "a server wrote outside of its sandbox");
+    } else {
+        assert!(outcome.stderr.contains("MCP server s: it runs"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn without_a_rule_no_tool_of_a_server_is_offered() {
+    let project = project(json!({"s": server("well")})).model([say("done")]);
+    let outcome = project.run(&["-o", "stream-json", "hi"]);
+    let init = init(&outcome);
+    assert_eq!(init["mcp_servers"][0]["status"], "connected");
+    assert!(!init["tools"].as_array().unwrap().contains(&json!("look")), "{init}");
+}
+
+#[test]
+fn a_policy_allows_pairs_and_a_pin_that_does_not_fit_denies() {
+    let policy = |more: &str| {
+        format!(
+            "version: 1\nname: p\nextends: builtin:default\nmcp:\n  servers:\n    s: {{allow: [look, make]{more}}}\n"
+        )
+    };
+    let one = project(json!({"s": server("well")})).policy(&policy("")).model([say("done")]);
+    let tools = init(&one.run(&["-o", "stream-json", "hi"]))["tools"].clone();
+    let tools = tools.as_array().unwrap();
+    assert!(tools.contains(&json!("look")) && !tools.contains(&json!("s__read_file")), "{tools:?}");
+    let pinned = project(json!({"s": server("well")})).policy(&policy(", pins: pins.json, on_change: deny"));
+    let printed = pinned.qwen(&["mcp", "list", "--pins"]);
+    assert_eq!(printed.code, 52, "a file of pins that is missing is an error: {}", printed.stdout);
+    std::fs::write(pinned.beside("pins.json"), "{}").unwrap();
+    let mut pins: Value = serde_json::from_str(&pinned.qwen(&["mcp", "list", "--pins"]).stdout).unwrap();
+    pins["s"]["make"] = "00".into();
+    std::fs::write(pinned.beside("pins.json"), pins.to_string()).unwrap();
+    let pinned = pinned.model([say("done")]);
+    let tools = init(&pinned.run(&["-o", "stream-json", "hi"]))["tools"].clone();
+    let tools = tools.as_array().unwrap();
+    assert!(tools.contains(&json!("look")) && !tools.contains(&json!("make")), "{tools:?}");
+}
+
+#[test]
+fn what_a_server_writes_where_it_may_is_staged() {
+    let policy =
+        "version: 1\nname: p\nextends: builtin:default\nmcp:\n  servers:\n    s: {allow: ['*'], write: [out]}\n";
+    let project = project(json!({"s": server("well")}))
+        .file("out/.keep", "")
+        .policy(policy)
+        .model([call("make", json!({})), say("done")]);
+    let outcome = project.run(&["-o", "patch", "make it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("out/made.txt"), "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(!project.root().join("out/made.txt").exists(), "a dry run writes nothing");
+}
+
+#[test]
+fn a_server_that_fails_is_named_and_the_run_goes_on() {
+    let project =
+        project(json!({"s": server("dead"), "t": {}, "u": {"command": "no-such-program-here"}})).model([say("done")]);
+    let outcome = project.run(&["-o", "stream-json", "hi"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let servers = init(&outcome)["mcp_servers"].clone();
+    let states: Vec<&Value> = servers.as_array().unwrap().iter().map(|server| &server["status"]).collect();
+    assert_eq!(states, ["failed", "failed", "failed"]);
+    assert!(outcome.stderr.contains("MCP server s: it ended before the handshake"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("Error: no token given") && !outcome.stderr.contains("INFO starting"));
+    assert!(outcome.stderr.contains("has none of httpUrl, url and command"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("no-such-program-here"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_server_that_is_required_and_missing_is_52_before_any_request() {
+    let mut dead = server("dead");
+    dead["required"] = json!(true);
+    let project = project(json!({ "s": dead })).model([say("done")]);
+    let outcome = project.run(&["hi"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(outcome.result["error"]["message"].as_str().unwrap().contains("required and not to be had"));
+    assert_eq!(project.server().requests().len(), 0);
+}
+
+#[test]
+fn a_server_that_never_answers_costs_its_own_time_and_no_more() {
+    let mut deaf = server("deaf");
+    deaf["timeout"] = json!(700);
+    let project = project(json!({ "s": deaf, "t": server("well") })).model([say("done")]);
+    let outcome = project.run(&["-o", "stream-json", "hi"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("MCP server s: it was not ready within 700 ms"), "{}", outcome.stderr);
+    assert_eq!(init(&outcome)["mcp_servers"][1]["status"], "connected");
+}
+
+#[test]
+fn a_checkout_that_is_not_trusted_starts_nothing() {
+    // What a checkout names outside of itself is not readable: its server comes with it.
+    let settings = json!({"mcpServers": {"s": {"command": "bash", "args": ["tools/server.sh", "well"]}}}).to_string();
+    let project = Project::new()
+        .file(".qwen/settings.json", settings)
+        .file("tools/server.sh", include_str!("../fixtures/mcp/server.sh"))
+        .git()
+        .model([say("done"), say("done")]);
+    let outcome = project.run(&["-o", "stream-json", "hi"]);
+    assert_eq!(init(&outcome)["mcp_servers"], json!([]));
+    assert!(outcome.stderr.contains("mcpServers left out"), "{}", outcome.stderr);
+    let project = project.env("QWEN_TRUST_CHECKOUT", "1");
+    let outcome = project.run(&["-o", "stream-json", "hi"]);
+    assert_eq!(init(&outcome)["mcp_servers"][0]["status"], "connected", "{}", outcome.stderr);
+}
+
+#[test]
+fn flags_add_servers_and_choose_among_them() {
+    let project = project(json!({"s": server("well")})).model([say("done"), say("done")]);
+    let more = json!({"mcpServers": {"t": server("well")}}).to_string();
+    let outcome = project.run(&["-o", "stream-json", "--mcp-config", &more, "--allowed-mcp-server-names", "t", "hi"]);
+    let servers = init(&outcome)["mcp_servers"].clone();
+    assert_eq!(servers.as_array().unwrap().len(), 1, "{servers}");
+    assert_eq!((&servers[0]["name"], &servers[0]["status"]), (&json!("t"), &json!("connected")));
+    let outcome = project.run(&["-o", "stream-json", "--bare", "hi"]);
+    assert_eq!(init(&outcome)["mcp_servers"], json!([]));
+}
+
+#[test]
+fn a_prompt_and_a_resource_of_a_server_reach_the_model() {
+    let mut one = server("well");
+    one["trust"] = json!(true);
+    let project = project(json!({ "s": one })).model([say("done"), say("done")]);
+    let outcome = project.run(&["/review --what=a.txt"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(answers(&project).contains("Review it well, please."));
+    let outcome = project.run(&["what does @s:memo://one say?"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(answers(&project).contains("the memo says forty-two"), "{}", answers(&project));
+    let outcome = project.run(&["/review"]);
+    assert_eq!(outcome.code, 42, "{}", outcome.stderr);
+}
+
+#[test]
+fn servers_are_added_listed_and_removed_and_comments_stay() {
+    let project = Project::new().file(".qwen/settings.json", "{\n  // mine\n  \"ui\": {}\n}\n").git();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/server.sh");
+    let added = project.qwen(&["mcp", "add", "-s", "user", "--timeout", "5000", "s", "bash", script, "well"]);
+    assert_eq!(added.stdout, "MCP server \"s\" added to user settings. (stdio)\n");
+    let added = project.qwen(&["mcp", "add", "gone", "-t", "http", "http://127.0.0.1:9/mcp", "--trust"]);
+    assert!(added.stdout.starts_with("MCP server \"gone\" added to project settings. (http)\n"), "{}", added.stderr);
+    assert!(project.read(".qwen/settings.json").contains("  // mine\n"));
+    let listed = project.qwen(&["mcp", "list"]);
+    assert_eq!(listed.stdout, format!("✓ s: bash {script} well (stdio) - Connected\n"));
+    assert!(listed.stderr.contains("not trusted"), "{}", listed.stderr);
+    let project = project.env("QWEN_TRUST_CHECKOUT", "1");
+    let listed = project.qwen(&["mcp", "list", "-v"]);
+    assert!(listed.stdout.contains("✗ gone: http://127.0.0.1:9/mcp (http) - Disconnected\n"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("    tool: look  Looks around\n"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("    prompt: review"), "{}", listed.stdout);
+    let rows: Value = serde_json::from_str(&project.qwen(&["mcp", "list", "--json"]).stdout).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 2);
+    let removed = project.qwen(&["mcp", "remove", "gone"]);
+    assert_eq!((removed.code, removed.stdout.as_str()), (0, "Server \"gone\" removed from project settings.\n"));
+    assert_eq!(project.qwen(&["mcp", "remove", "gone"]).code, 1);
+    assert!(project.read(".qwen/settings.json").contains("  // mine\n"));
+}
+
+/// Where there are no namespaces a server sees the workspace at another place, and neither side needs to know.
+#[tokio::test]
+async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+    for name in ["work", "tree", "private"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    std::fs::write(at("tree/a.txt"), "lent").unwrap();
+    let mut value = server("well");
+    let text = |name: &str| at(name).display().to_string();
+    value["env"] = json!({"TOKEN": text("work/x"), "OUTSIDE": text("outside.txt")});
+    let config = Config::parse("s", &Valued::new(value, Origin::Flag("--mcp-config".into()))).unwrap().0;
+    let launcher = SandboxLauncher::new(Place {
+        policy: Policy::new(&LayerText::builtin("default").unwrap(), &[], &|_| None).unwrap(),
+        workspace: at("work"),
+        tree: (at("tree"), Vec::new()),
+        seen_at_home: false,
+        private: at("private"),
+        demand: Demand::AtMost(Tier::T2),
+        environment: std::env::vars_os().collect(),
+        helper: env!("CARGO_BIN_EXE_qwen").into(),
+    });
+    let servers = Servers::start(Options {
+        configs: vec![(config, Pins::default())],
+        launcher: Arc::new(launcher),
+        tokens: Tokens::default(),
+        root: at("tree"),
+    })
+    .await;
+    assert_eq!(servers.states()[0].error, None);
+    let notes = servers.states()[0].notes.join(" ");
+    let result = servers.servers()[0].call("look", serde_json::Map::new()).await.unwrap();
+    let said = format!("{:?}", content::answer(&result, false).parts);
+    assert!(said.contains(&format!("root={}", text("work"))), "{said}");
+    assert!(said.contains(&format!("token={}; lent", text("work/x"))), "{said}");
+    if notes.contains("not isolated") {
+        eprintln!("NOT TESTED: this machine has no Landlock: {notes}");
+    } else {
+        assert!(said.contains("could not write tree; could not write outside; wrote home"), "{said}");
+    }
+    servers.close().await;
+}
