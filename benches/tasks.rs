@@ -202,11 +202,13 @@ fn attempt(task: &Task, asked: &Asked, record: Option<&Path>) -> (Result<(), Str
         None => reason,
     });
     if let Some(record) = record {
-        let (cassette, expected) = (record.join(format!("{}.jsonl", task.name)), record.join(format!("{}.expected", task.name)));
+        let (cassette, expected) =
+            (record.join(format!("{}.jsonl", task.name)), record.join(format!("{}.expected", task.name)));
         // Only what was solved is worth playing again.
         if verdict.is_ok() {
             let patch = result["changes"]["patch"].as_str().unwrap_or_default();
-            std::fs::write(expected, format!("{}\n---\n{patch}", outcome.answer.trim_end())).expect("the folder is writable");
+            std::fs::write(expected, format!("{}\n---\n{patch}", outcome.answer.trim_end()))
+                .expect("the folder is writable");
         } else {
             for file in [cassette, expected] {
                 let _not_there = std::fs::remove_file(file);

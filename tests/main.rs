@@ -1,6 +1,10 @@
 //! What the program does as a whole, one file a behaviour.
 
-#![expect(clippy::disallowed_methods, reason = "tests make projects and start the program")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests make projects, start the program, and say aloud what this machine does not let them try"
+)]
 
 mod change_modes;
 mod context;

@@ -31,7 +31,8 @@ fn replay(task: &Task, file: &Path) -> (Outcome, String) {
     let project = files.fold(Project::new(), |project, (path, text)| project.file(path, text));
     let file = file.display().to_string();
     let flags = ["--bare", "--apply", "--no-undo", "--approval-mode", "yolo", "--temperature", "0"];
-    let outcome = project.run(&[&flags[..], &["--max-session-turns", "12", "--replay", &file, "-p", &task.prompt]].concat());
+    let outcome =
+        project.run(&[&flags[..], &["--max-session-turns", "12", "--replay", &file, "-p", &task.prompt]].concat());
     let patch = outcome.result["changes"]["patch"].as_str().unwrap_or_default().to_owned();
     (outcome, patch)
 }

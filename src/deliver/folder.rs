@@ -13,6 +13,10 @@ use super::steps::Steps;
 use crate::change::Entry;
 use crate::path::RelPath;
 
+/// How often, and how far apart, a lock is tried that another holds.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// An open folder.
 pub struct Folder(OwnedFd);
 
@@ -25,8 +29,18 @@ impl Folder {
 
     /// Takes the lock of this folder, which ends with this process at the latest; `false` if another holds it.
     pub fn lock(&self) -> bool {
-        // A file system without locks is no reason to refuse: the comparison with the base still guards every file.
-        rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK)
+        // A process that is being started holds a copy of every descriptor for a moment, locks of folders that were
+        // closed meanwhile included: such a lock goes away by itself.
+        for _ in 0..LOCK_TRIES {
+            // A file system without locks is no reason to refuse: the comparison with the base still guards every file.
+            if rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)
+                != Err(rustix::io::Errno::WOULDBLOCK)
+            {
+                return true;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        false
     }
 
     /// Opens a folder below this one; no part of the path may be a link.

@@ -1,5 +1,7 @@
 //! Servers that lie, flood, hang, die, answer twice, send too much or print garbage: each costs one clear message.
 
+#![expect(clippy::field_reassign_with_default, reason = "the types of rmcp cannot be written out whole")]
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
