@@ -1,8 +1,8 @@
 //! Where the prompt comes from, and what of the project goes with it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project, say};
+use crate::support::{Outcome, Project, call, say};
 
 fn project() -> Project {
     Project::new()
@@ -119,4 +119,23 @@ fn the_key_goes_to_the_server_and_nowhere_else() {
     for text in [&outcome.stdout, &outcome.stderr, &outcome.result.to_string(), &written] {
         assert!(!text.contains("sk-very-secret"), "{text}");
     }
+}
+
+#[test]
+fn a_file_of_an_included_folder_can_be_read_and_not_written() {
+    let project = Project::new().file("a.txt", "one\n").git();
+    std::fs::create_dir(project.beside("lib")).unwrap();
+    std::fs::write(project.beside("lib/x.txt"), "outside\n").unwrap();
+    let path = project.beside("lib/x.txt").canonicalize().unwrap().display().to_string();
+    let project = project.model([
+        call("read_file", json!({"file_path": path})),
+        call("write_file", json!({"file_path": path, "content": "mine"})),
+        say("ok"),
+    ]);
+    let folder = project.beside("lib").display().to_string();
+    let outcome = project.run(&["--include-directories", &folder, "look"]);
+    assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+    let requests = project.server().requests();
+    assert!(requests[1]["messages"].to_string().contains("outside\\n"), "{}", requests[1]["messages"]);
+    assert_eq!(std::fs::read_to_string(project.beside("lib/x.txt")).unwrap(), "outside\n");
 }

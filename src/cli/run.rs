@@ -80,7 +80,7 @@ pub struct InputArgs {
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
-    /// Let tools read these folders too, outside of the workspace (repeatable, or a list with commas)
+    /// Let files of these folders be read, too; listing and searching stay in the workspace (repeatable)
     #[arg(long, alias = "add-dir", value_name = "DIRS", value_delimiter = ',')]
     pub include_directories: Vec<PathBuf>,
     /// Do not read standard input

@@ -110,6 +110,9 @@ impl Workspace {
 
     /// Reads a file that the call declared to read.
     pub fn read(&self, grant: &Grant, given: &Path) -> Result<FileView, WorkspaceError> {
+        if let Some(outside) = grant.readable_outside(given) {
+            return self.read_outside(given, outside);
+        }
         let path = grant.readable(given).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?;
         match self.entry(path)? {
             Entry::File { content, executable } => Ok(FileView { path: path.clone(), content, executable }),
@@ -120,6 +123,23 @@ impl Workspace {
                 Ok(None) => Err(WorkspaceError::NotFound(given.into())),
                 Err(cause) => Err(WorkspaceError::Io { path: given.into(), cause }),
             },
+        }
+    }
+
+    /// Reads a file of an included folder: nothing is ever staged there, so the disk has it.
+    fn read_outside(&self, given: &Path, outside: &Path) -> Result<FileView, WorkspaceError> {
+        let failed = |cause| WorkspaceError::Io { path: given.into(), cause };
+        match self.disk.look(outside).map_err(failed)? {
+            Some(Node::File { executable, .. }) => {
+                // No path of the workspace holds a control character, so that this name is nobody else's.
+                let name = [b"\x01".as_slice(), outside.as_os_str().as_encoded_bytes()].concat();
+                let path = RelPath::from_bytes(&name).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?;
+                let content = std::fs::read(outside).map_err(failed)?.into();
+                Ok(FileView { path, content, executable })
+            }
+            Some(Node::Dir) => Err(WorkspaceError::IsFolder(given.into())),
+            Some(Node::Link(_) | Node::Other) => Err(WorkspaceError::NotAFile(given.into())),
+            None => Err(WorkspaceError::NotFound(given.into())),
         }
     }
 
