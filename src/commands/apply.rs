@@ -15,8 +15,8 @@ use crate::policy::redact::Secrets;
 use crate::run::outcome::from_delivery;
 use crate::run::outputs::new_id;
 use crate::run::runner::judge_change;
-use crate::run::setup::{secret_variables, state_folder};
 use crate::run::{Failure, policy_layers};
+use crate::run::{folders::state_folder, prepare::secret_variables};
 use crate::settings::Environment;
 
 pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {

@@ -117,7 +117,7 @@ impl Place {
 
     /// Returns whose files of the checkout count, as in a run without flags.
     fn trusted(&self, environment: &Environment) -> Result<Trusted, Failure> {
-        let state = crate::run::setup::state_folder(environment).ok();
+        let state = crate::run::folders::state_folder(environment).ok();
         let (top, root) = (self.top(), self.workspace.root());
         trust::find(&TrustFlags::default(), environment, &top, root, self.repository.is_some(), state.as_deref())
     }

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::policy::decide::Facts;
 use crate::policy::{Policy, Verdict, builtin, check, explain, suggest};
 use crate::run::Failure;
-use crate::run::setup::state_folder;
+use crate::run::folders::state_folder;
 use crate::settings::Environment;
 use crate::workspace::trusted;
 

@@ -14,9 +14,9 @@ use crate::exit::Exit;
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::run::Failure;
+use crate::run::folders::state_folder;
 use crate::run::outcome::from_delivery;
 use crate::run::runner::judge_change;
-use crate::run::setup::state_folder;
 use crate::settings::Environment;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 

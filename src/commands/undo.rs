@@ -9,7 +9,7 @@ use crate::deliver::{self, Steps, journal};
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
 use crate::run::Failure;
-use crate::run::setup::state_folder;
+use crate::run::folders::state_folder;
 use crate::settings::Environment;
 
 pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {

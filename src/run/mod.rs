@@ -1,9 +1,11 @@
 //! One run, from flags to exit code: the story, each step in a file of its own.
 
 pub mod answers;
+pub mod bounds;
 pub mod checks;
 pub mod context;
 pub mod emitter;
+pub mod folders;
 pub mod gather;
 pub mod hooks;
 pub mod images;
@@ -11,9 +13,11 @@ pub mod judge;
 pub mod library;
 pub mod listing;
 pub mod model;
+pub mod modes;
 pub mod outcome;
 pub mod outputs;
 pub mod policy_layers;
+pub mod prepare;
 pub mod recipe;
 pub mod redaction;
 pub mod runner;
@@ -26,6 +30,7 @@ pub mod task;
 pub mod tool_lists;
 pub mod tools;
 pub mod trust;
+pub mod typed;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -159,7 +164,7 @@ async fn work(
         arguments.model.openai_base_url = Some(server.base_url.clone());
         arguments.model.model = Some(server.model.clone());
     }
-    let prepared = match setup::prepare(&arguments, environment, id).await {
+    let prepared = match prepare::prepare(&arguments, environment, id).await {
         Ok(prepared) => prepared,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };

@@ -217,7 +217,7 @@ fn fence_secret(environment: &Environment) -> Vec<u8> {
         let _filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
         bytes
     };
-    let Ok(folder) = super::setup::state_folder(environment) else { return fresh() };
+    let Ok(folder) = super::folders::state_folder(environment) else { return fresh() };
     let file = folder.join("fence-secret");
     if let Ok(known) = std::fs::read(&file)
         && known.len() == 32

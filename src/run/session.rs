@@ -15,7 +15,7 @@ use crate::settings::Environment;
 use crate::workspace::session_file::{self, SessionFile};
 
 use super::Failure;
-use super::setup::state_folder;
+use super::folders::state_folder;
 
 /// The session of a run.
 pub struct RunSession {

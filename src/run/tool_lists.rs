@@ -6,8 +6,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::policy::layers::{LayerText, Standing};
+use crate::settings::{self, Settings};
 use crate::tool_name::real_name;
 
 use super::Failure;
@@ -17,6 +19,37 @@ const SHELL: &str = "run_shell_command";
 
 /// What the names of servers' tools begin with.
 const MCP: &str = "mcp__";
+
+/// Lists of tools from flags and settings, with their specifiers.
+pub struct ToolLists {
+    /// What is allowed beside a built-in policy.
+    pub allowed: Vec<String>,
+    /// Lists that keep only what they name.
+    pub core: Vec<Vec<String>>,
+    /// What is taken away.
+    pub excluded: Vec<String>,
+}
+
+impl ToolLists {
+    /// Reads the flags and the settings.
+    pub fn of(arguments: &RunArgs, settings: &Settings) -> ToolLists {
+        let texts =
+            |list: &[settings::Valued<String>]| list.iter().map(|entry| entry.value.clone()).collect::<Vec<_>>();
+        let flags = &arguments.policy;
+        let mut allowed = flags.allowed_tools.clone();
+        allowed.extend(texts(&settings.tools_allowed));
+        allowed.extend(texts(&settings.permissions_allow));
+        let mut core: Vec<Vec<String>> = settings.tools_core.iter().map(|list| list.value.clone()).collect();
+        if !flags.core_tools.is_empty() {
+            core.push(flags.core_tools.clone());
+        }
+        let mut excluded = flags.exclude_tools.clone();
+        excluded.extend(texts(&settings.tools_exclude));
+        excluded.extend(texts(&settings.permissions_deny));
+        excluded.extend(texts(&settings.permissions_ask));
+        ToolLists { allowed, core, excluded }
+    }
+}
 
 /// An entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,154 @@
+//! What the operator asked for by mode and flag, and what the policy makes of it: delivery, isolation, denials.
+
+use std::path::Path;
+
+use crate::agent::OnDeny;
+use crate::cli::RunArgs;
+use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
+use crate::deliver;
+use crate::exit::Exit;
+use crate::policy::Policy;
+use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
+use crate::sandbox::Demand;
+use crate::settings::Settings;
+use crate::workspace::Workspace;
+use crate::workspace::repository::Repository;
+
+use super::Failure;
+use super::outcome::{self, Mode};
+use super::recipe::Active;
+
+/// Returns the mode: the flag's, else the setting's. An unknown name in the settings is an error.
+pub fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {
+    if let Some(mode) = arguments.policy.mode() {
+        return Ok(Some(mode));
+    }
+    let Some(named) = &settings.approval_mode else { return Ok(None) };
+    ApprovalMode::from_name(&named.value).map(Some).ok_or_else(|| {
+        Failure::new(
+            Exit::Config,
+            format!("{}: there is no approval mode `{}`", named.origin, named.value),
+            "write plan, default, auto-edit or yolo",
+        )
+    })
+}
+
+/// Returns the built-in policy that a mode stands for.
+pub fn builtin_of(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::Plan => "read-only",
+        ApprovalMode::Default => "default",
+        ApprovalMode::AutoEdit => "edit",
+        ApprovalMode::Yolo => "open",
+    }
+}
+
+/// How strong a wall is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched off.
+pub fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
+    match (arguments.policy.sandbox, policy.sandbox_required()) {
+        (Some(SandboxMode::Off), true) => Err(Failure::new(
+            Exit::Config,
+            format!("--sandbox off was given and the policy {} requires isolation", policy.facts().name),
+            "leave the flag out; `qwen sandbox doctor` says what this machine gives",
+        )),
+        (Some(SandboxMode::Off), false) => Ok(Demand::Off),
+        (Some(SandboxMode::Require), _) | (_, true) => Ok(Demand::Require),
+        (Some(SandboxMode::Auto) | None, false) => Ok(Demand::Auto),
+    }
+}
+
+/// What becomes of the changes: the flag, else what the mode implies, else what the policy says without a flag.
+pub fn delivery_mode(
+    asked: Option<ChangesMode>,
+    mode: Option<ApprovalMode>,
+    policy: &Policy,
+    recipe: Option<&Active>,
+    warnings: &mut Vec<String>,
+) -> Result<Mode, Failure> {
+    let changes = policy.changes();
+    let wanted = |mode: &Mode| match mode {
+        Mode::DryRun => PolicyDelivery::DryRun,
+        Mode::Apply => PolicyDelivery::Apply,
+        Mode::Commit => PolicyDelivery::Commit,
+        Mode::Branch(_) => PolicyDelivery::Branch,
+    };
+    let explicit = match asked {
+        Some(ChangesMode::DryRun) => Some(Mode::DryRun),
+        Some(ChangesMode::Apply) => Some(Mode::Apply),
+        Some(ChangesMode::Commit) => Some(Mode::Commit),
+        Some(ChangesMode::Branch(name)) => Some(Mode::Branch(name)),
+        None => None,
+    };
+    if let Some(mode) = explicit {
+        if mode != Mode::DryRun && !changes.allow.contains(&wanted(&mode)) {
+            return Err(Failure::new(
+                Exit::Config,
+                format!("--{} was asked for and the policy {} does not give it", mode.name(), policy.facts().name),
+                format!("write `changes: {}` in the policy, or leave the flag out", mode.name()),
+            ));
+        }
+        return Ok(mode);
+    }
+    if matches!(mode, Some(ApprovalMode::AutoEdit | ApprovalMode::Yolo)) {
+        if changes.allow.contains(&PolicyDelivery::Apply) {
+            return Ok(Mode::Apply);
+        }
+        warnings
+            .push(format!("the mode implies --apply and the policy {} does not give it: dry run", policy.facts().name));
+        return Ok(Mode::DryRun);
+    }
+    if let Some(active) = recipe {
+        return active.delivery(policy, warnings);
+    }
+    Ok(match changes.default {
+        PolicyDelivery::DryRun => Mode::DryRun,
+        PolicyDelivery::Apply => Mode::Apply,
+        PolicyDelivery::Commit => Mode::Commit,
+        PolicyDelivery::Branch => {
+            return Err(Failure::new(
+                Exit::Config,
+                "the policy delivers to a branch and none is named",
+                "name one with --branch",
+            ));
+        }
+    })
+}
+
+/// Returns what a denial does: the strictest of flag and policy.
+pub fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
+    use crate::cli::run::OnDeny as Flag;
+    let of_policy = policy.on_deny().map(|on_deny| match on_deny {
+        PolicyOnDeny::Continue => OnDeny::Continue,
+        PolicyOnDeny::Fail => OnDeny::Fail,
+        PolicyOnDeny::Stop => OnDeny::Stop,
+    });
+    let of_flag = arguments.policy.on_deny.map(|on_deny| match on_deny {
+        Flag::Continue => OnDeny::Continue,
+        Flag::Fail => OnDeny::Fail,
+        Flag::Stop => OnDeny::Stop,
+    });
+    let strictness = |on_deny: OnDeny| match on_deny {
+        OnDeny::Continue => 0,
+        OnDeny::Fail => 1,
+        OnDeny::Stop => 2,
+    };
+    // A policy that says nothing binds no flag.
+    of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny)).unwrap_or(OnDeny::Fail)
+}
+
+/// Finds out what would keep the delivery from working before anything is sent.
+pub fn preflight(
+    mode: &Mode,
+    workspace: &Workspace,
+    repository: Option<&Repository>,
+    undo: Option<&Path>,
+) -> Result<(), Failure> {
+    let how = match mode {
+        Mode::DryRun => return Ok(()),
+        Mode::Apply => deliver::Delivery::Apply,
+        Mode::Commit => deliver::Delivery::Commit(deliver::Order::default()),
+        Mode::Branch(name) => deliver::Delivery::Branch { name: name.clone(), order: deliver::Order::default() },
+    };
+    let site = deliver::Site { root: workspace.root(), repository, undo, run_id: "preflight", time: "" };
+    deliver::preflight(&how, &site).map_err(|error| outcome::from_delivery(&error))
+}

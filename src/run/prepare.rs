@@ -1,0 +1,477 @@
+//! What stands before the first request: reads and checks everything, from the outermost layer inwards.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::cli::RunArgs;
+use crate::cli::prompt::Prompt;
+use crate::cli::run::{ApprovalMode, ChangesMode, FailOn};
+use crate::exit::Exit;
+use crate::model::ToolSpec;
+use crate::policy::file::LentTree;
+use crate::policy::layers::lowest_of;
+use crate::policy::redact::Secrets;
+use crate::policy::{Access, redact};
+use crate::prompt::system;
+use crate::recipe::file::Severity;
+use crate::sandbox::{self, Demand, SandboxError};
+use crate::secret::Secret;
+use crate::settings::{self, Environment};
+use crate::tools::structured_output::StructuredOutput;
+use crate::tools::{RunMemory, ToolLimits};
+use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
+use crate::workspace::ignore::Ignored;
+use crate::workspace::repository::Repository;
+use crate::workspace::untouched::Untouched;
+
+use super::Failure;
+use super::answers::{self, Wanted};
+use super::bounds::limits;
+use super::context::{self, ContextSources};
+use super::folders::{included_folders, state_folder};
+use super::hooks::Hooks;
+use super::images;
+use super::modes::{approval_mode, builtin_of, delivery_mode, demand, on_deny, preflight};
+use super::outcome::{self, Mode, Stage};
+use super::policy_layers::{self, PolicySources};
+use super::recipe::{Active, Surroundings};
+use super::runner::Runner;
+use super::servers;
+use super::setup::Setup;
+use super::slash_command::Commands;
+use super::tool_lists::ToolLists;
+use super::trust::{self, TrustFlags};
+use super::typed::read_prompt;
+
+/// What a check may take.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// A run that may begin.
+pub struct Prepared {
+    /// What stays as it is.
+    pub setup: Setup,
+    /// What the run changes.
+    pub stage: Stage,
+}
+
+/// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary folder.
+pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
+    if let [flag, ..] = arguments.unsupported()[..] {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{flag} is not built yet, and is not ignored"),
+            "leave it out; see `qwen run --help` for what there is",
+        ));
+    }
+    let root = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
+    let workspace = Workspace::open(&root)
+        .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+    let workspace = Arc::new(workspace);
+    let repository = Repository::discover(workspace.root()).map_err(|error| {
+        Failure::new(
+            Exit::Conflict,
+            format!("the repository cannot be read: {error}"),
+            "run `git status` there; it says what is wrong",
+        )
+    })?;
+    let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
+
+    let flags = TrustFlags {
+        trusted_ref: arguments.policy.trusted_ref.clone(),
+        trust_checkout: arguments.policy.trust_checkout,
+    };
+    let state = state_folder(environment).ok();
+    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
+    let request = settings::load::Request {
+        project_root: top.clone(),
+        workspace: workspace.root().to_path_buf(),
+        trusted: trusted.checkout,
+        trusted_ref: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/settings.json")?,
+            None => None,
+        },
+        bare: arguments.context.bare,
+    };
+    let loaded = settings::load(&request, environment).map_err(|error| {
+        Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
+    })?;
+    let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
+    if !arguments.context.bare {
+        warnings.extend(trusted.left_out(&top));
+    }
+    let says_no = |key: &Option<settings::Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
+    workspace.disregard(Ignored {
+        git: says_no(&settings.respect_git_ignore),
+        qwen: says_no(&settings.respect_qwen_ignore),
+    });
+
+    let time = jiff::Timestamp::now().to_string();
+    let surroundings =
+        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
+    let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
+    let arguments = with_wishes.as_ref().unwrap_or(arguments);
+    let wishes = servers::Wishes {
+        configs: &arguments.context.mcp_config,
+        allowed: &arguments.context.allowed_mcp_server_names,
+    };
+    let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
+    warnings.append(&mut chosen_servers.warnings);
+
+    let mode = approval_mode(arguments, &settings)?;
+    let asked = arguments.changes.mode();
+    let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
+    if mode == Some(ApprovalMode::Plan) && delivers {
+        return Err(Failure::new(
+            Exit::Config,
+            "the mode `plan` is read-only and a delivery was asked for",
+            "leave out --approval-mode plan, or the delivery flag",
+        ));
+    }
+    let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
+    let mut lists = ToolLists::of(arguments, &settings);
+    lists.allowed.extend(chosen_servers.trusted());
+    let chosen = policy_layers::choose(&PolicySources {
+        named: named.as_deref(),
+        mode: mode.map(builtin_of),
+        delivers,
+        allowed: &lists.allowed,
+        core: &lists.core,
+        excluded: &lists.excluded,
+        cwd: &environment.cwd,
+        top: &top,
+        trusted: trusted.checkout,
+        trusted_text: match &trusted.tree {
+            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
+            None => None,
+        },
+        machine: Path::new("/etc/qwen/policy.yaml"),
+    })?;
+    warnings.extend(chosen.warnings.iter().cloned());
+    let policy = chosen.policy.clone();
+    let delivery = delivery_mode(asked, mode, &policy, recipe.as_ref(), &mut warnings)?;
+    let outer = policy.clone();
+    let mut policy = policy;
+    if let Some(active) = &recipe {
+        active.requires(&environment, repository.as_ref())?;
+        policy = active.narrow(&policy)?;
+        warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
+    }
+    if recipe.as_ref().and_then(|active| active.recipe.needs()).is_some_and(|needs| needs.tools.is_some()) {
+        // A recipe that names its tools gets no server's.
+        chosen_servers.configs.clear();
+    }
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
+    let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
+    let json_schema = arguments
+        .output
+        .json_schema
+        .as_deref()
+        .map(|given| answers::schema_flag(given, &environment.cwd))
+        .transpose()?;
+    let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
+
+    if policy.lent_tree() == LentTree::InPlace {
+        if let Mode::Branch(_) = delivery {
+            return Err(Failure::new(
+                Exit::Config,
+                "`sandbox.workspace: in-place` leaves changes in the work tree, and --branch leaves it as it is",
+                "use --apply or --commit, or `workspace: staged`",
+            ));
+        }
+        warnings.push("`sandbox.workspace: in-place` is not built yet: commands get a staged copy".to_owned());
+    }
+    let included = included_folders(arguments, &settings, &environment)?;
+    let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+    let demand = demand(arguments, &policy)?;
+    let variables: BTreeMap<OsString, OsString> =
+        environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    // The runner's own facts point at its own folder of outputs, which is made with it.
+    let git_drivers = repository.as_ref().map(drivers).unwrap_or_default();
+    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+    chosen.require_tests(&facts)?;
+    let runner = Runner::new(
+        Arc::clone(&workspace),
+        repository.clone(),
+        policy.clone(),
+        facts,
+        demand,
+        variables.clone(),
+        sandbox::own_executable(),
+    )
+    .map_err(no_temporary_folder)?;
+    if demand == Demand::Require {
+        runner.sandbox().map_err(sandbox_failure)?;
+    }
+    let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
+    let base = if on_base {
+        let pristine = Workspace::open(workspace.root())
+            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+        let pristine = Arc::new(pristine);
+        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+        let runner = Runner::new(
+            pristine,
+            repository.clone(),
+            outer.clone(),
+            facts,
+            demand,
+            variables,
+            sandbox::own_executable(),
+        );
+        Some(runner.map_err(no_temporary_folder)?)
+    } else {
+        None
+    };
+
+    let mut prompt = match &recipe {
+        Some(_) => Prompt::default(),
+        None => read_prompt(arguments, &environment, &mut warnings).await?,
+    };
+    let recipe_model = recipe.as_ref().and_then(|active| active.recipe.file.model.as_ref()?.name.as_ref());
+    let recipe_model = recipe_model.map(|name| name.value.clone());
+    let client =
+        super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
+    warnings.extend(client.warnings.iter().cloned());
+    strictly(arguments, &warnings)?;
+    let mut limits = limits(arguments, &settings, &policy);
+    if let Some(active) = &recipe {
+        limits = lowest_of(&limits, &active.limits());
+    }
+    if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
+        return Err(Failure::new(
+            Exit::Config,
+            format!("--max-cost-usd needs a price, and none is known for {}", client.name),
+            "leave it out and set --max-total-tokens",
+        ));
+    }
+
+    let extra = super::tools::Wanted {
+        settings: &settings,
+        environment: &environment,
+        policy: &policy,
+        home: &home,
+        included: &included,
+    };
+    let super::tools::Tools { mut registry, agents, warnings: of_tools } =
+        super::tools::tools(&extra, &workspace, &runner).await;
+    warnings.extend(of_tools);
+    strictly(arguments, &warnings)?;
+    if let Some(schema) = &wanted.schema {
+        registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
+    }
+    let undo_folder = match (&delivery, arguments.changes.no_undo) {
+        (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
+        _ => None,
+    };
+    preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
+    let secrets = Arc::new(
+        Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
+            .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
+    );
+    // Last, since it may take the longest: whatever else is wrong has been found by now.
+    let (mcp, mcp_servers) =
+        servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
+    let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git_drivers.clone());
+    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
+    warnings.extend(mcp.register(&mut registry, &allows));
+    strictly(arguments, &warnings)?;
+    if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
+        let text =
+            expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
+        // As what was read: the text is the server's, and calls no command here.
+        prompt.read =
+            Some(prompt.read.map_or(text.clone(), |read| format!("{}\n\n{text}", read.trim_end_matches('\n'))));
+        prompt.typed = Vec::new();
+    }
+    let masking = Arc::clone(&secrets);
+    let redacts = policy.redacts();
+    let (context, commands) = if arguments.context.bare {
+        (Vec::new(), Commands::none())
+    } else {
+        let (context, problems) = context::gather(&ContextSources {
+            home: environment.home.as_deref(),
+            top: &top,
+            workspace: workspace.root(),
+            settings: &settings,
+            policy: &policy,
+        });
+        skipped(problems, arguments.context.strict, &mut warnings)?;
+        (context, Commands::of(&environment, &top, trusted.checkout, &policy))
+    };
+    let mut problems = Vec::new();
+    let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
+    let images = images::read(&arguments.input.images, &environment.cwd, client.facts_of_images(), &mut problems)?;
+    skipped(problems, arguments.context.strict, &mut warnings)?;
+    let mut appended: Vec<String> = Vec::new();
+    if let Some(active) = &recipe {
+        appended.extend(active.instructions()?);
+    }
+    appended.extend(wanted.instruction());
+    appended.extend(arguments.context.append_system_prompt.clone());
+    let system = system::system_prompt(
+        arguments.context.system_prompt.as_deref(),
+        &policy.summary(),
+        &context,
+        Some(&appended.join("\n\n")),
+    );
+    let offered: Arc<[ToolSpec]> = registry.specs().into();
+    let tool_limits = ToolLimits {
+        shell_timeout: settings
+            .shell_timeout_ms
+            .as_ref()
+            .map_or(Duration::from_secs(120), |ms| Duration::from_millis(ms.value)),
+        shell_timeout_max: policy.shell_timeout().unwrap_or(Duration::from_secs(600)),
+        output_chars: settings
+            .truncate_output_threshold
+            .as_ref()
+            .map_or(25_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
+        output_lines: settings
+            .truncate_output_lines
+            .as_ref()
+            .map_or(2_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
+        outputs: runner.outputs(),
+    };
+    let setup = Setup {
+        run_id: id.to_owned(),
+        time,
+        started_at: Instant::now(),
+        policy_facts: policy.facts(),
+        permission_mode: mode.map_or("default", ApprovalMode::name),
+        on_deny: on_deny(arguments, &policy),
+        limits,
+        registry,
+        agents,
+        offered,
+        memory: RunMemory::default(),
+        tool_limits,
+        redact: Box::new(move |text| if redacts { redact::mask(&masking, text) } else { (text, 0) }),
+        secrets,
+        max_output_tokens: arguments.model.max_output_tokens,
+        // A mode delivers changes if there are any; it does not say that there must be some.
+        changes_expected: arguments.changes.require_changes
+            || recipe.as_ref().map_or(delivers, Active::changes_expected),
+        require_changes: arguments.changes.require_changes,
+        max_changed_files: arguments.changes.max_changed_files,
+        max_patch_bytes: arguments.changes.max_patch_bytes,
+        verify_attempts: arguments
+            .changes
+            .verify_attempts
+            .or(recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref()?.attempts))
+            .unwrap_or(crate::verify::ATTEMPTS)
+            .max(1),
+        check_timeout: CHECK_TIMEOUT,
+        message: arguments.changes.message.clone(),
+        sign: arguments.changes.sign,
+        undo_folder,
+        warnings,
+        recipe,
+        wanted,
+        outer,
+        trusted,
+        prompt,
+        files: arguments.input.files.clone(),
+        strict: arguments.context.strict,
+        verify: arguments.changes.verify.clone(),
+        system,
+        home,
+        included,
+        mcp_servers,
+        isolation_off: demand == Demand::Off,
+        cwd: environment.cwd.clone(),
+        git_drivers,
+        replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
+        commands,
+        images,
+        hooks,
+        client,
+        policy,
+    };
+    let own_files = [
+        &arguments.output.result_file,
+        &arguments.output.events_file,
+        &arguments.output.patch_file,
+        &arguments.output.summary_file,
+        &arguments.test.record,
+    ];
+    let untouched = (demand == Demand::Off && delivery == Mode::DryRun).then(|| {
+        let own_files = own_files.iter().filter_map(|path| path.as_ref()).map(|path| setup.cwd.join(path)).collect();
+        Untouched::remember(workspace.root(), own_files)
+    });
+    let patch_file = arguments.output.patch_file.clone();
+    let stage = Stage { workspace, runner, base, repository, mode: delivery, servers: mcp, patch_file, untouched };
+    Ok(Prepared { setup, stage })
+}
+
+/// Passes on what was skipped; `--strict` makes an error of it.
+fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> Result<(), Failure> {
+    if strict && !problems.is_empty() {
+        let hint = "--strict makes an error of what is otherwise a warning";
+        return Err(Failure::new(Exit::Config, problems.join("; "), hint));
+    }
+    warnings.extend(problems);
+    Ok(())
+}
+
+/// Returns the flags with the recipe's wishes about the model where they leave room.
+fn with_wishes(arguments: &RunArgs, active: &Active) -> RunArgs {
+    let mut arguments = arguments.clone();
+    let wishes = active.recipe.file.model.clone().unwrap_or_default();
+    let model = &mut arguments.model;
+    model.temperature = model.temperature.or(wishes.temperature);
+    model.top_p = model.top_p.or(wishes.top_p);
+    model.seed = model.seed.or(wishes.seed);
+    let output_tokens = [model.max_output_tokens, active.recipe.limits().output_tokens];
+    model.max_output_tokens = output_tokens.into_iter().flatten().min();
+    arguments
+}
+
+fn severity(level: FailOn) -> Severity {
+    match level {
+        FailOn::Never => Severity::Never,
+        FailOn::Error => Severity::Error,
+        FailOn::Warning => Severity::Warning,
+        FailOn::Note => Severity::Note,
+    }
+}
+
+fn no_temporary_folder(error: std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Conflict,
+        format!("no temporary folder can be made: {error}"),
+        "set TMPDIR to a folder that can be written",
+    )
+}
+
+/// Under `--strict` a warning is an error.
+fn strictly(arguments: &RunArgs, warnings: &[String]) -> Result<(), Failure> {
+    if !arguments.context.strict || warnings.is_empty() {
+        return Ok(());
+    }
+    let hint = "--strict makes an error of what is otherwise a warning";
+    Err(Failure::new(Exit::Config, warnings.join("; "), hint))
+}
+
+fn sandbox_failure(error: SandboxError) -> Failure {
+    let exit = match &error {
+        SandboxError::Unmet { .. } => Exit::Sandbox,
+        SandboxError::Refused(_) => Exit::Config,
+        SandboxError::NotStarted(_) | SandboxError::Io { .. } => Exit::Sandbox,
+    };
+    Failure::new(exit, error.to_string(), "`qwen sandbox doctor` says what this machine gives")
+}
+
+/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, and the key in use.
+pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTreeMap<String, String> {
+    let mut variables = environment.variables.clone();
+    for (name, (value, _)) in &environment.additional {
+        variables.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    if let Some(key) = key.filter(|key| !variables.values().any(|value| value.trim() == key.expose())) {
+        variables.insert("API_KEY".to_owned(), key.expose().to_owned());
+    }
+    variables
+}

@@ -1,0 +1,55 @@
+//! The prompt as the operator gave it: typed, from a file, from standard input.
+
+use crate::cli::RunArgs;
+use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
+use crate::cli::prompt::{Prompt, Source};
+use crate::exit::Exit;
+use crate::settings::Environment;
+
+use super::Failure;
+
+/// Reads the prompt: what was typed, what a file or standard input says.
+pub async fn read_prompt(
+    arguments: &RunArgs,
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Result<Prompt, Failure> {
+    let input = &arguments.input;
+    let readers = input.readers_of_standard_input(&[], None);
+    if readers.len() > 1 {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("standard input can be read once, and {} want it", readers.join(" and ")),
+            "give one of them a file",
+        ));
+    }
+    let source = input.source();
+    let wants_stdin =
+        !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
+    let standard_input = if wants_stdin {
+        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await.map_err(|error| {
+            Failure::new(Exit::Input, format!("standard input: {error}"), "--no-stdin leaves it out")
+        })?;
+        warnings.extend(read.warnings);
+        Some(read.text)
+    } else {
+        None
+    };
+    let (typed, file) = match source {
+        Source::Typed(text) => (Some(text), None),
+        Source::File(path) => {
+            let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+                Failure::new(Exit::Input, format!("--prompt-file {}: {error}", path.display()), "name a text file")
+            })?;
+            (None, Some(text))
+        }
+        Source::StandardInput | Source::None => (None, None),
+    };
+    Prompt::new(standard_input, file, typed.as_deref()).ok_or_else(|| {
+        Failure::new(
+            Exit::Input,
+            "there is no prompt: nothing was typed and standard input is empty",
+            "qwen run \"what to do\", or -p, --prompt-file or a pipe",
+        )
+    })
+}
