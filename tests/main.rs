@@ -18,6 +18,7 @@ mod input;
 mod layers;
 mod local_model;
 mod mcp;
+mod odd_repositories;
 mod policy_cases;
 mod policy_verbs;
 mod recipes;
