@@ -101,7 +101,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
     if !arguments.context.bare {
-        warnings.extend(trusted.left_out(&top));
+        warnings.extend(trusted.left_out(&top, workspace.root(), &context::names(&settings))?);
     }
     let says_no = |key: &Option<settings::Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
     workspace.disregard(Ignored {
@@ -110,8 +110,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     });
 
     let time = jiff::Timestamp::now().to_string();
-    let surroundings =
-        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let surroundings = Surroundings {
+        environment: &environment,
+        top: &top,
+        root: workspace.root(),
+        repository: repository.as_ref(),
+        trusted: &trusted,
+    };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
     let arguments = with_wishes.as_ref().unwrap_or(arguments);
@@ -255,6 +260,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         policy: &policy,
         home: &home,
         included: &included,
+        top: &top,
+        project: trusted.source(),
     };
     let super::tools::Tools { mut registry, agents, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;
@@ -296,11 +303,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             home: environment.home.as_deref(),
             top: &top,
             workspace: workspace.root(),
+            project: trusted.source(),
             settings: &settings,
             policy: &policy,
         });
         skipped(problems, arguments.context.strict, &mut warnings)?;
-        (context, Commands::of(&environment, &top, trusted.checkout, &policy))
+        (context, Commands::of(&environment, &top, &trusted, &policy))
     };
     let mut problems = Vec::new();
     let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
