@@ -127,6 +127,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
     warnings.append(&mut chosen_servers.warnings);
 
+    let mut started = super::hooks::commands(&settings.hooks);
+    let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
+    started.extend(discovery.map(|command| ("the discovery of tools".to_owned(), command.value.clone())));
+    started.extend(chosen_servers.words());
+    trusted.require_same(&top, workspace.root(), &started)?;
+
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
@@ -149,11 +155,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         excluded: &lists.excluded,
         cwd: &environment.cwd,
         top: &top,
-        trusted: trusted.checkout,
-        trusted_text: match &trusted.tree {
-            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
-            None => None,
-        },
+        trusted: &trusted,
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
     warnings.extend(chosen.warnings.iter().cloned());
@@ -170,7 +172,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         // A recipe that names its tools gets no server's.
         chosen_servers.configs.clear();
     }
-    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder, (&trusted, &top))?;
     let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
     let json_schema = arguments
         .output

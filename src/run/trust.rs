@@ -37,8 +37,8 @@ pub struct Trusted {
     pub checkout: bool,
     /// Files are read from this commit; those of the tree can only take away.
     pub tree: Option<TrustedTree>,
-    /// Texts of the tree that can only ask (context, commands, recipes, agents, skills) are read all the same: on a
-    /// person's own machine. In CI the tree is somebody's change, and its words count as little as its settings.
+    /// Texts of the tree that can only ask (context, commands, recipes, agents, skills) are read all the same: where no
+    /// event says that the tree is somebody's change. Where one does, its words count as little as its settings.
     pub asks: bool,
     /// Why nothing is trusted; empty where something is.
     pub why_not: String,
@@ -189,12 +189,7 @@ impl Trusted {
 
     /// Refuses commands of trusted settings that start or read a file of the tree which is not the trusted commit's:
     /// the settings would be trusted, and the program somebody's change. `commands` are a name for messages and words.
-    pub fn require_same<'a>(
-        &self,
-        top: &Path,
-        workspace: &Path,
-        commands: impl IntoIterator<Item = (String, &'a str)>,
-    ) -> Result<(), Failure> {
+    pub fn require_same(&self, top: &Path, workspace: &Path, commands: &[(String, String)]) -> Result<(), Failure> {
         let Some(tree) = &self.tree else { return Ok(()) };
         for (name, command) in commands {
             let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
@@ -293,7 +288,7 @@ pub fn find(
     match circumstances.trust() {
         Trust::Checkout => Ok(Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }),
         Trust::Nothing { why } => {
-            let asks = !is_ci && event_name.is_none();
+            let asks = event_name.is_none();
             Ok(Trusted { checkout: false, tree: None, asks, why_not: why })
         }
         Trust::Ref(found) if !is_repository => {
