@@ -246,7 +246,8 @@ fn one_decision_record_stands_for_every_call() {
 fn with_texts() -> (Project, String) {
     let recipe =
         |word: &str| format!("recipe: 1\nname: r\ndescription: d\nprompt_file: r.md\nextends: base-{word}.yaml\n");
-    let base = |word: &str| format!("recipe: 1\nname: b\ndescription: {word}-base\nprompt: p\nneeds: {{read: ['**']}}\n");
+    let base =
+        |word: &str| format!("recipe: 1\nname: b\ndescription: {word}-base\nprompt: p\nneeds: {{read: ['**']}}\n");
     let project = Project::new()
         .file("a.txt", "one\n")
         .file("QWEN.md", "TRUSTED-context\n@docs/style.md\n@docs/gone.md\n")
@@ -373,16 +374,25 @@ fn an_untrusted_event_takes_no_text_of_the_tree() {
 }
 
 #[test]
-fn a_hook_of_the_trusted_settings_does_not_start_the_trees_program() {
-    let settings = r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "sh ./hook.sh"}]}]}}"#;
-    let project = Project::new().file(".qwen/settings.json", settings).executable("hook.sh", "echo TRUSTED-hook\n");
-    let project = project.git().model([say("done")]);
-    let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(sent(&project).contains("TRUSTED-hook"));
-    let project = project.file("hook.sh", "echo HOSTILE\n").model([say("done")]);
-    let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
-    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("hooks.SessionStart starts hook.sh, which is not as in"), "{}", outcome.stderr);
-    assert_eq!(project.server().requests().len(), 0);
+fn settings_that_count_do_not_start_a_program_that_does_not() {
+    let hook = r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "sh ./start.sh"}]}]}}"#;
+    let server = r#"{"mcpServers": {"s": {"command": "node", "args": ["start.sh"]}}}"#;
+    let discovery = r#"{"tools": {"discoveryCommand": "./start.sh"}}"#;
+    for (settings, name) in
+        [(hook, "hooks.SessionStart"), (server, "the MCP server s"), (discovery, "the discovery of tools")]
+    {
+        let project = Project::new().executable("start.sh", "echo TRUSTED-program\n");
+        std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+        std::fs::write(project.home().join(".qwen/settings.json"), settings).unwrap();
+        let project = project.git().model([say("done")]);
+        let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
+        assert_eq!(outcome.code, 0, "{name}: {}", outcome.stderr);
+        assert!(settings != hook || sent(&project).contains("TRUSTED-program"));
+        let project = project.file("start.sh", "echo HOSTILE\n").model([say("done")]);
+        let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
+        assert_eq!(outcome.code, 52, "{name}: {}", outcome.stderr);
+        let says = format!("{name} starts start.sh, which is not as in the trusted commit");
+        assert!(outcome.stderr.contains(&says), "{}", outcome.stderr);
+        assert_eq!(project.server().requests().len(), 0);
+    }
 }

@@ -215,8 +215,9 @@ impl Secrets {
             end = end.min(text.len() - begun.unwrap_or(0));
         }
         // A key that has begun and not ended yet.
+        let has_ended = |key: &str| key.split_once("-----END ").is_some_and(|(_, rest)| rest.contains("-----"));
         if let Some(begun) = text.rfind("-----BEGIN ")
-            && !text[begun..].contains("-----END ")
+            && !has_ended(&text[begun..])
             && text.len() - begun <= LONGEST_KEY
         {
             end = end.min(begun);
