@@ -245,7 +245,13 @@ fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(path)
+    use std::io::{Error, ErrorKind};
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file"),
+        ErrorKind::IsADirectory => Error::new(ErrorKind::IsADirectory, "it is a folder, not a file"),
+        ErrorKind::InvalidData => Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"),
+        _ => error,
+    })
 }
 
 fn config(message: String, hint: &str) -> Failure {
