@@ -14,6 +14,7 @@ use crate::recipe::params::Sources;
 use crate::recipe::{Recipe, RecipeError};
 use crate::run::Failure;
 use crate::run::recipe::{Active, Surroundings, failure};
+use crate::run::trust::Trusted;
 use crate::settings::Environment;
 
 /// A recipe to begin with.
@@ -36,7 +37,8 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
         RecipeVerb::Show { recipe, prompt, commands, merged, json, params, workspace } => {
             let place = Place::open(workspace, environment)?;
             let top = place.top();
-            let surroundings = surroundings(&place, &top, environment);
+            let trusted = place.trusted(environment)?;
+            let surroundings = surroundings(&place, &top, environment, &trusted);
             let recipe = surroundings.find(recipe)?;
             if *merged || (*json && !*prompt && !*commands) {
                 let merged = serde_json::to_value(&recipe.file).unwrap_or_default();
@@ -78,8 +80,13 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
     }
 }
 
-fn surroundings<'a>(place: &'a Place, top: &'a Path, environment: &'a Environment) -> Surroundings<'a> {
-    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref() }
+fn surroundings<'a>(
+    place: &'a Place,
+    top: &'a Path,
+    environment: &'a Environment,
+    trusted: &'a Trusted,
+) -> Surroundings<'a> {
+    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref(), trusted }
 }
 
 fn own_files(place: &Place) -> Vec<std::path::PathBuf> {
@@ -93,7 +100,8 @@ fn own_files(place: &Place) -> Vec<std::path::PathBuf> {
 
 fn list(place: &Place, environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let top = place.top();
-    let listed = surroundings(place, &top, environment).with_library(|library| library.list());
+    let trusted = place.trusted(environment)?;
+    let listed = surroundings(place, &top, environment, &trusted).with_library(|library| library.list());
     if as_json {
         let rows: Vec<_> = listed
             .iter()
@@ -210,7 +218,9 @@ fn validate(
         true => own_files(place).iter().map(|path| path.display().to_string()).collect(),
     };
     let top = place.top();
-    let surroundings = surroundings(place, &top, environment);
+    // Whoever validates a recipe means the file as it lies there.
+    let trusted = Trusted::as_it_lies();
+    let surroundings = surroundings(place, &top, environment, &trusted);
     let mut wrong: Vec<RecipeError> = Vec::new();
     for word in &words {
         match surroundings.with_library(|library| library.load(word)) {

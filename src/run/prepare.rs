@@ -101,7 +101,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
     if !arguments.context.bare {
-        warnings.extend(trusted.left_out(&top));
+        warnings.extend(trusted.left_out(&top, workspace.root(), &context::names(&settings))?);
     }
     let says_no = |key: &Option<settings::Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
     workspace.disregard(Ignored {
@@ -110,8 +110,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     });
 
     let time = jiff::Timestamp::now().to_string();
-    let surroundings =
-        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let surroundings = Surroundings {
+        environment: &environment,
+        top: &top,
+        root: workspace.root(),
+        repository: repository.as_ref(),
+        trusted: &trusted,
+    };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
     let arguments = with_wishes.as_ref().unwrap_or(arguments);
@@ -121,6 +126,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
     warnings.append(&mut chosen_servers.warnings);
+
+    let mut started = super::hooks::commands(&settings.hooks);
+    let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
+    started.extend(discovery.map(|command| ("the discovery of tools".to_owned(), command.value.clone())));
+    started.extend(chosen_servers.words());
+    trusted.require_same(&top, workspace.root(), &started)?;
 
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
@@ -144,11 +155,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         excluded: &lists.excluded,
         cwd: &environment.cwd,
         top: &top,
-        trusted: trusted.checkout,
-        trusted_text: match &trusted.tree {
-            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
-            None => None,
-        },
+        trusted: &trusted,
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
     warnings.extend(chosen.warnings.iter().cloned());
@@ -165,7 +172,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         // A recipe that names its tools gets no server's.
         chosen_servers.configs.clear();
     }
-    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder, (&trusted, &top))?;
     let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
     let json_schema = arguments
         .output
@@ -255,6 +262,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         policy: &policy,
         home: &home,
         included: &included,
+        top: &top,
+        project: trusted.source(),
     };
     let super::tools::Tools { mut registry, agents, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;
@@ -296,11 +305,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             home: environment.home.as_deref(),
             top: &top,
             workspace: workspace.root(),
+            project: trusted.source(),
             settings: &settings,
             policy: &policy,
         });
         skipped(problems, arguments.context.strict, &mut warnings)?;
-        (context, Commands::of(&environment, &top, trusted.checkout, &policy))
+        (context, Commands::of(&environment, &top, &trusted, &policy))
     };
     let mut problems = Vec::new();
     let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;

@@ -23,6 +23,10 @@ use crate::workspace::repository::Repository;
 use super::Failure;
 use super::checks::program_exists;
 use super::outcome::Mode;
+use super::trust::{Source, Trusted};
+
+/// Where a project keeps its recipes.
+const FOLDER: &str = ".qwen/recipes";
 
 /// The secret of fences where a conversation must be the same on every machine.
 const CONSTANT_SECRET: &[u8] = b"recorded";
@@ -48,6 +52,8 @@ pub struct Surroundings<'a> {
     pub root: &'a Path,
     /// The repository.
     pub repository: Option<&'a Repository>,
+    /// Whose files of the checkout count.
+    pub trusted: &'a Trusted,
 }
 
 impl Surroundings<'_> {
@@ -56,20 +62,33 @@ impl Surroundings<'_> {
         self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
     }
 
-    /// Calls with the places where recipes are looked for. A checkout's recipes are read whoever made it: they can only
-    /// ask.
+    /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are read
+    /// whoever made it: they can only ask. In CI they come from the trusted commit.
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
-        let folder = self.top.join(".qwen/recipes");
-        let project = |name: &str| read_inside(&folder, name);
-        let names = || {
-            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        let folder = self.top.join(FOLDER);
+        let project = |name: &str| match self.trusted.source() {
+            Source::Disk => read_inside(&folder, name),
+            Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).ok().flatten(),
+            Source::Nowhere => None,
+        };
+        let names = || match self.trusted.source() {
+            Source::Disk => {
+                let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+                entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+            }
+            Source::Commit(tree) => {
+                let files = tree.files_below(FOLDER).unwrap_or_default();
+                let name = |file: &String| file.strip_prefix(FOLDER)?.strip_prefix('/').map(str::to_owned);
+                files.iter().filter_map(name).filter(|name| !name.contains('/')).collect()
+            }
+            Source::Nowhere => Vec::new(),
         };
         call(&Library {
             cwd: &self.environment.cwd,
             home: self.environment.home.as_deref(),
             project: &project,
             project_names: &names,
+            named: &|path| self.trusted.read_named(self.top, path),
         })
     }
 }
