@@ -13,6 +13,8 @@ pub mod needs;
 pub mod params;
 pub mod parse;
 pub mod render;
+pub mod scalar;
+pub mod texts;
 
 pub use check::Recipe;
 pub use error::{Code, RecipeError, Warning};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::error::{Code, RecipeError, is_hidden};
-use super::file::{KEYS, NUMBER, Place, RESERVED, RecipeFile};
+use super::file::{KEYS, RESERVED, RecipeFile};
+use super::scalar::{NUMBER, Place};
 use crate::yaml::{self, MAX_BYTES, Spanned, YamlError, nearest};
 
 /// The number of the format that is read.
