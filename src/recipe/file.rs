@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::places::Places;
 pub use super::scalar::{Given, Place, Text, Time};
 pub use super::texts::Kind;
 
@@ -59,6 +60,9 @@ pub struct RecipeFile {
     pub offline: Option<Offline>,
     /// Examples, run by `qwen recipe test`.
     pub tests: Option<Vec<TestCase>>,
+    /// Where its keys stand.
+    #[serde(skip)]
+    pub places: Places,
 }
 
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
@@ -219,6 +223,8 @@ pub struct Context {
     pub ok_exit: Option<Vec<i32>>,
     /// The most time of the command.
     pub timeout: Option<Time>,
+    /// Variables of the command; the policy's `shell.env.pass` must name them. The one place for a secret.
+    pub env: Option<BTreeMap<String, Text>>,
 }
 
 /// Which change.
@@ -313,6 +319,8 @@ pub struct ModelWishes {
     pub top_p: Option<f64>,
     /// The seed of sampling.
     pub seed: Option<u64>,
+    /// Whether the model thinks before it answers, where it can be told.
+    pub thinking: Option<bool>,
 }
 
 /// Rules that judge the change itself.
@@ -409,6 +417,8 @@ pub struct CheckFile {
     pub feedback_bytes: Option<usize>,
     /// Which tree it runs on.
     pub tree: Option<CheckTree>,
+    /// Variables of the command; the policy's `shell.env.pass` must name them. The one place for a secret.
+    pub env: Option<BTreeMap<String, Text>>,
 }
 
 /// What a check is expected to do.

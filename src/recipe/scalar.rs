@@ -136,14 +136,14 @@ impl<'de> Deserialize<'de> for Loose {
             fn visit_bool<E: de::Error>(self, value: bool) -> Result<Loose, E> {
                 Ok(Loose::One(value.to_string()))
             }
+            // `1.10` is 1.1 here, and `0x1f` is 31: the mark lets `parse` look up how the file spells it.
             fn visit_u64<E: de::Error>(self, value: u64) -> Result<Loose, E> {
-                Ok(Loose::One(value.to_string()))
+                Ok(Loose::One(format!("{NUMBER}{value}")))
             }
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Loose, E> {
-                Ok(Loose::One(value.to_string()))
+                Ok(Loose::One(format!("{NUMBER}{value}")))
             }
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Loose, E> {
-                // `1.10` is 1.1 here: the mark lets `parse` look up how the file spells it.
                 Ok(Loose::One(format!("{NUMBER}{value}")))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Loose, A::Error> {

@@ -1,5 +1,7 @@
 //! Every text of a recipe file, with its path and what may stand in it.
 
+use std::collections::BTreeMap;
+
 use super::file::RecipeFile;
 use super::scalar::{Given, Text};
 
@@ -12,6 +14,8 @@ pub enum Kind {
     Template,
     /// A template that is one word of a command.
     Word,
+    /// A template that is the value of a command's variable: secrets may stand in it.
+    Variable,
     /// No template at all: permissions cannot depend on input.
     Fixed,
     /// Not a template: braces mean themselves.
@@ -56,6 +60,7 @@ impl RecipeFile {
             list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
             optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
             optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
+            variables(&path, context.env.as_mut(), see);
         }
         if let Some(needs) = self.needs.as_mut().and_then(Option::as_mut) {
             for (name, texts) in [
@@ -90,6 +95,7 @@ impl RecipeFile {
             see(&format!("{path}.name"), Kind::Fixed, &mut check.name);
             list(&format!("{path}.run"), Kind::Word, Some(&mut check.run), see);
             optional(&format!("{path}.cwd"), Kind::Template, &mut check.cwd, see);
+            variables(&path, check.env.as_mut(), see);
         }
         if let Some(output) = &mut self.output {
             optional("output.schema_file", Kind::Fixed, &mut output.schema_file, see);
@@ -133,6 +139,12 @@ fn optional(path: &str, kind: Kind, text: &mut Option<Text>, see: See<'_>) {
 fn list(path: &str, kind: Kind, texts: Option<&mut Vec<Text>>, see: See<'_>) {
     for (index, text) in texts.into_iter().flatten().enumerate() {
         see(&format!("{path}[{index}]"), kind, text);
+    }
+}
+
+fn variables(path: &str, variables: Option<&mut BTreeMap<String, Text>>, see: See<'_>) {
+    for (name, text) in variables.into_iter().flatten() {
+        see(&format!("{path}.env.{name}"), Kind::Variable, text);
     }
 }
 
