@@ -20,6 +20,7 @@ mod local_model;
 mod mcp;
 mod policy_cases;
 mod policy_verbs;
+mod recipe_errors;
 mod recipes;
 mod redaction;
 mod replay;

@@ -246,6 +246,15 @@ fn warnings_say_what_will_surprise() {
 }
 
 #[test]
+fn a_number_keeps_its_spelling() {
+    let params = "params: {v: {type: string, description: V, default: 1.10}, h: {type: string, description: H, default: 0x1F}, n: {type: integer, description: N, default: 12}}\n";
+    let text = format!("{HEAD}{params}prompt: '{{{{ params.v }}}}{{{{ params.h }}}}{{{{ params.n }}}}'\n");
+    let recipe = load_all(&[("r.yaml", &text)]).unwrap();
+    let default = |name: &str| serde_json::to_value(&recipe.params()[name].default).unwrap();
+    assert_eq!((default("v"), default("h"), default("n")), ("1.10".into(), "0x1F".into(), "12".into()));
+}
+
+#[test]
 fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
     let text = format!("{HEAD}prompt: p\n");
     let project = |name: &str| ["r.yaml", "r.yml"].contains(&name).then(|| text.clone().into_bytes());

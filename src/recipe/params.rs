@@ -431,6 +431,20 @@ pub(crate) mod tests {
         assert!(bound(secret, &["s=hush"]).unwrap_err().contains("8 characters"));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn a_value_is_that_of_its_parameter_alone(value in "(\\PC|\n|=|,|: |--param b=x){0,20}") {
+            let yaml = "  a: {type: string, description: A}\n  b: {type: string, description: B, default: kept}\n";
+            let given = if value.starts_with('@') { format!("a=@{value}") } else { format!("a={value}") };
+            if value != "-" {
+                let values = bound(yaml, &[&given]).unwrap();
+                proptest::prop_assert_eq!(values.len(), 2);
+                proptest::prop_assert_eq!(values["a"].as_str(), Some(value.as_str()));
+                proptest::prop_assert_eq!(values["b"].as_str(), Some("kept"));
+            }
+        }
+    }
+
     #[test]
     fn a_pattern_is_for_the_whole_value() {
         let yaml = "  a: {type: string, description: A, pattern: 'a|b'}\n";

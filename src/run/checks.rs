@@ -155,7 +155,11 @@ impl Action {
                         failures += 1;
                         if failures <= 3 {
                             let tail = verify::middle_cut(&done.output, 4_000);
-                            output.push_str(&format!("--- run {number} ({:?}) ---\n{tail}\n", done.exit_code));
+                            let how = match done.exit_code {
+                                Some(code) => format!("exit code {code}"),
+                                None => "no exit code".to_owned(),
+                            };
+                            output.push_str(&format!("--- run {number}, {how} ---\n{tail}\n"));
                         }
                     }
                 }
