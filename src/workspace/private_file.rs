@@ -30,6 +30,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
 }
 
 /// Keeps the newest files of a folder of ours, and removes the others.
+#[expect(clippy::disallowed_methods, reason = "files of our own folder are removed")]
 pub fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
     let mut files: Vec<_> = std::fs::read_dir(folder)?
         .filter_map(|entry| {
