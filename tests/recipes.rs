@@ -316,17 +316,17 @@ const CACHED: &str = "context: [{name: source, file: src/a.txt}]\nprompt: '{{ co
 fn the_same_question_is_answered_from_what_is_kept() {
     let text = format!("{HEAD}{CACHED}cache: {{key: context, max_age: 1h}}\n");
     let project = project([say("first"), say("second"), say("third")]).file(".qwen/recipes/fix.yaml", &text);
-    let asked = |project: &Project, more: &[&str]| {
-        let outcome = run(project, more);
+    let asked = |project: &Project, policy: &str| {
+        let outcome = project.run(&["--policy", policy, "--recipe", "fix"]);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
         (outcome.result["result"].as_str().unwrap().to_owned(), project.server().requests().len())
     };
-    assert_eq!(asked(&project, &[]), ("first".to_owned(), 1));
-    assert_eq!(asked(&project, &[]), ("first".to_owned(), 1), "a repeat costs no request");
+    assert_eq!(asked(&project, "builtin:edit"), ("first".to_owned(), 1));
+    assert_eq!(asked(&project, "builtin:edit"), ("first".to_owned(), 1), "a repeat costs no request");
     let project = project.file("src/a.txt", "other\n");
-    assert_eq!(asked(&project, &[]), ("second".to_owned(), 2), "another input is another question");
+    assert_eq!(asked(&project, "builtin:edit"), ("second".to_owned(), 2), "another input is another question");
     // The policy is part of the question, too.
-    assert_eq!(asked(&project, &["--policy", "builtin:default"]).1, 3);
+    assert_eq!(asked(&project, "builtin:default").1, 3);
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn without_a_provider_an_old_answer_will_do_where_the_recipe_says_cached() {
 
 #[test]
 fn a_secret_reaches_the_variables_of_a_command_and_nothing_else() {
-    let text = "params: {token: {type: string, description: T, secret: true, env: THE_TOKEN}}\ncontext: [{name: shown, run: [sh, show.sh], env: {TOKEN: '{{ params.token }}'}}]\nprompt: '{{ context.shown | fence }}'\n";
+    let text = "params: {token: {type: string, description: T, secret: true, env: THE_TOKEN}}\ncontext: [{name: shown, run: [sh, show.sh], env: {TOKEN: '{{ params.token }}'}}]\nprompt: '{{ context.shown | fence }}'\nneeds: {read: ['**']}\n";
     let policy =
         |pass: &str| format!("version: 1\nextends: builtin:ci-dev\nshell:\n  allow: [{{cmd: [sh, show.sh]}}]\n{pass}");
     let secret = "correct-horse-battery";
@@ -421,12 +421,12 @@ fn a_recipe_shows_what_it_gets_and_may_cost() {
 fn findings_that_do_not_fit_are_corrected_a_bounded_number_of_times() {
     let text =
         "prompt: p\nneeds: {tools: []}\noutput: {kind: findings, repairs: 1, rules: [{id: bug, description: B}]}\n";
-    let wrong = || call("structured_output", json!({"findings": [{"rule_id": "other"}]}));
+    let wrong = || say("```json\n{\"findings\": [{\"rule_id\": \"other\"}]}\n```");
     let project =
         project([wrong(), wrong(), say("never asked")]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
     let outcome = run(&project, &[]);
     assert_eq!((outcome.code, &outcome.result["exit_reason"]), (62, &json!("schema")), "{}", outcome.stderr);
-    assert!(project.server().requests().len() <= 3);
+    assert_eq!(project.server().requests().len(), 2);
 }
 
 #[test]
