@@ -21,6 +21,7 @@ mod mcp;
 mod odd_repositories;
 mod policy_cases;
 mod policy_verbs;
+mod recipe_errors;
 mod recipes;
 mod redaction;
 mod replay;

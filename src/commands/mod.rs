@@ -6,6 +6,7 @@ mod doctor;
 mod mcp;
 mod policy;
 mod recipe;
+mod recipe_show;
 mod recipe_test;
 mod schema;
 mod tools;

@@ -29,6 +29,7 @@ use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
 use super::Failure;
+use super::answer_cache::AnswerCache;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
@@ -238,10 +239,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Some(_) => Prompt::default(),
         None => read_prompt(arguments, &environment, &mut warnings).await?,
     };
-    let recipe_model = recipe.as_ref().and_then(|active| active.recipe.file.model.as_ref()?.name.as_ref());
-    let recipe_model = recipe_model.map(|name| name.value.clone());
-    let client =
-        super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
+    let wishes = recipe.as_ref().and_then(|active| active.recipe.file.model.clone()).unwrap_or_default();
+    let client = super::model::choose(arguments, &settings, &environment, workspace.root(), &wishes).await?;
     warnings.extend(client.warnings.iter().cloned());
     strictly(arguments, &warnings)?;
     let mut limits = limits(arguments, &settings, &policy);
@@ -278,7 +277,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
     let secrets = Arc::new(
-        Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
+        Secrets::new(&secret_variables(&environment, client.key.as_ref(), recipe.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
     // Last, since it may take the longest: whatever else is wrong has been found by now.
@@ -345,6 +344,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             .map_or(2_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
         outputs: runner.outputs(),
     };
+    let answer_cache = recipe.as_ref().and_then(|active| AnswerCache::of(&active.recipe, arguments, &environment));
     let setup = Setup {
         run_id: id.to_owned(),
         time,
@@ -380,6 +380,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         warnings,
         recipe,
         wanted,
+        answer_cache,
         outer,
         trusted,
         prompt,
@@ -474,8 +475,13 @@ fn sandbox_failure(error: SandboxError) -> Failure {
     Failure::new(exit, error.to_string(), "`qwen sandbox doctor` says what this machine gives")
 }
 
-/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, and the key in use.
-pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTreeMap<String, String> {
+/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, the key in use, and the
+/// recipe's secret parameters.
+pub fn secret_variables(
+    environment: &Environment,
+    key: Option<&Secret>,
+    recipe: Option<&Active>,
+) -> BTreeMap<String, String> {
     let mut variables = environment.variables.clone();
     for (name, (value, _)) in &environment.additional {
         variables.entry(name.clone()).or_insert_with(|| value.clone());
@@ -483,5 +489,6 @@ pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTre
     if let Some(key) = key.filter(|key| !variables.values().any(|value| value.trim() == key.expose())) {
         variables.insert("API_KEY".to_owned(), key.expose().to_owned());
     }
+    variables.extend(recipe.into_iter().flat_map(Active::secrets));
     variables
 }

@@ -15,7 +15,7 @@ use crate::policy::file::{Delivery, UntrustedInput};
 use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
 use crate::recipe::load::Library;
 use crate::recipe::params::{Bound, Sources, World, bind};
-use crate::recipe::render::{Renderer, Values};
+use crate::recipe::render::{Renderer, Values, plain};
 use crate::recipe::{Code, Recipe, RecipeError, check, needs};
 use crate::settings::Environment;
 use crate::workspace::repository::Repository;
@@ -176,7 +176,7 @@ fn params_file(
         return serde_json::from_str(&text).map_err(|error| wrong(format!("{shown}: {error}")));
     }
     // A scalar keeps its spelling: the declared type converts it.
-    let given: BTreeMap<String, Given> = crate::yaml::parse(&shown, &text).map_err(|error| wrong(error.to_string()))?;
+    let given = crate::recipe::parse::parse_params(&shown, &text).map_err(|error| wrong(error.to_string()))?;
     let value = |given: Given| match given {
         Given::One(text) => Value::from(text.value),
         Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
@@ -372,6 +372,20 @@ impl Active {
             (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
         }
         if errors.is_empty() { Ok(()) } else { Err(failure(&errors)) }
+    }
+
+    /// Returns the values of secret parameters, under names by which masking knows them.
+    pub fn secrets(&self) -> Vec<(String, String)> {
+        let params = self.recipe.params();
+        let secret = self.bound.iter().filter(|(name, _)| params.get(*name).is_some_and(|param| param.secret));
+        let named = |name: &str, value: &Value| (format!("SECRET_{}", name.to_uppercase()), plain(value));
+        let one = |(name, value): (&String, &Value)| match value {
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| named(&format!("{name}_{at}"), item)).collect()
+            }
+            value => vec![named(name, value)],
+        };
+        secret.flat_map(one).collect()
     }
 
     /// Returns the limits that the recipe sets.

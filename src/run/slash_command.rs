@@ -202,7 +202,11 @@ impl Commands {
             expanded.text.push_str(value.trim_end_matches('\n'));
             return Ok(());
         }
-        let request = CommandRequest { timeout: task.context.limits.shell_timeout, background: false };
+        let request = CommandRequest {
+            timeout: task.context.limits.shell_timeout,
+            background: false,
+            ..CommandRequest::default()
+        };
         let report = task.context.runner.run(plan, request).await.map_err(|error| {
             Failure::new(Exit::Input, format!("{shown}: `{command}`: {}", error.message), "correct the command")
         })?;
