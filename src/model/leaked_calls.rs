@@ -123,6 +123,9 @@ pub(super) fn is_only_tags(text: &str) -> bool {
 
 const OPENERS: [&str; 4] = ["<tool_call>", "<function=", "<function name", "<tools>"];
 
+/// What stands before a call that somebody only talks of.
+const QUOTES: [char; 5] = ['"', '\'', '\u{201c}', '\u{2018}', '\u{ab}'];
+
 /// Blanks that may stand before a message that is nothing but a call.
 const MAX_BLANKS: usize = 4096;
 
@@ -655,7 +658,7 @@ fn tagged_blocks(text: &str, from: usize, tools: &ToolSet) -> Vec<Block> {
         match bytes[at] {
             b'\n' => line_begins = true,
             b'`' => ticks += 1,
-            b'<' if ticks.is_multiple_of(2) => {
+            b'<' if ticks.is_multiple_of(2) && !text[..at].ends_with(QUOTES) => {
                 if let Some(block) = tagged_block(text, at, &ends, tools) {
                     at = block.end.max(at + 1);
                     blocks.push(block);

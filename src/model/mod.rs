@@ -1,6 +1,7 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
 pub mod advice;
+mod alike;
 pub mod assemble;
 pub mod attempt;
 pub mod canonical;
@@ -29,6 +30,7 @@ pub mod sse;
 mod stream_cases;
 #[cfg(test)]
 mod streams_tests;
+mod surrogates;
 #[cfg(test)]
 mod test_server;
 pub mod thinking;
@@ -283,6 +285,8 @@ pub struct ModelError {
     pub request_id: Option<String>,
     /// Requests sent.
     pub requests: u32,
+    /// Tokens that the server counted for them before they failed.
+    pub usage: Usage,
 }
 
 /// The classes of wire.md 4.1.
