@@ -1,11 +1,12 @@
 //! How long the wire takes for what is large: streams of ten million pieces, and one piece of ten megabytes.
 //!
-//! `cargo bench --bench wire` prints one line a case: bytes on the wire, seconds, and nanoseconds an event.
+//! `cargo bench --bench wire` prints one line a case: bytes on the wire, seconds by the clock and of the processor (on
+//! Linux; on a busy machine only these say something), and nanoseconds an event.
 
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use qwen_run::model::assemble::{Assembler, Ending, Options};
 use qwen_run::model::coerce::ToolSet;
@@ -18,6 +19,28 @@ const SIZE: usize = 10_000_000;
 
 /// What a read of a connection brings.
 const READ: usize = 16 << 10;
+
+/// A clock, and the processor's time where the system tells it.
+struct Watch {
+    clock: Instant,
+    processor: Option<Duration>,
+}
+
+impl Watch {
+    fn start() -> Watch {
+        Watch { clock: Instant::now(), processor: processor_time() }
+    }
+
+    fn read(&self) -> (f64, Option<f64>) {
+        let processor = processor_time().zip(self.processor).map(|(now, then)| (now - then).as_secs_f64());
+        (self.clock.elapsed().as_secs_f64(), processor)
+    }
+}
+
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
+}
 
 struct Played {
     decoder: Decoder,
@@ -76,7 +99,7 @@ fn play(
     check: impl Fn(&[Arguments], &str) -> bool,
 ) {
     let pieces: Vec<String> = (0..64).map(piece).collect();
-    let began = Instant::now();
+    let watch = Watch::start();
     let mut played = Played::new();
     let mut read = begin.as_bytes().to_vec();
     for at in 0..SIZE {
@@ -88,19 +111,20 @@ fn play(
     }
     read.extend_from_slice(end.as_bytes());
     played.push(&read);
-    report(name, played, began, check);
+    report(name, played, &watch, check);
 }
 
-fn report(name: &str, played: Played, began: Instant, check: impl Fn(&[Arguments], &str) -> bool) {
+fn report(name: &str, played: Played, watch: &Watch, check: impl Fn(&[Arguments], &str) -> bool) {
     let (bytes, events) = (played.bytes, played.events);
     let turn = played.assembler.finish(Ending::Done, &mut Vec::new()).expect("the stream is a turn");
-    let seconds = began.elapsed().as_secs_f64();
+    let (seconds, processor) = watch.read();
     let calls: Vec<Arguments> = turn.calls.into_iter().map(|call| call.arguments).collect();
     let is_right = check(&calls, &turn.text);
     println!(
-        "{name:<42} {:>7.1} MB {seconds:>7.2} s {:>7.0} ns/event{}",
+        "{name:<42} {:>7.1} MB {seconds:>7.2} s {:>7.2} s processor {:>7.0} ns/event{}",
         bytes as f64 / 1e6,
-        seconds * 1e9 / events as f64,
+        processor.unwrap_or(seconds),
+        processor.unwrap_or(seconds) * 1e9 / events as f64,
         if is_right { "" } else { "  WRONG" }
     );
 }
@@ -138,10 +162,10 @@ fn main() {
 
     let whole = event(&json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "write_file",
         "arguments": format!("{{\"content\":\"{}\"}}", "x".repeat(SIZE))}}]}));
-    let began = Instant::now();
+    let watch = Watch::start();
     let mut played = Played::new();
     for byte in (whole + "data: [DONE]\n\n").as_bytes().chunks(1) {
         played.push(byte);
     }
-    report("one event, read byte by byte", played, began, is_whole);
+    report("one event, read byte by byte", played, &watch, is_whole);
 }

@@ -14,7 +14,7 @@ const MAX_EVENT: usize = 4096;
 
 /// Where an event has its string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+enum Place {
     Arguments,
     Content,
     Reasoning,
@@ -44,22 +44,33 @@ struct Pattern {
     call: CallPiece,
 }
 
+/// What an event adds that is like an earlier one.
+#[derive(Debug, PartialEq)]
+pub(super) enum Alike<'p, 'r> {
+    /// A piece of a call.
+    Call(&'p CallPiece),
+    /// Text.
+    Content(Cow<'r, str>),
+    /// Reasoning.
+    Reasoning(Cow<'r, str>),
+}
+
 /// The events seen so far that others may be like.
 #[derive(Debug, Default)]
-pub(super) struct Alike {
+pub(super) struct Patterns {
     /// The last one that helped comes first.
     patterns: Vec<Pattern>,
     hits: u64,
     tried: u64,
 }
 
-impl Alike {
-    /// Reads an event that is like an earlier one: what it adds to what, and the call where it adds arguments.
-    pub(super) fn read<'a>(&'a mut self, raw: &'a str) -> Option<(Place, Cow<'a, str>, &'a CallPiece)> {
+impl Patterns {
+    /// Reads an event that is like an earlier one.
+    pub(super) fn read<'p, 'r>(&'p mut self, raw: &'r str) -> Option<Alike<'p, 'r>> {
         let at = self.patterns.iter().position(|pattern| pattern.fits(raw))?;
         self.patterns.swap(0, at);
         self.hits += 1;
-        let pattern = &self.patterns[0];
+        let pattern = &mut self.patterns[0];
         let inside = &raw[pattern.head.len()..raw.len() - pattern.tail.len()];
         let is_plain = inside.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
         let text = if is_plain {
@@ -68,8 +79,19 @@ impl Alike {
             let quoted = &raw[pattern.head.len() - 1..=raw.len() - pattern.tail.len()];
             Cow::Owned(serde_json::from_str::<String>(quoted).ok()?)
         };
-        // An empty piece lets other fields speak.
-        (!text.is_empty()).then_some((pattern.place, text, &pattern.call))
+        if text.is_empty() {
+            // An empty piece lets other fields speak.
+            return None;
+        }
+        Some(match pattern.place {
+            Place::Arguments => {
+                pattern.call.arguments.clear();
+                pattern.call.arguments.push_str(&text);
+                Alike::Call(&pattern.call)
+            }
+            Place::Content => Alike::Content(text),
+            Place::Reasoning => Alike::Reasoning(text),
+        })
     }
 
     /// Remembers an event that says nothing but one piece of text.
@@ -142,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    fn learned(raw: &str) -> Alike {
-        let mut alike = Alike::default();
+    fn learned(raw: &str) -> Patterns {
+        let mut alike = Patterns::default();
         alike.learn(raw, &chunk::read(serde_json::from_str(raw).unwrap()));
         alike
     }
@@ -169,8 +191,8 @@ mod tests {
     fn pieces_of_a_stream_are_recognised() {
         let mut alike = learned(r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"a"}}]}}]}"#);
         let next = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"b\n"}}]}}]}"#;
-        let (place, text, call) = alike.read(next).unwrap();
-        assert_eq!((place, &*text, call.index), (Place::Arguments, "b\n", Some(0)));
+        let piece = CallPiece { index: Some(0), arguments: "b\n".into(), ..CallPiece::default() };
+        assert_eq!(alike.read(next), Some(Alike::Call(&piece)));
         assert!(alike.read(&next.replace(":0", ":1")).is_none());
         assert!(alike.read(&next.replace("b", r#"b","x":"#)).is_none());
         assert!(alike.read(&next.replace("b\\n", "")).is_none());
@@ -187,13 +209,14 @@ mod tests {
             let mut alike = learned(&event);
             let text = if is_raw { text } else { let quoted = json!(text).to_string(); quoted[1..quoted.len() - 1].to_owned() };
             let other = event.replace("\"x\"", &format!("\"{text}\""));
-            if let Some((place, read, call)) = alike.read(&other) {
-                let read = read.into_owned();
-                let call = call.clone();
-                let mut chunk = chunk::read(serde_json::from_str(&other).unwrap());
+            if let Some(read) = alike.read(&other) {
+                let chunk = chunk::read(serde_json::from_str(&other).unwrap());
                 prop_assert!(is_bare(&chunk));
-                prop_assert_eq!(text_at(&mut chunk, place).map(std::mem::take), Some(read));
-                prop_assert_eq!(chunk.calls.pop().unwrap_or_default(), call);
+                match read {
+                    Alike::Call(piece) => prop_assert_eq!(Some(piece), chunk.calls.first()),
+                    Alike::Content(text) => prop_assert_eq!(Some(&*text), chunk.content.as_deref()),
+                    Alike::Reasoning(text) => prop_assert_eq!(Some(&*text), chunk.reasoning.as_deref()),
+                }
             }
         }
     }

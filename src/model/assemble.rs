@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::alike::{Alike, Place};
-use super::chunk::{self, CallPiece};
+use super::alike::{Alike, Patterns};
+use super::chunk;
 use super::coerce::ToolSet;
 use super::cumulative::Joined;
 use super::leaked_calls::{self, TextTools};
@@ -193,7 +193,7 @@ pub struct Assembler {
     tag_reasoning: String,
     details: Vec<Value>,
     slots: Slots,
-    alike: Alike,
+    alike: Patterns,
     surrogates: Surrogates,
     /// Calls in the older field, which counts only if the newer one stays empty.
     older: Slots,
@@ -223,7 +223,7 @@ impl Assembler {
             tag_reasoning: String::new(),
             details: Vec::new(),
             slots: Slots::default(),
-            alike: Alike::default(),
+            alike: Patterns::default(),
             surrogates: Surrogates::default(),
             older: Slots::default(),
             finish: None,
@@ -317,24 +317,17 @@ impl Assembler {
 
     /// Takes an event that differs from an earlier one in its text alone; `false` leaves it to the parser.
     fn push_alike(&mut self, data: &str, out: &mut Vec<Delta>) -> bool {
-        let Some((place, text, call)) = self.alike.read(data) else { return false };
-        self.chunks += 1;
-        match place {
-            Place::Arguments => {
+        match self.alike.read(data) {
+            None => return false,
+            Some(Alike::Call(piece)) => {
                 self.is_withheld = false;
-                let piece = CallPiece { arguments: text.into_owned(), ..call.clone() };
                 self.slots.push(piece, &self.tools);
                 self.is_too_large |= self.slots.too_large;
             }
-            Place::Content => {
-                let text = text.into_owned();
-                self.push_content(&text, false, out);
-            }
-            Place::Reasoning => {
-                let text = text.into_owned();
-                self.push_reasoning(&text, false, out);
-            }
+            Some(Alike::Content(text)) => self.push_content(&text, false, out),
+            Some(Alike::Reasoning(text)) => self.push_reasoning(&text, false, out),
         }
+        self.chunks += 1;
         self.advance(out);
         true
     }
@@ -377,9 +370,9 @@ impl Assembler {
                 }
                 piece.index = None;
             }
-            self.slots.push(piece, &self.tools);
+            self.slots.push(&piece, &self.tools);
         }
-        if let Some(piece) = chunk.function_call {
+        if let Some(piece) = &chunk.function_call {
             self.older.push(piece, &self.tools);
         }
         self.is_too_large |= self.slots.too_large || self.older.too_large;
@@ -409,7 +402,7 @@ impl Assembler {
         if is_message && !self.field_reasoning.text().is_empty() {
             return;
         }
-        let added = self.field_reasoning.push(reasoning);
+        let added = self.field_reasoning.push(reasoning).to_owned();
         self.is_too_large |= self.field_reasoning.text().len() > MAX_TEXT;
         if !added.is_empty() {
             out.push(Delta::Reasoning(added));
@@ -447,13 +440,13 @@ impl Assembler {
             match content.strip_prefix(so_far) {
                 Some(more) => {
                     let more = more.to_owned();
-                    self.content.push(&more)
+                    self.content.push(&more).to_owned()
                 }
                 None if so_far.trim() == content.trim() || so_far.ends_with(content) => return,
-                None => self.content.push(content),
+                None => self.content.push(content).to_owned(),
             }
         } else {
-            self.content.push(content)
+            self.content.push(content).to_owned()
         };
         self.is_too_large |= self.content.text().len() > MAX_TEXT;
         self.split(&added, out);
@@ -537,12 +530,12 @@ impl Assembler {
 
     /// Ends the turn; text that was held back goes to `out`.
     pub fn finish(mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Failed> {
-        let rest = self.content.flush();
+        let rest = self.content.flush().to_owned();
         self.split(&rest, out);
         let mut pieces = Vec::new();
         self.splitter.finish(&mut pieces);
         self.take_pieces(pieces, out);
-        let rest = self.field_reasoning.flush();
+        let rest = self.field_reasoning.flush().to_owned();
         if !rest.is_empty() {
             out.push(Delta::Reasoning(rest));
         }

@@ -178,8 +178,8 @@ impl Slots {
     }
 
     /// Sorts a piece in.
-    pub(super) fn push(&mut self, piece: CallPiece, tools: &ToolSet) {
-        let Some(at) = self.pick(&piece, tools) else { return };
+    pub(super) fn push(&mut self, piece: &CallPiece, tools: &ToolSet) {
+        let Some(at) = self.pick(piece, tools) else { return };
         let slot = &mut self.slots[at];
         if let Some(id) = &piece.id
             && slot.id.is_none()
@@ -227,7 +227,7 @@ impl Slots {
         }
         slot.last = None;
         let added = slot.arguments.push(&piece.arguments);
-        slot.nesting.push(&added);
+        slot.nesting.push(added);
         self.scanned += added.len() as u64;
     }
 
@@ -355,8 +355,7 @@ impl Slots {
         let count = slots.len();
         for (at, mut slot) in slots.into_iter().enumerate() {
             let whole = slot.arguments.pending_whole().map(str::to_owned);
-            let added = slot.arguments.flush();
-            slot.nesting.push(&added);
+            slot.nesting.push(slot.arguments.flush());
             let mut raw = slot.arguments.text();
             if let Some(whole) = &whole
                 && serde_json::from_str::<Value>(raw).is_err()

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use super::blocks::skip_blanks;
 use super::coerce::ToolSet;
-use super::leaked_calls::skip_blanks;
 
 /// The longest tag.
 const MAX_TAG: usize = 256;
