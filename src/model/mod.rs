@@ -22,6 +22,7 @@ mod outgoing;
 pub mod printed;
 pub mod prompted;
 pub mod quirks;
+pub mod quirks_known;
 pub mod repair;
 pub mod request;
 pub mod retry;
