@@ -29,3 +29,4 @@ mod sessions;
 mod support;
 mod trust;
 mod verify;
+mod wire;
