@@ -215,7 +215,8 @@ fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -
     let mut blocks = tagged_blocks(text, first.inside.start, tools);
     let is_frame = |between: &str| between.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("```"));
     let last = blocks.last()?;
-    if !is_frame(&text[last.end..end]) || !matches!(last.outcome, Outcome::Calls(_)) {
+    // What is cut reaches behind the last word, to the end of the blanks.
+    if !is_frame(&text[last.end.min(end)..end]) || !matches!(last.outcome, Outcome::Calls(_)) {
         return None;
     }
     for at in 1..blocks.len() {

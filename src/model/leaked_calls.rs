@@ -398,6 +398,16 @@ mod tests {
     }
 
     #[test]
+    fn r20_a_call_cut_in_its_fence_is_an_error_with_blanks_behind_it_too() {
+        for end in ["", "\n", " \n\n"] {
+            let text = format!("So:\n```xml\n<tool_call>\n<function=read_file>{end}");
+            let found = read(&text, &tools(), TextTools::Prompted, false).unwrap();
+            assert!(matches!(found.calls.as_slice(), [call] if matches!(call.arguments, Arguments::Invalid { .. })));
+            assert!(broken_call(&text, &tools()).is_some());
+        }
+    }
+
+    #[test]
     fn an_unclosed_block_of_a_prompted_model_is_an_error() {
         let text =
             "I write.\n```json\n{\"name\":\"write_file\",\"arguments\":{\"file_path\":\"a\",\"content\":\"x}}\n```";
