@@ -220,7 +220,7 @@ impl Client {
             status: failure.status,
             request_id: failure.request_id,
             requests,
-            usage,
+            usage: Box::new(usage),
         }
     }
 
@@ -578,7 +578,7 @@ fn refused_endpoint(error: EndpointError) -> ModelError {
         status: None,
         request_id: None,
         requests: 0,
-        usage: Usage::default(),
+        usage: Box::default(),
     }
 }
 

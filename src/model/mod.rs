@@ -290,7 +290,7 @@ pub struct ModelError {
     /// Requests sent.
     pub requests: u32,
     /// Tokens that the server counted for them before they failed.
-    pub usage: Usage,
+    pub usage: Box<Usage>,
 }
 
 /// The classes of wire.md 4.1.

@@ -80,7 +80,7 @@ impl Client {
             status: None,
             request_id: None,
             requests: 1,
-            usage: Usage::default(),
+            usage: Box::default(),
         })
     }
 }
