@@ -31,3 +31,4 @@ mod sessions;
 mod support;
 mod trust;
 mod verify;
+mod wire;

@@ -198,7 +198,7 @@ fn untrusted_text_is_fenced_and_takes_the_tools_away() {
 const JSON: &str = "prompt: Sort it.\nneeds: {tools: []}\noutput:\n  kind: json\n  repairs: 1\n  schema: {type: object, required: [label], properties: {label: {type: string, enum: [bug, docs]}}}\n";
 
 #[test]
-fn a_structured_answer_ends_the_run_and_is_repaired_once() {
+fn r59_a_structured_answer_ends_the_run_and_is_repaired_once() {
     let with = |replies: Vec<Reply>| project(replies).file(".qwen/recipes/fix.yaml", format!("{HEAD}{JSON}"));
     let by_tool = with(vec![call("structured_output", json!({"label": "bug"}))]);
     let outcome = run(&by_tool, &[]);

@@ -205,7 +205,8 @@ async fn local_server(
         emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
     let path = environment.value("PATH").unwrap_or_default();
-    let started = local::start(&environment.cwd.join(model), &path, &tell).await;
+    let launcher = crate::sandbox::launcher();
+    let started = local::start(&environment.cwd.join(model), &path, &launcher, &tell).await;
     started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
 }
 

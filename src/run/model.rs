@@ -144,7 +144,7 @@ pub async fn choose(
     config.model = match &endpoint.model {
         ModelChoice::Named(name) => name.value.clone(),
         ModelChoice::TheOnlyOne => {
-            let served = crate::model::client::only_model(&config).await.map_err(|error| {
+            let served = crate::model::served::only_model(&config).await.map_err(|error| {
                 let exit = match &error.class {
                     ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
                     _ => Exit::Config,
