@@ -103,6 +103,7 @@ impl Call for SearchCall {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let scope = search::Scope::new(&self.path, grant, cx)?;
+            let outside = scope.outside().map(Path::to_path_buf);
             let SearchCall { regex, pattern, path, include, matcher, most } = *self;
             let about = format!(
                 "for pattern \"{pattern}\" in path \"{}\"{}",
@@ -131,7 +132,11 @@ impl Call for SearchCall {
                 if left == 0 {
                     break;
                 }
-                text.push_str(&format!("\nFile: {}", names::relative(&path)));
+                let name = match &outside {
+                    Some(folder) => names::one_line(&path.under(folder)),
+                    None => names::relative(&path),
+                };
+                text.push_str(&format!("\nFile: {name}"));
                 for line in lines.iter().take(left) {
                     text.push_str(&format!("\nL{}: {}", line.number, line.text));
                 }
