@@ -27,5 +27,6 @@ mod request_size;
 mod sandbox;
 mod sessions;
 mod support;
+mod tools;
 mod trust;
 mod verify;

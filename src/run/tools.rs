@@ -1,6 +1,6 @@
 //! The tools of a run: ours, and those that settings and the project add.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::policy::Policy;
@@ -58,7 +58,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         registry.add_own(Arc::new(skill));
     }
     if !wanted.policy.denies_tool("task") {
-        let (found, wrong) = AgentFile::find(workspace);
+        let (found, wrong) = AgentFile::find(workspace, Some(Path::new(wanted.home)).filter(|home| home.is_absolute()));
         warnings.extend(wrong);
         agents.clone_from(&found);
         if let Some(task) = Task::new(found) {

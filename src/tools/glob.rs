@@ -238,6 +238,8 @@ mod tests {
         all.sort();
         assert_eq!(all, ["/p/.gitignore", "/p/.qwenignore"]);
         assert_eq!(files(json!({"pattern": "*.o", "respect_git_ignore": false})), ["/p/x.o"]);
+        let options = json!({"respect_git_ignore": false});
+        assert_eq!(files(json!({"pattern": "*.o", "file_filtering_options": options})), ["/p/x.o"]);
         assert_eq!(files(json!({"pattern": "node_modules/**"})), ["/p/node_modules/m/i.js"]);
         assert_eq!(files(json!({"pattern": "*.js", "path": "node_modules"})), ["/p/node_modules/m/i.js"]);
     }

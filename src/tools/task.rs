@@ -2,14 +2,18 @@
 //!
 //! The tool says who there is and what was asked for; the conversation is held by the agent's loop, which has the model.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::change::Entry;
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, ToolSpec};
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
 use crate::workspace::Workspace;
+use crate::workspace::disk::Disk;
 
 /// Where agents live.
 const FOLDER: &str = ".qwen/agents";
@@ -68,24 +72,36 @@ impl AgentFile {
         Ok(AgentFile { name, description, tools, model: front.model, prompt: body.trim().to_owned() })
     }
 
-    /// Returns the agents of a workspace by name, and what is wrong with files that are none.
-    pub fn find(workspace: &Workspace) -> (Vec<AgentFile>, Vec<String>) {
+    /// Returns the agents of a workspace and of the user by name, and what is wrong with files that are none. Where both
+    /// have a name, the workspace's counts.
+    pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Vec<AgentFile>, Vec<String>) {
         let (mut agents, mut warnings): (Vec<AgentFile>, Vec<String>) = Default::default();
-        for name in workspace.names(&workspace.root().join(FOLDER)).unwrap_or_default() {
-            let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(".md")) else { continue };
-            let file = format!("{FOLDER}/{stem}.md");
-            let entry = RelPath::new(&file).and_then(|path| workspace.entry(&path).ok());
-            let text = entry.as_ref().and_then(|entry| entry.content()).and_then(Decoded::from_bytes);
-            let agent = match text {
-                Some(text) => AgentFile::parse(stem, &text.text),
-                None => Err("it is no text file".to_owned()),
-            };
+        let own = |name: &str| {
+            let path = RelPath::new(format!("{FOLDER}/{name}"))?;
+            workspace.entry(&path).ok()
+        };
+        for (name, agent) in read_all(workspace.names(&workspace.root().join(FOLDER)), own) {
             match agent {
                 Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {
-                    warnings.push(format!("{file}: there is another agent called {}", agent.name));
+                    warnings.push(format!("{FOLDER}/{name}: there is another agent called {}", agent.name));
                 }
                 Ok(agent) => agents.push(agent),
-                Err(problem) => warnings.push(format!("{file}: {problem}")),
+                Err(problem) => warnings.push(format!("{FOLDER}/{name}: {problem}")),
+            }
+        }
+        if let Some(folder) = home.map(|home| home.join(FOLDER)) {
+            let users = |name: &str| Disk.entry(&folder.join(name)).ok();
+            for (name, agent) in read_all(workspace.names(&folder), users) {
+                match agent {
+                    Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {}
+                    Ok(agent) => agents.push(agent),
+                    Err(problem) => warnings.push(format!("~/{FOLDER}/{name}: {problem}")),
+                }
+            }
+        }
+        for agent in &agents {
+            if let Some(model) = agent.model.as_deref().filter(|model| !matches!(*model, "" | "inherit")) {
+                warnings.push(format!("the agent {} asks for the model {model}, and has that of the run", agent.name));
             }
         }
         agents.sort_by(|a, b| a.name.cmp(&b.name));
@@ -97,6 +113,25 @@ impl AgentFile {
         let means = |name: &String| name == tool || crate::tool_name::real_name(name) == Some(tool);
         tool != "task" && self.tools.as_ref().is_none_or(|tools| tools.iter().any(means))
     }
+}
+
+/// Reads the files of a folder that may be agents.
+fn read_all(
+    names: std::io::Result<Vec<std::ffi::OsString>>,
+    entry: impl Fn(&str) -> Option<Entry>,
+) -> Vec<(String, Result<AgentFile, String>)> {
+    let names = names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
+    let agent = |name: String| {
+        let stem = name.strip_suffix(".md")?;
+        let entry = entry(&name);
+        let text = entry.as_ref().and_then(Entry::content).and_then(Decoded::from_bytes);
+        let agent = match text {
+            Some(text) => AgentFile::parse(stem, &text.text),
+            None => Err("it is no text file".to_owned()),
+        };
+        Some((name, agent))
+    };
+    names.filter_map(agent).collect()
 }
 
 /// The tool.
@@ -188,14 +223,24 @@ mod tests {
             (".qwen/agents/other.md", b"---\nname: plain\n---\nx"),
             (".qwen/agents/notes.txt", b"x"),
         ]);
-        let (agents, warnings) = AgentFile::find(&project.workspace);
-        assert_eq!(agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(), ["list", "plain", "reviewer"]);
-        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        let home = Project::new(&[
+            (".qwen/agents/plain.md", b"Not this one.\n"),
+            (".qwen/agents/mine.md", b"---\nmodel: qwen-max\n---\nYou are mine.\n"),
+            (".qwen/agents/none.md", b""),
+        ]);
+        let (agents, warnings) = AgentFile::find(&project.workspace, Some(home.folder.path()));
+        assert_eq!(
+            agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(),
+            ["list", "mine", "plain", "reviewer"]
+        );
+        assert_eq!(warnings.len(), 5, "{warnings:?}");
+        assert_eq!(warnings[4], "the agent mine asks for the model qwen-max, and has that of the run");
+        assert_eq!(agents[2].prompt, "x");
         let may = |name: &str, tool: &str| agents.iter().find(|agent| agent.name == name).unwrap().may_use(tool);
         assert!(may("reviewer", "search_file_content") && !may("reviewer", "edit"));
         assert!(may("list", "run_shell_command") && may("plain", "edit") && !may("plain", "task"));
         let spec = Task::new(agents).unwrap().spec();
-        assert!(spec.description.ends_with("list: ; plain: ; reviewer: Reads code"));
+        assert!(spec.description.ends_with("list: ; mine: ; plain: ; reviewer: Reads code"));
         assert!(Task::new(Vec::new()).is_none());
     }
 }
