@@ -143,7 +143,7 @@ fn each_documented_message_is_said_byte_for_byte() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(project.staged("QWEN.md").unwrap(), b"## Qwen Added Memories\n\n- We use tabs.\n");
+    assert_eq!(project.staged("QWEN.md").unwrap(), b"## Qwen Added Memories\n- We use tabs.\n");
 }
 
 #[test]
