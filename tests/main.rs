@@ -29,6 +29,7 @@ mod request_size;
 mod sandbox;
 mod sessions;
 mod support;
+mod tools;
 mod trust;
 mod verify;
 mod wire;

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use super::delegate::{Delegates, Outcome};
 use super::limits::{Account, Exceeded};
 use super::loop_guard::LoopGuard;
-use super::{Emit, OnDeny, Stopped, exceeded, shown, stopped};
+use super::{Emit, OnDeny, Stopped, exceeded, page_reader, shown, stopped};
 use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
-use crate::model::{Arguments, BoxFuture, Part, ToolCall, ToolSpec, prompted};
+use crate::model::{Arguments, BoxFuture, Model, Part, ToolCall, ToolSpec, prompted};
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
@@ -57,6 +57,7 @@ pub struct Invoker<'a> {
     text_tools: bool,
     secrets: Option<&'a Secrets>,
     delegates: Option<Delegates<'a>>,
+    page_reader: Option<&'a dyn Model>,
 }
 
 /// The answer to one call.
@@ -100,6 +101,7 @@ impl<'a> Invoker<'a> {
             text_tools: false,
             secrets: None,
             delegates: None,
+            page_reader: None,
         }
     }
 
@@ -122,6 +124,12 @@ impl<'a> Invoker<'a> {
         Invoker { delegates: Some(delegates), ..self }
     }
 
+    /// Lets this model read fetched pages in requests of their own, where the call asks a question.
+    #[must_use]
+    pub fn with_page_reader(self, page_reader: Option<&'a dyn Model>) -> Invoker<'a> {
+        Invoker { page_reader, ..self }
+    }
+
     /// Says whether the model writes its calls as text, so that errors show the shape.
     pub fn set_text_tools(&mut self, text_tools: bool) {
         self.text_tools = text_tools;
@@ -136,6 +144,7 @@ impl<'a> Invoker<'a> {
             hooks: self.hooks,
             text_tools: self.text_tools,
             secrets: self.secrets,
+            page_reader: self.page_reader,
             ..Invoker::new(registry, offered, self.judge, self.context, self.redact)
         }
     }
@@ -174,8 +183,8 @@ impl<'a> Invoker<'a> {
                 reads.push((call, prepared));
                 continue;
             }
-            answers.extend(self.run_reads(turn, std::mem::take(&mut reads), emit).await);
-            let Prepared { name, about, notes, step, ends, input } = prepared;
+            answers.extend(self.run_reads(turn, std::mem::take(&mut reads), account, emit).await);
+            let Prepared { name, about, notes, step, ends, input, question: _ } = prepared;
             let started = Instant::now();
             let mut ends = ends;
             let outcome = match (step, self.delegates) {
@@ -202,11 +211,17 @@ impl<'a> Invoker<'a> {
             answer.ends = ends;
             answers.push(answer);
         }
-        answers.extend(self.run_reads(turn, reads, emit).await);
+        answers.extend(self.run_reads(turn, reads, account, emit).await);
         answers
     }
 
-    async fn run_reads(&mut self, turn: u32, batch: Vec<(&ToolCall, Prepared)>, emit: Emit<'_>) -> Vec<Answer> {
+    async fn run_reads(
+        &mut self,
+        turn: u32,
+        batch: Vec<(&ToolCall, Prepared)>,
+        account: &mut Account,
+        emit: Emit<'_>,
+    ) -> Vec<Answer> {
         let (context, hooks) = (&self.context, self.hooks);
         let runs = batch.into_iter().map(|(call, prepared)| async move {
             let started = Instant::now();
@@ -217,15 +232,20 @@ impl<'a> Invoker<'a> {
                 }
                 Step::Refused(error) => Err(error),
             };
-            (call, prepared.name, prepared.about, with_notes(outcome, &prepared.notes), started)
+            (call, prepared.name, prepared.about, prepared.question, with_notes(outcome, &prepared.notes), started)
         });
         let outcomes = join_all(runs).await;
-        outcomes
-            .into_iter()
-            .map(|(call, name, about, outcome, started)| {
-                self.complete(turn, call, &name, &about, outcome, started, emit)
-            })
-            .collect()
+        let mut answers = Vec::with_capacity(outcomes.len());
+        for (call, name, about, question, mut outcome, started) in outcomes {
+            if let (Ok(output), Some(question), Some(model)) = (&mut outcome, question, self.page_reader) {
+                let (pages, _) = (self.redact)(shown(&output.llm_content));
+                if let Some(answer) = page_reader::answer(model, &question, &pages, account, emit).await {
+                    output.llm_content = vec![Part::Text(answer)];
+                }
+            }
+            answers.push(self.complete(turn, call, &name, &about, outcome, started, emit));
+        }
+        answers
     }
 
     /// Everything before the call runs: limits, loop guard, look-up, validation, policy.
@@ -245,6 +265,7 @@ impl<'a> Invoker<'a> {
             step: Step::Refused(not_executed()),
             ends: None,
             input: Value::Null,
+            question: None,
         };
         let is_command = name == "run_shell_command";
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
@@ -313,6 +334,9 @@ impl<'a> Invoker<'a> {
                     }
                 };
                 prepared.notes = ready.notes;
+                if name == "web_fetch" && self.page_reader.is_some() {
+                    prepared.question = ready.arguments.get("prompt").and_then(Value::as_str).map(str::to_owned);
+                }
                 if self.hooks.is_some() {
                     prepared.input = Value::Object(ready.arguments.clone());
                 }
@@ -529,6 +553,8 @@ struct Prepared {
     ends: Option<Stopped>,
     /// The arguments, for hooks.
     input: Value,
+    /// What is to be answered from the pages that it fetches.
+    question: Option<String>,
 }
 
 /// Tells the hooks how a call went, and adds what they have to say to its answer.

@@ -7,6 +7,7 @@ pub mod delegate;
 pub mod invoke;
 pub mod limits;
 pub mod loop_guard;
+mod page_reader;
 pub mod session;
 pub mod transcript;
 

@@ -80,7 +80,7 @@ pub struct InputArgs {
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
-    /// Let files of these folders be read, too; listing and searching stay in the workspace (repeatable)
+    /// Let these folders be listed, searched and read, too (repeatable, or a list with commas)
     #[arg(long, alias = "add-dir", value_name = "DIRS", value_delimiter = ',')]
     pub include_directories: Vec<PathBuf>,
     /// Do not read standard input

@@ -64,6 +64,17 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
                     exit = Exit::Config;
                 }
             }
+            let (searched, incomplete) =
+                crate::tools::web::providers::providers(&loaded.settings.web_search, &loaded.environment);
+            let names: Vec<&str> = searched.iter().map(|provider| provider.name()).collect();
+            facts.tools.push(Fact::new(
+                "web_search",
+                match names[..] {
+                    [] => "not offered: no provider (setting `webSearch`, or TAVILY_API_KEY)".to_owned(),
+                    _ => format!("by {}", names.join(", ")),
+                },
+            ));
+            facts.warnings.extend(incomplete);
             let settings = providers::applied(&loaded.settings, &loaded.environment, None, false);
             let endpoint =
                 settings.and_then(|settings| keys::resolve(&Wishes::default(), &loaded.environment, &settings));

@@ -35,6 +35,10 @@ const PARAMETER_ALIASES: &[(&str, &[&str])] = &[
 const PATHS: &[&str] =
     &["path", "file", "filename", "filepath", "absolutepath", "targetfile", "dir", "directory", "folder", "dirpath"];
 
+/// Parameters that a tool takes although its schema does not list them: a schema is paid for with every request, and
+/// these are needed so rarely that the answer which makes them useful says how they are written.
+const UNLISTED: &[(&str, &str)] = &[("read_file", "pages"), ("glob", "file_filtering_options")];
+
 /// A tool's parameters: what its arguments must be. Compiled when they are first needed.
 #[derive(Debug)]
 pub struct Parameters {
@@ -70,12 +74,16 @@ impl Parameters {
         }
         let Some(properties) = properties(&self.schema) else { return Ok(fitted) };
         let unknown: Vec<String> =
-            fitted.arguments.keys().filter(|key| !properties.contains_key(*key)).cloned().collect();
+            fitted.arguments.keys().filter(|key| !properties.contains_key(*key) && !self.knows(key)).cloned().collect();
         for key in unknown {
             fitted.arguments.shift_remove(&key);
             fitted.notes.push(format!("{} has no parameter '{key}': it was left out", self.name));
         }
         Ok(fitted)
+    }
+
+    fn knows(&self, key: &str) -> bool {
+        UNLISTED.iter().any(|(tool, parameter)| *tool == self.name && *parameter == key)
     }
 
     fn is_ours(&self) -> bool {

@@ -546,7 +546,7 @@ impl<'a> Judge<'a> {
             effects: self.effects,
         };
         let (policy, facts) = (self.policy.clone(), self.facts.clone());
-        let may_read = move |path: &RelPath| policy.may_read(path, &facts).is_ok();
+        let may_read = move |path: &Path| PathRules::new(&policy.layers, &facts).read(&RelPath::root(), path).is_ok();
         let grant = Grant {
             reads: self.reads,
             outside: self.outside,

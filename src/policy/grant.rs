@@ -13,7 +13,7 @@ pub struct Grant {
     pub(in crate::policy) outside: Vec<(PathBuf, PathBuf)>,
     pub(in crate::policy) writes: Vec<(PathBuf, RelPath)>,
     pub(in crate::policy) command: Option<CommandPlan>,
-    pub(in crate::policy) may_read: Arc<dyn Fn(&RelPath) -> bool + Send + Sync>,
+    pub(in crate::policy) may_read: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
 }
 
 impl Grant {
@@ -37,14 +37,12 @@ impl Grant {
         self.writes.iter().any(|(_, resolved)| resolved == path)
     }
 
-    /// Tells whether the contents of a file met while searching may be shown (policy.md F3, F8 and `paths.read`).
-    pub fn may_read(&self, path: &RelPath) -> bool {
-        (self.may_read)(path)
-    }
-
-    /// Returns [`Grant::may_read`] as a value, for a search that works on other threads than the call.
-    pub fn read_filter(&self) -> Arc<dyn Fn(&RelPath) -> bool + Send + Sync> {
-        Arc::clone(&self.may_read)
+    /// Returns what tells whether the contents of a file met while searching may be shown (policy.md F3, F8 and
+    /// `paths.read`), as a value for other threads than the call's. Paths are relative to `root`: the workspace, or a
+    /// folder beside it that the call declared.
+    pub fn read_filter(&self, root: PathBuf) -> Arc<dyn Fn(&RelPath) -> bool + Send + Sync> {
+        let may_read = Arc::clone(&self.may_read);
+        Arc::new(move |path| may_read(&path.under(&root)))
     }
 
     /// Builds a grant without a policy, for tests of what demands one.
@@ -65,7 +63,8 @@ impl Grant {
             writes: pairs(writes),
             outside: Vec::new(),
             command: None,
-            may_read: Arc::new(may_read),
+            // The name is all that a test looks at.
+            may_read: Arc::new(move |path| path.file_name().and_then(RelPath::new).is_some_and(|name| may_read(&name))),
         }
     }
 

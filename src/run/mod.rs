@@ -280,6 +280,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
     let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
         .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
+        .with_page_reader(setup.reads_pages.then(|| setup.client.as_model()))
         .with_delegates(Delegates {
             model: setup.client.as_model(),
             agents: &setup.agents,

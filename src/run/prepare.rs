@@ -356,6 +356,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         registry,
         agents,
         offered,
+        reads_pages: settings.web_fetch_summarize.as_ref().is_some_and(|summarize| summarize.value),
         memory: RunMemory::default(),
         tool_limits,
         redact: Box::new(move |text| if redacts { redact::mask(&masking, text) } else { (text, 0) }),

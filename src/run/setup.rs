@@ -59,6 +59,8 @@ pub struct Setup {
     pub agents: Vec<AgentFile>,
     /// The tools that the model sees.
     pub offered: Arc<[ToolSpec]>,
+    /// Whether a request of its own reads each fetched page (`tools.webFetch.summarize`).
+    pub reads_pages: bool,
     /// What tools remember.
     pub memory: RunMemory,
     /// Limits on tools.
@@ -345,6 +347,7 @@ impl Setup {
             strict: self.strict,
             commands: &self.commands,
             images: &self.images,
+            hooks: self.hooks.begin(&self.run_id, self.permission_mode),
         }
     }
 

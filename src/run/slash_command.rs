@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
+use crate::agent::invoke::Hooks as _;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::Part;
@@ -192,6 +195,15 @@ impl Commands {
             failure.error.code = "denied".into();
             return Err(failure);
         };
+        let input = json!({ "command": command });
+        if let Some(hooks) = &task.hooks
+            && let Some(reason) = hooks.before("run_shell_command", &input).await
+        {
+            let message = format!("{shown} wants to run `{command}`: a hook blocks it: {reason}");
+            let mut failure = Failure::new(Exit::Denied, message, "see `hooks` in the settings");
+            failure.error.code = "hook".into();
+            return Err(failure);
+        }
         if let Some(name) = variable {
             let value = self.environment.value(name);
             if value.is_none() {
@@ -217,6 +229,12 @@ impl Commands {
             sandboxed: report.sandboxed,
         });
         let output = String::from_utf8_lossy(&report.stdout);
+        if let Some(hooks) = &task.hooks
+            && let Some(said) =
+                hooks.after("run_shell_command", &input, output.to_string(), report.exit_code != Some(0)).await
+        {
+            expanded.text.push_str(&format!("[A hook of the user's says: {said}]\n"));
+        }
         let (output, _) = without_hidden(&output);
         let end = output.floor_char_boundary(OUTPUT);
         expanded.text.push_str(output[..end].trim_end_matches('\n'));

@@ -13,6 +13,7 @@ use crate::tools::mcp::{Servers, content};
 use crate::tools::{Registry, ToolContext};
 
 use super::Failure;
+use super::hooks::Hooks;
 use super::listing::listing;
 use super::slash_command::Commands;
 
@@ -36,6 +37,8 @@ pub struct Task<'a> {
     pub commands: &'a Commands,
     /// Images of `--image`.
     pub images: &'a [Part],
+    /// The user's hooks, which are asked about commands in prompts, too.
+    pub hooks: Option<Hooks>,
 }
 
 impl Task<'_> {

@@ -1,7 +1,8 @@
 //! Lists of tools from flags and settings (`tools.core`, `exclude`, `allowed`, `permissions`) as layers of the policy.
 //!
 //! An entry is a tool's name, `run_shell_command(git status)` (the command's first words), `mcp__server__tool`
-//! (`mcp__server`: all its tools), or, where it takes away, `Read(glob)` and `Edit(glob)`. Every list is enforced with
+//! (`mcp__server`: all its tools; also `mcp__server(tool)`), `WebFetch(domain:docs.rs)`, or, where it takes away,
+//! `Read(glob)` and `Edit(glob)`. Every list is enforced with
 //! its specifiers in every mode; only the operator's `allowed` adds anything, and only to a built-in policy.
 
 use serde_json::{Map, Value, json};
@@ -16,6 +17,9 @@ use super::Failure;
 
 /// The tool that takes specifiers.
 const SHELL: &str = "run_shell_command";
+
+/// The tool that takes hosts.
+const FETCH: &str = "web_fetch";
 
 /// What the names of servers' tools begin with.
 const MCP: &str = "mcp__";
@@ -57,6 +61,13 @@ struct Entry {
     tool: String,
     words: Vec<String>,
     path: Option<(&'static str, String)>,
+    host: Option<String>,
+}
+
+impl Entry {
+    fn of(tool: impl Into<String>) -> Entry {
+        Entry { tool: tool.into(), words: Vec::new(), path: None, host: None }
+    }
 }
 
 /// Returns the layer that keeps only the named tools.
@@ -71,13 +82,18 @@ pub fn core_layer(list: &[String]) -> Result<LayerText, Failure> {
     if !commands.is_empty() && !entries.iter().any(|entry| entry.tool == SHELL && entry.words.is_empty()) {
         policy["shell"] = json!({"default": "deny", "allow": commands});
     }
+    let hosts = hosts(&entries);
+    if !hosts.is_empty() && !entries.iter().any(|entry| entry.tool == FETCH && entry.host.is_none()) {
+        policy["network"] = json!({"default": "deny", "allow": hosts});
+    }
     layer("tools.core", &policy)
 }
 
 /// Returns the layer that takes the named tools and commands away.
 pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
     let entries = parse(list, Paths::Taken)?;
-    let takes_whole = |entry: &&Entry| entry.words.is_empty() && entry.path.is_none() && !is_mcp(entry);
+    let takes_whole =
+        |entry: &&Entry| entry.words.is_empty() && entry.path.is_none() && entry.host.is_none() && !is_mcp(entry);
     let whole: Vec<&Entry> = entries.iter().filter(takes_whole).collect();
     let mut policy = json!({"version": 1, "name": "tools.exclude"});
     if !whole.is_empty() {
@@ -94,6 +110,11 @@ pub fn excluded_layer(list: &[String]) -> Result<LayerText, Failure> {
             policy["paths"][kind] = json!({"deny": globs});
         }
     }
+    let hosts = hosts(&entries);
+    if !hosts.is_empty() {
+        // A layer that only denies would else deny what it does not name.
+        policy["network"] = json!({"default": "allow", "deny": hosts});
+    }
     let servers = servers(&entries, "deny");
     if !servers.is_empty() {
         policy["mcp"] = json!({"default": "allow", "servers": servers});
@@ -107,6 +128,9 @@ pub fn allowed_layer(builtin: &LayerText, list: &[String]) -> Result<LayerText, 
     let mut policy: Value = serde_yaml::from_str(&builtin.text).expect("a test reads every built-in policy");
     add(&mut policy, ["tools", "allow"], names(&entries).into_iter().map(Value::from));
     add(&mut policy, ["shell", "allow"], commands(&entries));
+    if policy["network"]["default"] != "allow" {
+        add(&mut policy, ["network", "allow"], hosts(&entries));
+    }
     // Where every server is allowed, a rule of its own could only take away.
     if policy["mcp"]["default"] != "allow" {
         for (server, rules) in servers(&entries, "allow") {
@@ -157,6 +181,17 @@ fn commands(entries: &[Entry]) -> Vec<Value> {
     with_words.map(|entry| json!({"cmd": entry.words})).collect()
 }
 
+/// Returns the rules on hosts: a domain stands for itself and all that is below it.
+fn hosts(entries: &[Entry]) -> Vec<Value> {
+    let hosts = entries.iter().filter_map(|entry| entry.host.as_deref());
+    hosts
+        .flat_map(|host| match host.strip_prefix("*.") {
+            Some(_) => vec![json!({ "host": host })],
+            None => vec![json!({ "host": host }), json!({ "host": format!("*.{host}") })],
+        })
+        .collect()
+}
+
 /// Whether an entry may name files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Paths {
@@ -183,17 +218,32 @@ fn parse(list: &[String], paths: Paths) -> Result<Vec<Entry>, Failure> {
             _ => None,
         };
         match kind {
-            _ if inner.is_empty() || inner == "*" => Ok(Entry { tool, words: Vec::new(), path: None }),
+            _ if inner.is_empty() || inner == "*" => Ok(Entry::of(tool)),
+            _ if tool == FETCH => {
+                let host = inner.strip_prefix("domain:").unwrap_or(inner).trim().to_ascii_lowercase();
+                let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+                if !host.strip_prefix("*.").unwrap_or(&host).chars().all(is_host) || host.is_empty() {
+                    return Err(wrong(text, "write a host name, as in WebFetch(domain:docs.rs)"));
+                }
+                Ok(Entry { host: Some(host), ..Entry::of(tool) })
+            }
+            // `mcp__server(tool)` and `mcp__server__tool` are one.
+            _ if tool.starts_with(MCP) && !tool[MCP.len()..].contains("__") => {
+                Ok(Entry::of(format!("{tool}__{inner}")))
+            }
             _ if tool == SHELL => {
                 // Claude's and Qwen Code's spelling `npm test:*` means: with whatever follows, as here always.
                 let words = inner.trim_end_matches(":*").trim_end_matches(" *");
-                Ok(Entry { tool, words: words.split_whitespace().map(str::to_owned).collect(), path: None })
+                Ok(Entry { words: words.split_whitespace().map(str::to_owned).collect(), ..Entry::of(tool) })
             }
             Some(kind) if paths == Paths::Taken => {
                 let glob = inner.trim_start_matches("./").trim_start_matches('/');
-                Ok(Entry { tool, words: Vec::new(), path: Some((kind, glob.to_owned())) })
+                Ok(Entry { path: Some((kind, glob.to_owned())), ..Entry::of(tool) })
             }
-            Some(_) | None => Err(wrong(text, "only run_shell_command takes a command in brackets")),
+            Some(_) | None => Err(wrong(
+                text,
+                "only run_shell_command takes a command in brackets, web_fetch a domain, mcp__server a tool",
+            )),
         }
     };
     list.iter().filter(|text| !text.trim().is_empty()).map(entry).collect()
@@ -203,7 +253,7 @@ fn wrong(entry: &str, problem: &str) -> Failure {
     Failure::new(
         Exit::Config,
         format!("`{entry}` in a list of tools: {problem}"),
-        "write a tool's name, or run_shell_command(COMMAND)",
+        "write a tool's name, or run_shell_command(COMMAND), WebFetch(domain:HOST), mcp__SERVER(TOOL)",
     )
 }
 
@@ -277,6 +327,32 @@ mod tests {
         let core = core_layer(&texts(&["read_file", "mcp__s__get"])).unwrap();
         let policy = Policy::new(&open, &[core], &|_| None).unwrap();
         assert!(allows(&policy, "s", "get") && !allows(&policy, "s", "put") && !allows(&policy, "u", "x"));
+    }
+
+    #[test]
+    fn hosts_are_named_in_every_list() {
+        let allows = |policy: &Policy, url: &str| {
+            let access = crate::policy::Access::Fetch { url: url.into(), resolves_to: None, redirects: Vec::new() };
+            policy.authorize("web_fetch", &[access], &facts()).1.is_some()
+        };
+        let default = LayerText::builtin("default").unwrap();
+        let open = LayerText::builtin("open").unwrap();
+        let more = allowed_layer(&default, &texts(&["WebFetch(domain:Docs.rs)"])).unwrap();
+        let policy = Policy::new(&more, &[], &|_| None).unwrap();
+        assert!(allows(&policy, "https://docs.rs/x") && allows(&policy, "https://a.docs.rs/"));
+        assert!(!allows(&policy, "https://evildocs.rs/") && !allows(&policy, "https://example.com/"));
+        let fewer = excluded_layer(&texts(&["WebFetch(domain:example.com)"])).unwrap();
+        let policy = Policy::new(&open, &[fewer], &|_| None).unwrap();
+        assert!(allows(&policy, "https://docs.rs/") && !policy.denies_tool("web_fetch"));
+        assert!(!allows(&policy, "https://example.com/") && !allows(&policy, "https://www.example.com/"));
+        let core = core_layer(&texts(&["web_fetch(docs.rs)"])).unwrap();
+        let policy = Policy::new(&open, &[core], &|_| None).unwrap();
+        assert!(allows(&policy, "https://docs.rs/") && !allows(&policy, "https://example.com/"));
+        for wrong in ["WebFetch(domain:)", "WebFetch(https://docs.rs/)", "WebFetch(a b)"] {
+            assert!(excluded_layer(&texts(&[wrong])).is_err(), "{wrong}");
+        }
+        let pair = excluded_layer(&texts(&["mcp__s(put)"])).unwrap().text;
+        assert!(pair.contains(r#""servers":{"s":{"deny":["put"]}}"#), "{pair}");
     }
 
     fn facts() -> crate::policy::decide::Facts {

@@ -72,9 +72,12 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         registry.add_own(Arc::new(skill));
     }
     if !wanted.policy.denies_tool("task") {
+        let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
         let (found, wrong) = match wanted.project {
-            Source::Disk => AgentFile::find(workspace),
-            Source::Commit(_) | Source::Nowhere => AgentFile::of(of_commit(wanted, workspace, ".qwen/agents", ".md")),
+            Source::Disk => AgentFile::find(workspace, home),
+            Source::Commit(_) | Source::Nowhere => {
+                AgentFile::of(of_commit(wanted, workspace, ".qwen/agents", ".md"), workspace, home)
+            }
         };
         warnings.extend(wrong);
         agents.clone_from(&found);

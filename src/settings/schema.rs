@@ -178,6 +178,7 @@ pub const UNUSED: &[&str] = &[
     "tools.sandbox",
     "tools.useRipgrep",
     "tools.useBuiltinRipgrep",
+    "tools.sandboxImage",
     "tools.enableToolOutputTruncation",
     "tools.shell.enableInteractiveShell",
     "tools.shell.pager",
@@ -195,6 +196,7 @@ pub const UNUSED: &[&str] = &[
     "contentGenerator.disableCacheControl",
     "context.fileFiltering.enableRecursiveFileSearch",
     "context.fileFiltering.disableFuzzySearch",
+    "context.fileFiltering.enableFuzzySearch",
     "context.discoveryMaxDirs",
     "context.loadMemoryFromIncludeDirectories",
     "fileFiltering.enableRecursiveFileSearch",
@@ -203,6 +205,8 @@ pub const UNUSED: &[&str] = &[
     "security.auth.enforcedType",
     "security.auth.useExternal",
     "sandbox",
+    "slashCommands",
+    "plansDirectory",
 ];
 
 impl Shape {

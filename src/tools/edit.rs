@@ -97,7 +97,7 @@ impl Call for EditCall {
             let failed = |error: WorkspaceError| names::file_error(&error, &shown);
             if let Some(path) = grant.readable(&self.path) {
                 names::check_not_hidden(cx, path, &shown)?;
-                names::check_size(cx, path, &shown)?;
+                names::check_size(cx, &path.under(cx.workspace.root()), &shown)?;
             }
             let view = match (cx.workspace.read(grant, &self.path), self.old.is_empty()) {
                 (Err(WorkspaceError::NotFound(_)), true) => return self.create(grant, cx, &shown),

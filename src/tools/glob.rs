@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use globset::{GlobBuilder, GlobMatcher};
 use serde_json::{Map, Value, json};
 
+use super::common::place::respects_git;
 use super::common::{names, search};
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
 use crate::model::{BoxFuture, ToolSpec};
@@ -47,15 +48,14 @@ impl Tool for Glob {
         if pattern.trim().is_empty() {
             return Err(ToolError::arguments("params/pattern must not be empty"));
         }
-        let flag = |name: &str, default| arguments.get(name).and_then(Value::as_bool).unwrap_or(default);
-        let case_sensitive = flag("case_sensitive", false);
+        let case_sensitive = arguments.get("case_sensitive").and_then(Value::as_bool).unwrap_or(false);
         // Tried here so that a wrong pattern is a wrong argument; an absolute one is known only in the workspace.
         matcher(pattern, case_sensitive)?;
         Ok(Box::new(GlobCall {
             pattern: pattern.to_owned(),
             path: optional_path(&arguments, "path").unwrap_or(Path::new(".")).to_path_buf(),
             case_sensitive,
-            git: flag("respect_git_ignore", true),
+            git: respects_git(&arguments),
         }))
     }
 }
@@ -103,13 +103,14 @@ impl Call for GlobCall {
             let modules_named =
                 pattern.contains("node_modules") || scope.start.components().any(|part| part == b"node_modules");
             let git = self.git;
-            let root = cx.workspace.root().to_path_buf();
+            let root = scope.source.root().to_path_buf();
+            let below_root = root.clone();
             let files = search::in_background(move |cancelled| {
                 let start = scope.start.clone();
                 let want = |path: &RelPath| matcher.is_match(below(path, &start)) && (scope.may_read)(path);
                 let enter = |path: &RelPath| modules_named || path.file_name() != Some("node_modules".as_ref());
                 let walk = scope.walk(&Filter { git, enter: &enter, want: &want }, cancelled);
-                newest_first(&root, walk.files)
+                newest_first(&below_root, walk.files)
             })
             .await?;
             if files.is_empty() {
@@ -122,7 +123,7 @@ impl Call for GlobCall {
                 self.pattern
             );
             for (index, path) in files.iter().enumerate() {
-                let line = names::one_line(&path.under(cx.workspace.root()));
+                let line = names::one_line(&path.under(&root));
                 if text.len() + line.len() > CHARS {
                     text.push_str(&format!("\n... and {} more; use a narrower pattern or path", count - index));
                     break;
@@ -237,6 +238,8 @@ mod tests {
         all.sort();
         assert_eq!(all, ["/p/.gitignore", "/p/.qwenignore"]);
         assert_eq!(files(json!({"pattern": "*.o", "respect_git_ignore": false})), ["/p/x.o"]);
+        let options = json!({"respect_git_ignore": false});
+        assert_eq!(files(json!({"pattern": "*.o", "file_filtering_options": options})), ["/p/x.o"]);
         assert_eq!(files(json!({"pattern": "node_modules/**"})), ["/p/node_modules/m/i.js"]);
         assert_eq!(files(json!({"pattern": "*.js", "path": "node_modules"})), ["/p/node_modules/m/i.js"]);
     }

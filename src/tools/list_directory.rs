@@ -6,11 +6,12 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::{Map, Value, json};
 
 use super::common::names;
+use super::common::place::{Place, respects_git};
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::model::{BoxFuture, ToolSpec};
 use crate::path::{Node, Tree};
 use crate::policy::{Access, Grant};
-use crate::workspace::{WorkspaceError, ignore};
+use crate::workspace::ignore;
 
 /// The tool.
 pub struct ListDirectory;
@@ -49,9 +50,7 @@ impl Tool for ListDirectory {
             globs.add(built.map_err(|error| ToolError::arguments(format!("params/ignore: {error}")))?);
         }
         let globs = globs.build().map_err(|error| ToolError::arguments(format!("params/ignore: {error}")))?;
-        let nested = arguments.get("file_filtering_options").and_then(|options| options.get("respect_git_ignore"));
-        let git = nested.or(arguments.get("respect_git_ignore")).and_then(Value::as_bool).unwrap_or(true);
-        Ok(Box::new(ListCall { path: path.into(), globs, git }))
+        Ok(Box::new(ListCall { path: path.into(), globs, git: respects_git(&arguments) }))
     }
 }
 
@@ -76,19 +75,17 @@ impl Call for ListCall {
         cx: &'a ToolContext<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let shown = names::shown(cx, &self.path);
-            let not_granted = || names::file_error(&WorkspaceError::NotGranted(self.path.clone()), &shown);
-            let folder = grant.readable(&self.path).ok_or_else(not_granted)?;
+            let place = Place::of(&self.path, grant, cx)?;
+            let (shown, absolute) = (&place.shown, place.absolute());
             let failed = |cause: std::io::Error| ToolError::failed(format!("Cannot list {shown}: {cause}"));
-            let absolute = folder.under(cx.workspace.root());
-            match cx.workspace.look(&absolute).map_err(failed)? {
+            match place.look(cx.workspace)? {
                 Some(Node::Dir) => {}
                 Some(Node::File { .. } | Node::Link(_) | Node::Other) => {
                     return Err(ToolError::failed(format!("Path is not a directory: {shown}")));
                 }
                 None => return Err(ToolError::failed(format!("Directory not found: {shown}"))),
             }
-            let rules = ignore::Rules::new(cx.workspace).level(folder).named();
+            let rules = ignore::Rules::of_source(place.source(cx.workspace)).level(&place.path).named();
             let (mut folders, mut files) = (Vec::new(), Vec::new());
             let (mut git_ignored, mut qwen_ignored) = (0, 0);
             for name in cx.workspace.names(&absolute).map_err(failed)? {

@@ -1,11 +1,14 @@
 //! `read_file`: one file as the model sees it: text by lines, images and documents as media.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine;
 use serde_json::{Map, Value, json};
 
-use super::common::{memory, names, notebook};
+use super::common::pdf::{self, Wanted};
+use super::common::place::Place;
+use super::common::{memory, names, notebook, search};
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, Part, ToolSpec};
@@ -52,14 +55,26 @@ impl Tool for ReadFile {
         }
         let number =
             |name: &str| arguments.get(name).and_then(Value::as_u64).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        Ok(Box::new(ReadCall { path: path.into(), offset: number("offset"), limit: number("limit") }))
+        let pages = match arguments.get("pages") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(pages(text)?),
+            Some(other) => Some(pages(&other.to_string())?),
+        };
+        Ok(Box::new(ReadCall { path: path.into(), offset: number("offset"), limit: number("limit"), pages }))
     }
+}
+
+fn pages(text: &str) -> Result<Wanted, ToolError> {
+    Wanted::parse(text).ok_or_else(|| {
+        ToolError::arguments(format!("params/pages must be pages such as \"3\" or \"1-5,9\", not {text:?}"))
+    })
 }
 
 struct ReadCall {
     path: PathBuf,
     offset: Option<usize>,
     limit: Option<usize>,
+    pages: Option<Wanted>,
 }
 
 impl Call for ReadCall {
@@ -85,12 +100,22 @@ impl Call for ReadCall {
                 let text = String::from_utf8_lossy(&output);
                 return Ok(ToolOutput::text(range(&text, self.offset, self.limit)?, shown));
             }
-            if let Some(path) = grant.readable(&self.path) {
-                names::check_not_hidden(cx, path, &shown)?;
-                names::check_size(cx, path, &shown)?;
-            }
+            let place = Place::of(&self.path, grant, cx)?;
+            place.check_not_hidden(cx.workspace)?;
+            names::check_size(cx, &place.absolute(), &shown)?;
             let view = cx.workspace.read(grant, &self.path).map_err(|error| names::file_error(&error, &shown))?;
             memory::saw(cx.memory, &view.path, &view.content);
+            let is_pdf = is_pdf(&view.content, &self.path);
+            if self.pages.is_some() && !is_pdf {
+                return Err(ToolError::arguments(format!("pages is for PDF files; use offset and limit for {shown}")));
+            }
+            if is_pdf && (self.pages.is_some() || !cx.media) {
+                let text = document(view.content, self.pages, &shown, CHARS).await?;
+                // Whoever names lines means those of this text.
+                let text =
+                    if self.offset.or(self.limit).is_some() { range(&text, self.offset, self.limit)? } else { text };
+                return Ok(ToolOutput::text(text, format!("{}: PDF", names::relative(&view.path))));
+            }
             match content(&view.content, &self.path, &shown, cx.media) {
                 Content::Text(text) => {
                     // Whoever names lines means those of the file.
@@ -121,6 +146,60 @@ pub(crate) enum Content {
     Media(Part),
     /// One line in its place.
     Notice(String),
+}
+
+/// Tells whether a file is a PDF, by its bytes.
+pub(crate) fn is_pdf(bytes: &[u8], path: &Path) -> bool {
+    mime_type(bytes, path) == Some("application/pdf")
+}
+
+/// Returns the text of a PDF's pages, as many as there is room for, under a line that says which they are.
+pub(crate) async fn document(
+    bytes: Arc<[u8]>,
+    wanted: Option<Wanted>,
+    shown: &str,
+    room: usize,
+) -> Result<String, ToolError> {
+    let size = bytes.len();
+    let about = format!("[PDF file: {shown}, {size} bytes");
+    let asked = wanted.clone();
+    let read = search::in_background(move |_| pdf::text(&bytes, asked.as_ref(), room)).await?;
+    let found = match read {
+        Ok(found) => found,
+        Err(problem) => return Ok(format!("{about}; its text cannot be read: {problem}]")),
+    };
+    let total = found.total;
+    let Some((first, _)) = found.pages.first() else {
+        return Err(ToolError::failed(format!("No such page: {shown} has {total} pages")));
+    };
+    let (mut text, mut used, mut last) = (String::new(), 0, *first);
+    for (page, body) in &found.pages {
+        let chars = body.chars().count();
+        if used > 0 && used + chars > room {
+            break;
+        }
+        let cut = body.char_indices().nth(room).map(|(end, _)| format!("{}... [truncated]", &body[..end]));
+        text.push_str(&format!("--- page {page} ---\n{}\n", cut.as_ref().unwrap_or(body)));
+        used += chars;
+        last = *page;
+    }
+    if found.pages.iter().all(|(_, body)| body.is_empty()) {
+        let scan = "it has no text that can be read: its pages may be images";
+        return Ok(format!("{about}, {total} pages; {scan}]"));
+    }
+    let next = (last + 1..=total).find(|page| wanted.as_ref().is_none_or(|wanted| wanted.has(*page)));
+    let mut notes = match next {
+        Some(next) => format!(". To read on, use pages: \"{next}-\""),
+        None => String::new(),
+    };
+    if found.unknown > 0 {
+        notes.push_str(&format!("; {} characters are unknown", found.unknown));
+    }
+    if found.gave_up {
+        notes.push_str("; it takes too much work to read the rest");
+    }
+    let which = if *first == last { format!("page {first}") } else { format!("pages {first}-{last}") };
+    Ok(format!("{about}, text of {which} of {total}{notes}]\n{text}"))
 }
 
 /// Decides what a file is, by its bytes and then by its name.
@@ -282,6 +361,51 @@ mod tests {
         assert_eq!(read(&project, "BM.txt"), "BMX is a bike\n");
         project.media = false;
         assert_eq!(read(&project, "a.png"), "[image file: /p/a.png, 16 bytes; the model does not take it]");
+    }
+
+    #[test]
+    fn a_pdf_is_media_or_the_text_of_its_pages() {
+        let pages: Vec<String> = (1..=40).map(|n| format!("{n} {}", "word ".repeat(200))).collect();
+        let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+        let bytes = pdf::tests::of_lines(&pages);
+        let mut project = Project::new(&[
+            ("a.pdf", &bytes),
+            ("bad.pdf", b"%PDF-1.4 nothing"),
+            ("scan.pdf", &pdf::tests::of_lines(&[""])),
+        ]);
+        let output = project.call("read_file", json!({"file_path": "a.pdf"})).unwrap();
+        assert!(matches!(&output.llm_content[..], [Part::Media { mime_type, .. }] if mime_type == "application/pdf"));
+        let of =
+            |project: &Project, pages: Value| project.says("read_file", json!({"file_path": "a.pdf", "pages": pages}));
+        let head = format!("[PDF file: /p/a.pdf, {} bytes, text of ", bytes.len());
+        let third = of(&project, json!(3));
+        assert!(third.starts_with(&format!("{head}page 3 of 40]\n--- page 3 ---\n3 word ")), "{third}");
+        assert!(of(&project, json!("39-")).starts_with(&format!("{head}pages 39-40 of 40]\n--- page 39 ---")));
+        assert_eq!(of(&project, json!("41")), "No such page: /p/a.pdf has 40 pages");
+        assert_eq!(of(&project, json!("x")), "params/pages must be pages such as \"3\" or \"1-5,9\", not \"x\"");
+        project.media = false;
+        let said = read(&project, "a.pdf");
+        assert!(
+            said.starts_with(&format!("{head}pages 1-24 of 40. To read on, use pages: \"25-\"]\n")),
+            "{}",
+            &said[..150]
+        );
+        assert!(said.chars().count() < CHARS + 1_000);
+        assert_eq!(
+            read(&project, "bad.pdf"),
+            "[PDF file: /p/bad.pdf, 16 bytes; its text cannot be read: no page was found in it; the file may be damaged]"
+        );
+        assert!(
+            read(&project, "scan.pdf")
+                .ends_with(", 1 pages; it has no text that can be read: its pages may be images]")
+        );
+        let many = project.says("read_many_files", json!({"paths": ["bad.pdf", "scan.pdf"]}));
+        assert!(many.starts_with("--- /p/bad.pdf ---\n\n[PDF file: /p/bad.pdf"), "{many}");
+        project.on_disk("t.txt", b"x");
+        assert_eq!(
+            project.says("read_file", json!({"file_path": "t.txt", "pages": "1"})),
+            "pages is for PDF files; use offset and limit for /p/t.txt"
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! `read_many_files`: several files in one answer, by paths and globs. Also what `@path` in a prompt uses.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::{Map, Value, json};
 
-use super::common::{memory, names, search};
-use super::read_file::{Content, content};
+use super::common::{memory, names, notebook, search};
+use super::read_file::{Content, content, document, is_pdf};
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput};
 use crate::change::Entry;
 use crate::model::{BoxFuture, Part, ToolSpec};
@@ -168,13 +169,13 @@ impl Call for ManyCall {
                 files.sort_unstable();
                 files.dedup();
             }
-            Ok(gather(cx, &files, &asked))
+            Ok(gather(cx, &files, &asked).await)
         })
     }
 }
 
 /// Puts files into one answer until it is full; the rest is named.
-fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
+async fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
     if files.is_empty() {
         let text = format!("No files matching the criteria were found or all were skipped: {asked}");
         return ToolOutput::text(text, "No files read");
@@ -190,7 +191,7 @@ fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
             left.push(shown);
             continue;
         }
-        if let Err(error) = names::check_size(cx, path, &shown) {
+        if let Err(error) = names::check_size(cx, &path.under(cx.workspace.root()), &shown) {
             skipped.push(error.message);
             continue;
         }
@@ -198,8 +199,19 @@ fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
             skipped.push(shown);
             continue;
         };
-        match content(&bytes, path.as_path(), &shown, cx.media) {
+        let is_notebook = path.as_path().extension().is_some_and(|extension| extension == "ipynb");
+        let seen = if is_pdf(&bytes, path.as_path()) && !cx.media {
+            match document(Arc::clone(&bytes), None, &shown, CHARS - chars).await {
+                Ok(text) => Content::Text(text),
+                Err(error) => Content::Notice(error.message),
+            }
+        } else {
+            content(&bytes, path.as_path(), &shown, cx.media)
+        };
+        match seen {
             Content::Text(body) => {
+                let cells = if is_notebook { notebook::text(&body) } else { None };
+                let body = cells.unwrap_or(body);
                 let body = excerpt(&body, CHARS - chars);
                 chars += body.chars().count();
                 text.push_str(&format!("--- {shown} ---\n\n{body}\n\n"));
@@ -308,6 +320,13 @@ mod tests {
             many(&project, json!({"paths": ["*.py", ".env"], "useDefaultExcludes": false})),
             "No files matching the criteria were found or all were skipped: *.py, .env"
         );
+    }
+
+    #[test]
+    fn a_notebook_is_shown_by_its_cells() {
+        let text = br#"{"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = 1"}]}"#;
+        let project = Project::new(&[("a.ipynb", text)]);
+        assert!(many(&project, json!({"paths": ["*.ipynb"]})).contains("--- cell 1 (code) ---\n```python\nx = 1\n"));
     }
 
     #[test]

@@ -103,6 +103,7 @@ impl Call for SearchCall {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let scope = search::Scope::new(&self.path, grant, cx)?;
+            let outside = scope.outside().map(Path::to_path_buf);
             let SearchCall { regex, pattern, path, include, matcher, most } = *self;
             let about = format!(
                 "for pattern \"{pattern}\" in path \"{}\"{}",
@@ -131,7 +132,11 @@ impl Call for SearchCall {
                 if left == 0 {
                     break;
                 }
-                text.push_str(&format!("\nFile: {}", names::relative(&path)));
+                let name = match &outside {
+                    Some(folder) => names::one_line(&path.under(folder)),
+                    None => names::relative(&path),
+                };
+                text.push_str(&format!("\nFile: {name}"));
                 for line in lines.iter().take(left) {
                     text.push_str(&format!("\nL{}: {}", line.number, line.text));
                 }
@@ -503,6 +508,68 @@ mod tests {
         assert_eq!(files, [".hidden", "latin", "long", "utf16"]);
         assert!(said.contains("L1: hit grün\n") && said.contains("x... [truncated]\n"), "line ends and lengths");
         assert!(said.len() < 4_000);
+    }
+
+    /// Runs ripgrep over a tree with the rules that are ours, and returns what it prints.
+    fn ripgrep(tree: &Path, arguments: &[&str]) -> Vec<u8> {
+        let rules = ["--hidden", "--no-config", "--no-ignore-dot", "--no-ignore-global", "--no-require-git", "--null"];
+        let mut command = std::process::Command::new("rg");
+        command.args(rules).args(["--glob", "!.git"]).args(arguments).current_dir(tree);
+        command.stdin(std::process::Stdio::null()).output().expect("rg is installed").stdout
+    }
+
+    /// The whole of a large tree, file by file and line by line:
+    /// `QWEN_TREE=/usr/src/linux cargo test --lib -- --ignored as_ripgrep`.
+    #[test]
+    #[ignore = "needs rg and a large tree in QWEN_TREE"]
+    fn a_large_tree_has_the_files_and_lines_as_ripgrep_finds_them() {
+        let tree = PathBuf::from(std::env::var("QWEN_TREE").expect("QWEN_TREE names a tree")).canonicalize().unwrap();
+        let workspace = crate::workspace::Workspace::open(&tree).unwrap();
+        let source = crate::workspace::ignore::Source::new(&workspace);
+        let cancelled = AtomicBool::new(false);
+        let filter = Filter { git: true, enter: &|_| true, want: &|_| true };
+        let walk = crate::workspace::walk::walk(&source, &RelPath::root(), &filter, &cancelled);
+        let ours: Vec<&[u8]> = walk.files.iter().map(|found| found.path.as_bytes()).collect();
+        let listed = ripgrep(&tree, &["--files"]);
+        let mut theirs: Vec<&[u8]> = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
+        theirs.sort_unstable();
+        assert_eq!(ours.len(), theirs.len());
+        assert_eq!(ours, theirs);
+        for (pattern, case_sensitive) in [
+            ("EXPORT_SYMBOL_GPL", true),
+            ("export_symbol_gpl", false),
+            ("[[:upper:]]{12,}_[0-9]+\\b", true),
+            ("^#define\\s+PCI_", true),
+            ("return -E(NOMEM|INVAL);$", true),
+            ("größe|naïve|Müller", false),
+            ("\\p{Greek}", true),
+            ("schedule_timeout_uninterruptible", true),
+            ("no_such_word_anywhere_at_all", false),
+            ("^$", true),
+        ] {
+            let regex = Regex::new(pattern, case_sensitive).unwrap();
+            let found = search_all(&tree, &walk.files, &regex, usize::MAX, &cancelled).unwrap();
+            let again = search_all(&tree, &walk.files, &regex, usize::MAX, &cancelled).unwrap();
+            assert!(found == again, "{pattern} differs from one run to the next");
+            let ours: Vec<(Vec<u8>, u64)> = found
+                .iter()
+                .flat_map(|(path, lines)| lines.iter().map(|line| (path.as_bytes().to_vec(), line.number)))
+                .collect();
+            let case = if case_sensitive { "--case-sensitive" } else { "--ignore-case" };
+            let printed = ripgrep(&tree, &["--crlf", "--line-number", "--no-heading", case, "--regexp", pattern]);
+            let mut theirs: Vec<(Vec<u8>, u64)> = printed
+                .split(|byte| *byte == b'\n')
+                .filter_map(|line| {
+                    let at = line.iter().position(|byte| *byte == 0)?;
+                    let number = line[at + 1..].split(|byte| *byte == b':').next()?;
+                    Some((line[..at].to_vec(), std::str::from_utf8(number).ok()?.parse().ok()?))
+                })
+                .collect();
+            theirs.sort_unstable();
+            let differs = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+            assert!(differs.is_none(), "{pattern}: {differs:?}");
+            assert_eq!(ours.len(), theirs.len(), "{pattern}");
+        }
     }
 
     fn name() -> impl Strategy<Value = String> {

@@ -2,14 +2,18 @@
 //!
 //! The tool says who there is and what was asked for; the conversation is held by the agent's loop, which has the model.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use crate::change::Entry;
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, ToolSpec};
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
 use crate::workspace::Workspace;
+use crate::workspace::disk::Disk;
 
 /// Where agents live.
 const FOLDER: &str = ".qwen/agents";
@@ -68,30 +72,45 @@ impl AgentFile {
         Ok(AgentFile { name, description, tools, model: front.model, prompt: body.trim().to_owned() })
     }
 
-    /// Returns the agents of a workspace by name, and what is wrong with files that are none.
-    pub fn find(workspace: &Workspace) -> (Vec<AgentFile>, Vec<String>) {
-        let names = workspace.names(&workspace.root().join(FOLDER)).unwrap_or_default();
-        let text = |name: &std::ffi::OsString| {
-            let path = format!("{FOLDER}/{}", name.to_str()?);
-            let entry = RelPath::new(&path).and_then(|path| workspace.entry(&path).ok());
-            let text = entry.as_ref().and_then(|entry| entry.content()).and_then(Decoded::from_bytes);
-            Some((path, text.map(|text| text.text).ok_or_else(|| "it is no text file".to_owned())))
+    /// Returns the agents of a workspace and of the user by name, and what is wrong with files that are none. Where both
+    /// have a name, the workspace's counts.
+    pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Vec<AgentFile>, Vec<String>) {
+        let own = |name: &str| {
+            let path = RelPath::new(format!("{FOLDER}/{name}"))?;
+            workspace.entry(&path).ok()
         };
-        AgentFile::of(names.iter().filter_map(text))
+        AgentFile::of(texts(FOLDER, workspace.names(&workspace.root().join(FOLDER)), own), workspace, home)
     }
 
-    /// Reads agents from texts by their paths in the workspace, and says what is wrong with files that are none.
-    pub fn of(files: impl IntoIterator<Item = (String, Result<String, String>)>) -> (Vec<AgentFile>, Vec<String>) {
+    /// As `find`, with the workspace's agents as texts by their paths in it.
+    pub fn of(
+        files: impl IntoIterator<Item = (String, Result<String, String>)>,
+        workspace: &Workspace,
+        home: Option<&Path>,
+    ) -> (Vec<AgentFile>, Vec<String>) {
         let (mut agents, mut warnings): (Vec<AgentFile>, Vec<String>) = Default::default();
-        for (file, text) in files {
-            let stem = file.strip_prefix(FOLDER).and_then(|name| name.strip_prefix('/')?.strip_suffix(".md"));
-            let Some(stem) = stem.filter(|stem| !stem.contains('/')) else { continue };
-            match text.and_then(|text| AgentFile::parse(stem, &text)) {
+        for (file, agent) in parsed(files) {
+            match agent {
                 Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {
                     warnings.push(format!("{file}: there is another agent called {}", agent.name));
                 }
                 Ok(agent) => agents.push(agent),
                 Err(problem) => warnings.push(format!("{file}: {problem}")),
+            }
+        }
+        if let Some(folder) = home.map(|home| home.join(FOLDER)) {
+            let users = |name: &str| Disk.entry(&folder.join(name)).ok();
+            for (file, agent) in parsed(texts(FOLDER, workspace.names(&folder), users)) {
+                match agent {
+                    Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {}
+                    Ok(agent) => agents.push(agent),
+                    Err(problem) => warnings.push(format!("~/{file}: {problem}")),
+                }
+            }
+        }
+        for agent in &agents {
+            if let Some(model) = agent.model.as_deref().filter(|model| !matches!(*model, "" | "inherit")) {
+                warnings.push(format!("the agent {} asks for the model {model}, and has that of the run", agent.name));
             }
         }
         agents.sort_by(|a, b| a.name.cmp(&b.name));
@@ -103,6 +122,31 @@ impl AgentFile {
         let means = |name: &String| name == tool || crate::tool_name::real_name(name) == Some(tool);
         tool != "task" && self.tools.as_ref().is_none_or(|tools| tools.iter().any(means))
     }
+}
+
+/// Returns the texts of a folder by their paths.
+fn texts(
+    folder: &str,
+    names: std::io::Result<Vec<std::ffi::OsString>>,
+    entry: impl Fn(&str) -> Option<Entry>,
+) -> Vec<(String, Result<String, String>)> {
+    let names = names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
+    let text = |name: String| {
+        let text = entry(&name).as_ref().and_then(Entry::content).and_then(Decoded::from_bytes);
+        (format!("{folder}/{name}"), text.map(|text| text.text).ok_or_else(|| "it is no text file".to_owned()))
+    };
+    names.filter(|name| name.ends_with(".md")).map(text).collect()
+}
+
+/// Reads texts as agents; what is no file of the folder itself is passed over.
+fn parsed(
+    files: impl IntoIterator<Item = (String, Result<String, String>)>,
+) -> impl Iterator<Item = (String, Result<AgentFile, String>)> {
+    files.into_iter().filter_map(|(file, text)| {
+        let stem = file.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".md")?;
+        let stem = Some(stem).filter(|stem| !stem.contains('/'))?.to_owned();
+        Some((file, text.and_then(|text| AgentFile::parse(&stem, &text))))
+    })
 }
 
 /// The tool.
@@ -194,14 +238,24 @@ mod tests {
             (".qwen/agents/other.md", b"---\nname: plain\n---\nx"),
             (".qwen/agents/notes.txt", b"x"),
         ]);
-        let (agents, warnings) = AgentFile::find(&project.workspace);
-        assert_eq!(agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(), ["list", "plain", "reviewer"]);
-        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        let home = Project::new(&[
+            (".qwen/agents/plain.md", b"Not this one.\n"),
+            (".qwen/agents/mine.md", b"---\nmodel: qwen-max\n---\nYou are mine.\n"),
+            (".qwen/agents/none.md", b""),
+        ]);
+        let (agents, warnings) = AgentFile::find(&project.workspace, Some(home.folder.path()));
+        assert_eq!(
+            agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(),
+            ["list", "mine", "plain", "reviewer"]
+        );
+        assert_eq!(warnings.len(), 5, "{warnings:?}");
+        assert_eq!(warnings[4], "the agent mine asks for the model qwen-max, and has that of the run");
+        assert_eq!(agents[2].prompt, "x");
         let may = |name: &str, tool: &str| agents.iter().find(|agent| agent.name == name).unwrap().may_use(tool);
         assert!(may("reviewer", "search_file_content") && !may("reviewer", "edit"));
         assert!(may("list", "run_shell_command") && may("plain", "edit") && !may("plain", "task"));
         let spec = Task::new(agents).unwrap().spec();
-        assert!(spec.description.ends_with("list: ; plain: ; reviewer: Reads code"));
+        assert!(spec.description.ends_with("list: ; mine: ; plain: ; reviewer: Reads code"));
         assert!(Task::new(Vec::new()).is_none());
     }
 }

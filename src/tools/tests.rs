@@ -1,5 +1,7 @@
 //! What the tests of the tools share: a workspace with files, a grant, and a call run to its end.
 
+mod documented;
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ impl Call for WriteCall {
             let not_granted = || failed(WorkspaceError::NotGranted(self.path.clone()));
             let path = grant.writable(&self.path).ok_or_else(not_granted)?.clone();
             names::check_not_hidden(cx, &path, &shown)?;
-            names::check_size(cx, &path, &shown)?;
+            names::check_size(cx, &path.under(cx.workspace.root()), &shown)?;
             let before = cx.workspace.entry(&path).map_err(failed)?;
             let (existing, executable) = match &before {
                 Entry::File { content, executable } => (Some(content), *executable),
@@ -87,7 +87,7 @@ impl Call for WriteCall {
             };
             let content = file.encode(&text).map_err(|error| ToolError::failed(format!("{shown}: {error}")))?;
             // Lines are shown only of what the model could have read.
-            let unseen = !memory::has_seen(cx.memory, &path) && grant.may_read(&path);
+            let unseen = !memory::has_seen(cx.memory, &path) && grant.read_filter(cx.workspace.root().into())(&path);
             let hash = memory::hash(&content);
             let content = Entry::File { content: content.into(), executable };
             cx.workspace.write(grant, &self.path, content).map_err(failed)?;

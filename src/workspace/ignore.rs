@@ -75,6 +75,11 @@ impl Source {
         }
     }
 
+    /// Takes a folder beside the workspace, with nothing staged.
+    pub fn beside(workspace: &Workspace, folder: &Path) -> Source {
+        Source { without: workspace.without_ignore_rules(), ..Source::of_tree(folder, folder) }
+    }
+
     /// Returns the root of the workspace.
     pub fn root(&self) -> &Path {
         &self.root

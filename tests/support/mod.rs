@@ -4,4 +4,4 @@ pub(crate) mod project;
 pub(crate) mod server;
 
 pub(crate) use project::{Outcome, Project};
-pub(crate) use server::{Reply, Server, call, calls, say};
+pub(crate) use server::{Reply, Server, all_calls, call, calls, say};

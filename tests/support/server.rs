@@ -37,6 +37,11 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Reply {
     Reply::Turn { text: String::new(), calls: calls.into_iter().map(|(name, args)| (name.into(), args)).collect() }
 }
 
+/// The model makes as many calls in one turn as there are.
+pub(crate) fn all_calls(calls: Vec<(&str, Value)>) -> Reply {
+    Reply::Turn { text: String::new(), calls: calls.into_iter().map(|(name, args)| (name.into(), args)).collect() }
+}
+
 /// A server that lives as long as this value.
 pub(crate) struct Server {
     port: u16,

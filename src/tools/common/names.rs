@@ -80,14 +80,19 @@ pub(crate) const MOST_BYTES: u64 = 64 * 1024 * 1024;
 /// Refuses what `.qwenignore` hides.
 pub(crate) fn check_not_hidden(cx: &ToolContext<'_>, path: &RelPath, shown: &str) -> Result<(), ToolError> {
     match ignore::Rules::new(cx.workspace).of(path, ignore::Kind::File).qwen {
-        true => Err(ToolError::failed(format!("File path '{shown}' is ignored by .qwenignore pattern(s)."))),
+        true => Err(hidden(shown)),
         false => Ok(()),
     }
 }
 
+/// Says that `.qwenignore` hides a file.
+pub(crate) fn hidden(shown: &str) -> ToolError {
+    ToolError::failed(format!("File path '{shown}' is ignored by .qwenignore pattern(s)."))
+}
+
 /// Refuses what is too large to hold in memory.
-pub(crate) fn check_size(cx: &ToolContext<'_>, path: &RelPath, shown: &str) -> Result<(), ToolError> {
-    match cx.workspace.look(&path.under(cx.workspace.root())) {
+pub(crate) fn check_size(cx: &ToolContext<'_>, absolute: &Path, shown: &str) -> Result<(), ToolError> {
+    match cx.workspace.look(absolute) {
         Ok(Some(Node::File { size, .. })) if size > MOST_BYTES => Err(ToolError::failed(format!(
             "File is too large to read: {shown} ({size} bytes). Use search_file_content for the lines you need."
         ))),

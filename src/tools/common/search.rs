@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::path::{Node, RelPath, Tree};
+use crate::path::{Node, RelPath};
 use crate::policy::Grant;
-use crate::tools::common::names;
+use crate::tools::common::place::Place;
 use crate::tools::{ToolContext, ToolError};
-use crate::workspace::WorkspaceError;
 use crate::workspace::ignore::Source;
 use crate::workspace::walk::{Filter, Found, Walk, walk};
 
@@ -22,34 +21,36 @@ pub(crate) struct Scope {
     pub(crate) may_read: Arc<dyn Fn(&RelPath) -> bool + Send + Sync>,
     /// The staged view.
     pub(crate) source: Source,
+    is_outside: bool,
 }
 
 impl Scope {
     /// Resolves the start that a call declared.
     pub(crate) fn new(given: &Path, grant: &Grant, cx: &ToolContext<'_>) -> Result<Scope, ToolError> {
-        let shown = names::shown(cx, given);
-        let start = grant
-            .readable(given)
-            .ok_or_else(|| names::file_error(&WorkspaceError::NotGranted(given.into()), &shown))?
-            .clone();
-        let source = Source::new(cx.workspace);
-        let single = match cx.workspace.look(&start.under(cx.workspace.root())) {
-            Ok(Some(Node::Dir)) => None,
-            Ok(Some(Node::File { .. })) => {
-                names::check_not_hidden(cx, &start, &shown)?;
-                let staged = cx.workspace.changes().staged(&start).and_then(|entry| match entry {
+        let place = Place::of(given, grant, cx)?;
+        let (source, shown) = (place.source(cx.workspace), &place.shown);
+        let single = match place.look(cx.workspace)? {
+            Some(Node::Dir) => None,
+            Some(Node::File { .. }) => {
+                place.check_not_hidden(cx.workspace)?;
+                let staged = source.changes().staged(&place.path).and_then(|entry| match entry {
                     crate::change::Entry::File { content, .. } => Some(Arc::clone(content)),
                     crate::change::Entry::Absent | crate::change::Entry::Link { .. } => None,
                 });
-                Some(Found { path: start.clone(), staged })
+                Some(Found { path: place.path.clone(), staged })
             }
-            Ok(Some(Node::Link(_) | Node::Other)) => {
+            Some(Node::Link(_) | Node::Other) => {
                 return Err(ToolError::failed(format!("Path is not a file or directory: {shown}")));
             }
-            Ok(None) => return Err(ToolError::failed(format!("Path does not exist: {shown}"))),
-            Err(cause) => return Err(ToolError::failed(format!("Cannot access {shown}: {cause}"))),
+            None => return Err(ToolError::failed(format!("Path does not exist: {shown}"))),
         };
-        Ok(Scope { start, single, may_read: grant.read_filter(), source })
+        let Place { root, path: start, is_outside, .. } = place;
+        Ok(Scope { start, single, may_read: grant.read_filter(root), source, is_outside })
+    }
+
+    /// Returns the folder beside the workspace that its paths lie below; `None` in the workspace.
+    pub(crate) fn outside(&self) -> Option<&Path> {
+        self.is_outside.then(|| self.source.root())
     }
 
     /// Walks the scope; a file that was named is found whatever the filter says of its name.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use url::Url;
 
 use crate::model::BoxFuture;
@@ -153,6 +153,11 @@ impl reqwest::dns::Resolve for Checked {
 }
 
 async fn read(url: Url, mut response: reqwest::Response, limits: &Limits) -> Result<Fetched, FetchError> {
+    // What was asked for is unpacked already, and its header gone.
+    if let Some(packed) = response.headers().get(CONTENT_ENCODING).filter(|packed| *packed != "identity") {
+        let packed = packed.to_str().unwrap_or("something").to_owned();
+        return Err(FetchError::Failed(format!("{url} is packed as {packed:?}, which nobody asked for")));
+    }
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = content_type.to_owned();
     let (mut body, mut cut) = (Vec::new(), false);

@@ -1,0 +1,74 @@
+//! Where the path of a call leads: in the workspace, or in an included folder beside it, where nothing is staged.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::names;
+use crate::path::{Node, RelPath, Tree};
+use crate::policy::Grant;
+use crate::tools::{ToolContext, ToolError};
+use crate::workspace::ignore::{Kind, Rules, Source};
+use crate::workspace::{Workspace, WorkspaceError};
+
+/// What a call named and may look at.
+pub(crate) struct Place {
+    /// What it lies below: the workspace, or beside it the very folder (that of the file) that was named.
+    pub(crate) root: PathBuf,
+    /// Where it is, below the root.
+    pub(crate) path: RelPath,
+    /// The path as messages show it.
+    pub(crate) shown: String,
+    /// Whether it lies beside the workspace.
+    pub(crate) is_outside: bool,
+}
+
+impl Place {
+    /// Finds what the call declared; what the grant does not name is refused.
+    pub(crate) fn of(given: &Path, grant: &Grant, cx: &ToolContext<'_>) -> Result<Place, ToolError> {
+        let shown = names::shown(cx, given);
+        if let Some(path) = grant.readable(given) {
+            let root = cx.workspace.root().to_path_buf();
+            return Ok(Place { root, path: path.clone(), shown, is_outside: false });
+        }
+        let Some(outside) = grant.readable_outside(given) else {
+            return Err(names::file_error(&WorkspaceError::NotGranted(given.into()), &shown));
+        };
+        let (root, path) = match (cx.workspace.look(outside), outside.parent(), outside.file_name()) {
+            (Ok(Some(Node::Dir)), _, _) | (_, None, _) | (_, _, None) => (outside, RelPath::root()),
+            (_, Some(folder), Some(name)) => (folder, RelPath::new(name).unwrap_or_default()),
+        };
+        Ok(Place { root: root.to_path_buf(), path, shown, is_outside: true })
+    }
+
+    /// Returns the absolute path, links followed.
+    pub(crate) fn absolute(&self) -> PathBuf {
+        self.path.under(&self.root)
+    }
+
+    /// Returns what stands there in the staged view.
+    pub(crate) fn look(&self, workspace: &Workspace) -> Result<Option<Node>, ToolError> {
+        let cannot = |cause| ToolError::failed(format!("Cannot access {}: {cause}", self.shown));
+        workspace.look(&self.absolute()).map_err(cannot)
+    }
+
+    /// Returns where its ignore files are read from.
+    pub(crate) fn source(&self, workspace: &Workspace) -> Source {
+        if self.is_outside { Source::beside(workspace, &self.root) } else { Source::new(workspace) }
+    }
+
+    /// Refuses a file that `.qwenignore` hides.
+    pub(crate) fn check_not_hidden(&self, workspace: &Workspace) -> Result<(), ToolError> {
+        match Rules::of_source(self.source(workspace)).of(&self.path, Kind::File).qwen {
+            true => Err(names::hidden(&self.shown)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Tells whether a call wants git's ignore rules kept: in its options of their own, or beside the other arguments.
+pub(crate) fn respects_git(arguments: &Map<String, Value>) -> bool {
+    const KEY: &str = "respect_git_ignore";
+    let nested = arguments.get("file_filtering_options").and_then(|options| options.get(KEY));
+    nested.or(arguments.get(KEY)).and_then(Value::as_bool).unwrap_or(true)
+}
