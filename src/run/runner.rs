@@ -14,7 +14,7 @@ use crate::policy::decide::{ChangeFacts, Facts};
 use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::{CommandPlan, Policy};
-use crate::sandbox::{Captured, Demand, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use crate::sandbox::{Captured, Demand, Names, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
 use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
 use crate::workspace::Workspace;
@@ -93,6 +93,7 @@ impl Runner {
                 Hosts::Only(hosts) if hosts.is_empty() => Network::None,
                 Hosts::Only(hosts) => Network::Hosts(hosts),
             },
+            names: Names::of_the_system(),
             env_pass: env.pass,
             env_set: env.set.into_iter().collect(),
         })?;

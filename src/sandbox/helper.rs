@@ -80,13 +80,17 @@ fn keep() -> io::Result<()> {
     wire::report(&control, &last)
 }
 
-fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
+fn keep_time(control: &UnixStream, mut what: Instructions, mut descriptors: Vec<OwnedFd>) -> Result<End, String> {
     let part = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
     close_inherited(control, &descriptors);
     rustix::process::setsid().map_err(|error| part("a new session")(error.into()))?;
     become_parent_of_orphans().map_err(part("ending orphans"))?;
     if what.wall.tier == Tier::T3 {
         super::namespaces::unshare(what.wall.network).map_err(part("namespaces"))?;
+        if what.wall.proxied {
+            let socket = descriptors.pop().ok_or("the proxy: nobody to give its listener to")?;
+            super::namespaces::give_listener(&socket).map_err(part("the proxy"))?;
+        }
     }
     guard_this_process(&mut what.wall.guarded);
     let (ours, theirs) = UnixStream::pair().map_err(part("a socket"))?;

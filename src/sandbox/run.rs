@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use super::environment::{is_valid, look_up};
 use super::namespaces::View;
 use super::output::{Capture, Captured, OutputBounds};
+use super::proxy::{self, Proxy};
 use super::tier::Tier;
 use super::wire::{self, End, Instructions, Program, Report, Wall};
 use super::{Demand, HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
@@ -82,6 +83,7 @@ pub struct Piped {
 pub struct Lifeline {
     reports: Lines<BufReader<UnixStream>>,
     _keeper: Child,
+    _proxy: Option<Proxy>,
 }
 
 impl Lifeline {
@@ -159,7 +161,7 @@ pub(super) async fn pipe(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequ
     let mut running = start(sandbox, &instructions, Some(theirs.into())).await?;
     started(&mut running.reports).await?;
     let stdin = pipe::Sender::from_owned_fd(ours.into()).map_err(failed())?;
-    let lifeline = Lifeline { reports: running.reports, _keeper: running.keeper };
+    let lifeline = Lifeline { reports: running.reports, _keeper: running.keeper, _proxy: running.proxy };
     Ok(Piped { stdin, stdout: running.stdout, stderr: running.stderr, lifeline })
 }
 
@@ -170,6 +172,7 @@ struct Running {
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
     keeper: Child,
+    proxy: Option<Proxy>,
 }
 
 async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -> Result<Running, SandboxError> {
@@ -186,17 +189,26 @@ async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -
     drop(command);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![stdout_theirs.as_fd(), stderr_theirs.as_fd()];
     descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
+    let to_proxy = if what.wall.proxied { Some(StdUnixStream::pair().map_err(failed())?) } else { None };
+    descriptors.extend(to_proxy.as_ref().map(|(_, theirs)| theirs.as_fd()));
     wire::send_head(&ours, body.len(), &descriptors).map_err(failed())?;
     let stop = ours.try_clone().map_err(failed())?;
     ours.set_nonblocking(true).map_err(failed())?;
     let mut control = UnixStream::from_std(ours).map_err(failed())?;
     control.write_all(&body).await.map_err(failed())?;
+    let proxy = match (to_proxy, &sandbox.network) {
+        (Some((ours, _)), Network::Hosts(hosts)) => {
+            Some(Proxy::start(ours, hosts.clone(), sandbox.names.clone()).map_err(failed())?)
+        }
+        (Some(_) | None, _) => None,
+    };
     Ok(Running {
         reports: BufReader::new(control).lines(),
         stop,
         stdout: pipe::Receiver::from_owned_fd(stdout.into()).map_err(failed())?,
         stderr: pipe::Receiver::from_owned_fd(stderr.into()).map_err(failed())?,
         keeper,
+        proxy,
     })
 }
 
@@ -273,6 +285,7 @@ async fn finish(
         1 => notes.push("1 process was left over and was ended".to_owned()),
         many => notes.push(format!("{many} processes were left over and were ended")),
     }
+    notes.extend(running.proxy.iter().flat_map(Proxy::refused));
     // Reaps the helper, which has nothing left to do.
     let _reaped = tokio::time::timeout(DRAIN, running.keeper.wait()).await;
     RunOutput {
@@ -346,6 +359,11 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let network = sandbox.network == Network::Any && !as_written;
+    // Below T3 nothing is started, or nothing is held back.
+    let proxied = matches!(sandbox.network, Network::Hosts(_)) && sandbox.tier == Tier::T3 && !as_written;
+    if proxied {
+        environment.extend(proxy::variables().into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
     let mut programs = programs(sandbox, plan, &directory, request);
     let read: Vec<_> = read.into_iter().map(OsString::from).collect();
     let write: Vec<_> = write.into_iter().map(OsString::from).collect();
@@ -364,6 +382,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
             write,
             devices: system::DEVICES.iter().map(OsString::from).collect(),
             network,
+            proxied,
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         },
