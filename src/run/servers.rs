@@ -15,7 +15,7 @@ use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::web::host_matches;
 use crate::policy::{CommandPlan, Policy};
-use crate::sandbox::{Demand, Lifeline, Names, Network, RunRequest, Sandbox, SandboxOptions};
+use crate::sandbox::{Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
 use crate::settings::json::{self, Kind, Node};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
@@ -188,6 +188,12 @@ pub struct Place {
     pub workspace: PathBuf,
     /// The tree that is lent to them, and what beside it they must be able to read.
     pub tree: (PathBuf, Vec<PathBuf>),
+    /// What is seen at another place than its own.
+    pub mounts: Vec<Mounted>,
+    /// What in the tree cannot be written.
+    pub read_only: Vec<PathBuf>,
+    /// What in the tree cannot be read.
+    pub hidden: Vec<PathBuf>,
     /// Whether programs see the tree at the workspace's own place.
     pub seen_at_home: bool,
     /// A folder of the run's own.
@@ -320,6 +326,9 @@ impl SandboxLauncher {
             seen_at: Some(self.place.workspace.clone()),
             read,
             write,
+            mounts: self.place.mounts.clone(),
+            read_only: self.place.read_only.clone(),
+            hidden: self.place.hidden.clone(),
             // In namespaces a folder of the tree cannot be opened by itself: what is written elsewhere is judged after.
             tree_read_only: !(seen_at_home && writes_tree),
             variables,

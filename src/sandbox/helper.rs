@@ -247,6 +247,8 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
     build_wall(&what.wall)?;
+    // Below namespaces its programs see this process, and belong to the same user.
+    make_undumpable();
     let mut given = descriptors.into_iter();
     let (Some(stdout), Some(stderr)) = (given.next(), given.next()) else {
         return Err("no outputs were given".to_owned());

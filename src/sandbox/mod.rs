@@ -31,7 +31,7 @@ mod wire;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use helper::{HELPER, helper_main, make_undumpable, own_executable};
@@ -147,6 +147,17 @@ pub enum LentTree {
     },
 }
 
+/// A folder that is seen at another place than its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where it is seen.
+    pub at: PathBuf,
+    /// Where it is.
+    pub from: PathBuf,
+    /// Whether it may be written.
+    pub write: bool,
+}
+
 /// What one run of a command needs besides its plan.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
@@ -158,6 +169,8 @@ pub struct RunRequest {
     pub read: Vec<PathBuf>,
     /// What besides may be written, at its own place: the scratch git directory.
     pub write: Vec<PathBuf>,
+    /// What is seen at another place than its own: needs T3.
+    pub mounts: Vec<Mounted>,
     /// Paths inside the tree that must stay read-only: needs T3.
     pub read_only: Vec<PathBuf>,
     /// Paths inside the tree that look empty and cannot be written, as files that nobody may read: needs T3.
@@ -186,6 +199,7 @@ impl RunRequest {
             seen_at: None,
             read: Vec::new(),
             write: Vec::new(),
+            mounts: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
             tree_read_only: false,
@@ -214,6 +228,8 @@ pub struct Sandbox {
     read: Vec<PathBuf>,
     toolchains: toolchains::Toolchains,
     background: Mutex<Vec<run::Background>>,
+    /// Keepers of commands that were given up.
+    ending: Arc<Mutex<Vec<tokio::process::Child>>>,
 }
 
 impl Sandbox {
@@ -285,6 +301,7 @@ impl Sandbox {
             read,
             toolchains,
             background: Mutex::default(),
+            ending: Arc::default(),
         })
     }
 
@@ -357,7 +374,7 @@ impl Sandbox {
         run::pipe(self, plan, request).await
     }
 
-    /// Ends the commands in the background and returns what each of them printed, in the order of their start.
+    /// Ends the commands in the background, waits for the end of those that were given up, and returns what each of them printed, in the order of their start.
     pub async fn end(&self) -> Vec<RunOutput> {
         let background: Vec<_> = {
             let mut held = self.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -365,7 +382,9 @@ impl Sandbox {
         };
         // All of them are told first, so that they end side by side.
         let ending: Vec<_> = background.into_iter().map(run::Background::end).collect();
-        futures_util::future::join_all(ending).await
+        let ended = futures_util::future::join_all(ending).await;
+        run::settle(&self.ending).await;
+        ended
     }
 }
 

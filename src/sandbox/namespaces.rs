@@ -65,6 +65,10 @@ impl View {
         );
         mounts.extend(sandbox.toolchains.scratch.iter().map(|path| (path.clone(), Source::Scratch)));
         mounts.extend(sandbox.toolchains.layered.iter().map(|path| (path.clone(), Source::Layered(path.into()))));
+        mounts.extend(request.mounts.iter().map(|mounted| {
+            let from = OsString::from(&mounted.from);
+            (mounted.at.clone(), if mounted.write { Source::Write(from) } else { Source::Read(from) })
+        }));
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {

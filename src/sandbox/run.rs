@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -79,10 +80,42 @@ pub struct Piped {
     pub lifeline: Lifeline,
 }
 
+/// The keeper's process. Dropped before its end, it is handed to the sandbox, which waits for it: what it ends may be
+/// at work until then.
+struct Keeper {
+    child: Option<Child>,
+    ending: Arc<Mutex<Vec<Child>>>,
+}
+
+impl Keeper {
+    async fn wait(&mut self) {
+        if let Some(child) = &mut self.child
+            && child.wait().await.is_ok()
+        {
+            self.child = None;
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            self.ending.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(child);
+        }
+    }
+}
+
+/// Waits until commands that were given up have ended.
+pub(super) async fn settle(ending: &Mutex<Vec<Child>>) {
+    let children = std::mem::take(&mut *ending.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    let all = children.into_iter().map(|mut child| async move { child.wait().await });
+    let _too_late = tokio::time::timeout(PATIENCE, futures_util::future::join_all(all)).await;
+}
+
 /// The socket to the keeper: the program is ended when this is dropped.
 pub struct Lifeline {
     reports: Lines<BufReader<UnixStream>>,
-    _keeper: Child,
+    _keeper: Keeper,
     _proxy: Option<Proxy>,
 }
 
@@ -171,7 +204,7 @@ struct Running {
     stop: StdUnixStream,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
-    keeper: Child,
+    keeper: Keeper,
     proxy: Option<Proxy>,
 }
 
@@ -184,7 +217,8 @@ async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -
     let mut command = Command::new(&sandbox.helper);
     command.arg(HELPER).arg("keep").env_clear().current_dir("/");
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-    let keeper = command.spawn().map_err(SandboxError::io(format!("the helper {}", sandbox.helper.display())))?;
+    let child = command.spawn().map_err(SandboxError::io(format!("the helper {}", sandbox.helper.display())))?;
+    let keeper = Keeper { child: Some(child), ending: Arc::clone(&sandbox.ending) };
     // The command keeps our copy of the helper's end: the end of the helper would never be seen.
     drop(command);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![stdout_theirs.as_fd(), stderr_theirs.as_fd()];
@@ -322,6 +356,9 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let as_written = matches!(plan.start, Start::AsWritten(_));
     sandbox.may_run(plan, false)?;
     // By the operator's word nothing is held back; by the machine's weakness it must not be.
+    if !request.mounts.is_empty() && sandbox.tier != Tier::T3 {
+        return refused("a folder can be seen at another place in T3 alone");
+    }
     let held_back = !request.read_only.is_empty() || !request.hidden.is_empty();
     if held_back && sandbox.tier != Tier::T3 && sandbox.demand != Demand::Off {
         return refused("a part of a lent tree can be held back in T3 alone; lend a copy without it instead");
@@ -348,6 +385,9 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     caches.extend(sandbox.toolchains.layered.iter().cloned());
     if view.is_some() {
         write.extend(sandbox.toolchains.scratch.iter().cloned());
+    }
+    for mounted in &request.mounts {
+        if mounted.write { &mut write } else { &mut read }.push(mounted.at.clone());
     }
     if request.tree_read_only {
         // Only now: in namespaces the tree is mounted by itself.

@@ -2,6 +2,7 @@
 
 mod containing;
 mod ending;
+mod escaping;
 mod hosts;
 mod starting;
 mod toolchains;
