@@ -160,7 +160,8 @@ impl Kept {
         self.remove_new_git(&RelPath::root())?;
         for absent in [true, false] {
             for path in paths {
-                if self.copy_of(path).symlink_metadata().is_err() == absent {
+                let is_file = self.copy_of(path).symlink_metadata().is_ok_and(|kept| !kept.is_dir());
+                if is_file != absent {
                     self.put_back_one(path)?;
                 }
             }
@@ -251,8 +252,18 @@ impl Kept {
 
     /// Puts one path back: a file of the copy, or nothing.
     fn put_back_one(&self, path: &RelPath) -> io::Result<()> {
-        if self.copy_of(path).symlink_metadata().is_err() {
-            remove_whole(&path.under(&self.root))?;
+        let at = path.under(&self.root);
+        let kept = self.copy_of(path).symlink_metadata();
+        if kept.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
+            // A file took the place of a folder.
+            if !at.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+                remove_whole(&at)?;
+                std::fs::create_dir_all(&at)?;
+            }
+            return Ok(());
+        }
+        if kept.is_err() {
+            remove_whole(&at)?;
             // Folders that were made for it; one that holds more stays.
             let mut folder = path.parent();
             while let Some(made) = folder.filter(|made| !made.is_root()) {
@@ -392,7 +403,7 @@ mod tests {
     }
 
     const LIST: &str = "find . -printf '%p %y %m %l %s %T@\\n' | grep -v -e '^[.]/[.]git/' | sed 's/ [0-9]* [0-9.]*$//' | sort; \
-                        find . -type f | sort | xargs -d '\\n' sha256sum";
+                        find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
     fn project() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
