@@ -308,7 +308,7 @@ impl Runner {
             let objects = Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false };
             around.mounts.push(objects);
             // A copy of the whole work tree has it in the right place.
-            let stands_beside = !git.stands_for.parent().is_some_and(|top| top == self.workspace.root());
+            let stands_beside = git.stands_for.parent().is_none_or(|top| top != self.workspace.root());
             if (stands_beside || lent.kept().is_some()) && self.stands_in(git) {
                 let (at, from) = (git.stands_for.clone(), git.folder.clone());
                 around.mounts.push(Mounted { at, from, write: true });
