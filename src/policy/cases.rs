@@ -174,6 +174,12 @@ fn the_audited_cases_are_decided_as_stated() {
     assert!(count >= 500 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+#[test]
+fn the_cases_of_each_rule_are_decided_as_stated() {
+    let (count, wrong) = wrong("rules.jsonl");
+    assert!(count >= 1300 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 fn facts(fixture: &Fixture) -> Facts {
     Facts {
         root: fixture.root.clone(),

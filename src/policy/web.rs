@@ -159,8 +159,8 @@ fn authority(text: &str) -> &str {
     after.split(['/', '?', '#']).next().unwrap_or(after)
 }
 
-// Whole labels; `*.` stands for one or more, not none.
-fn host_matches(rule: &str, host: &str) -> bool {
+/// Tells whether a rule names a host: by whole labels, in lower case; `*.` stands for one or more labels, not none.
+pub fn host_matches(rule: &str, host: &str) -> bool {
     let rule = rule.strip_suffix('.').unwrap_or(rule);
     match rule.strip_prefix("*.") {
         Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),

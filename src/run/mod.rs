@@ -10,6 +10,7 @@ pub mod folders;
 pub mod gather;
 pub mod hooks;
 pub mod images;
+pub mod in_place;
 pub mod judge;
 pub mod library;
 pub mod listing;
@@ -136,6 +137,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     if let Some(stage) = stage.get() {
         stage.complete(&mut finished);
         stage.end_commands().await;
+        stage.settle(&mut finished).await;
         stage.compare(&mut finished);
     }
     finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -178,7 +180,10 @@ async fn work(
         emitter.emit(Event::Warning { message: message.clone() });
     }
     match converse(&setup, &session, stage, emitter).await {
-        Ok(answer) => outcome::deliver(&setup, stage, emitter, answer),
+        Ok(answer) => match stage.make_way().await {
+            Ok(()) => outcome::deliver(&setup, stage, emitter, answer),
+            Err(failure) => RunFinished::failed(failure.exit, *failure.error),
+        },
         Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
             emitter.emit(Event::Warning { message: format!("skipped: {}", failure.error.message) });
             outcome::nothing_to_do("skipped: the provider is not available".to_owned())

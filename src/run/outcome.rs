@@ -41,6 +41,8 @@ pub struct Stage {
     pub servers: Servers,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
+    /// Whether commands work in the project itself.
+    pub in_place: bool,
     /// How the tree was, where nothing else keeps commands from writing to it in a dry run.
     pub untouched: Option<Untouched>,
 }
@@ -113,6 +115,25 @@ impl Stage {
         self.runner.end().await;
         if let Some(base) = &self.base {
             base.end().await;
+        }
+    }
+
+    /// Makes way for the delivery where commands worked in the project itself: from here on none of them runs.
+    pub async fn make_way(&self) -> Result<(), Failure> {
+        if !self.in_place {
+            return Ok(());
+        }
+        self.end_commands().await;
+        self.runner.make_way().await.map_err(|error| not_put_back(&error))
+    }
+
+    /// Puts a project in which commands worked back as it was, unless the changes were delivered.
+    pub async fn settle(&self, finished: &mut RunFinished) {
+        let delivered = finished.changes.applied || finished.commit.is_some();
+        if let Err(error) = self.runner.settle(delivered).await {
+            let failure = not_put_back(&error);
+            finished.exit = finished.exit.or_worse(failure.exit);
+            finished.error = Some(*failure.error);
         }
     }
 
@@ -231,6 +252,14 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
             failed(finished, from_delivery(&error), rolled_back)
         }
     }
+}
+
+fn not_put_back(error: &std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Conflict,
+        format!("what commands changed in the project could not be put back: {error}"),
+        "make room, then `qwen undo` puts it back",
+    )
 }
 
 fn failed(mut finished: RunFinished, failure: Failure, rolled_back: bool) -> RunFinished {

@@ -36,6 +36,7 @@ use super::context::{self, ContextSources};
 use super::folders::{included_folders, state_folder};
 use super::hooks::Hooks;
 use super::images;
+use super::in_place;
 use super::modes::{approval_mode, builtin_of, delivery_mode, demand, on_deny, preflight};
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
@@ -183,16 +184,9 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         .transpose()?;
     let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
-    if policy.lent_tree() == LentTree::InPlace {
-        if let Mode::Branch(_) = delivery {
-            return Err(Failure::new(
-                Exit::Config,
-                "`sandbox.workspace: in-place` leaves changes in the work tree, and --branch leaves it as it is",
-                "use --apply or --commit, or `workspace: staged`",
-            ));
-        }
-        warnings.push("`sandbox.workspace: in-place` is not built yet: commands get a staged copy".to_owned());
-    }
+    let lends_in_place = policy.lent_tree() == LentTree::InPlace;
+    let in_place =
+        if lends_in_place { in_place::place(&delivery, workspace.root(), &environment, id, &time)? } else { None };
     let included = included_folders(arguments, &settings, &environment)?;
     let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
     let demand = demand(arguments, &policy)?;
@@ -212,6 +206,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         sandbox::own_executable(),
     )
     .map_err(no_temporary_folder)?;
+    let works_in_place = in_place.is_some();
+    let runner = if lends_in_place { runner.in_place(in_place).map_err(sandbox_failure)? } else { runner };
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
     }
@@ -414,7 +410,17 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Untouched::remember(workspace.root(), own_files)
     });
     let patch_file = arguments.output.patch_file.clone();
-    let stage = Stage { workspace, runner, base, repository, mode: delivery, servers: mcp, patch_file, untouched };
+    let stage = Stage {
+        workspace,
+        runner,
+        base,
+        repository,
+        mode: delivery,
+        servers: mcp,
+        patch_file,
+        untouched,
+        in_place: works_in_place,
+    };
     Ok(Prepared { setup, stage })
 }
 

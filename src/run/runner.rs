@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Mutex;
 
+use crate::change::patch::sha256;
 use crate::change::{Change, Entry};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
@@ -14,16 +15,42 @@ use crate::policy::decide::{ChangeFacts, Facts};
 use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::{CommandPlan, Policy};
-use crate::sandbox::{Captured, Demand, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use crate::sandbox::{
+    Captured, Demand, Mounted, Names, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
+};
 use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::git::git_environment;
-use crate::workspace::lend::{LendOptions, Lent};
+use crate::workspace::lend::{LendOptions, Lent, Scratch};
 use crate::workspace::repository::Repository;
 
 use super::servers::Place;
+
+/// Where commands in namespaces see the repository's objects: at their own place stands what they write.
+const OBJECTS_AT: &str = "/.qwen/objects";
+
+/// That the project itself is lent, by the operator's word (`sandbox.workspace: in-place`).
+pub struct InPlace {
+    /// Below this folder it is kept how the project was.
+    pub keep: PathBuf,
+    /// The run.
+    pub run_id: String,
+    /// When it began.
+    pub time: String,
+}
+
+/// What stands between a command and a project that is itself lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lends {
+    /// A copy.
+    Staged,
+    /// A copy, and only to commands that write nothing: a dry run of what would work in place.
+    ToReaders,
+    /// The project.
+    InPlace,
+}
 
 /// What starts the commands of a run.
 pub struct Runner {
@@ -37,6 +64,8 @@ pub struct Runner {
     private: tempfile::TempDir,
     sandbox: OnceLock<Sandbox>,
     lent: Mutex<Option<Lent>>,
+    lends: Lends,
+    in_place: Option<InPlace>,
     lent_root: OnceLock<PathBuf>,
     /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
     servers_write: OnceLock<bool>,
@@ -64,9 +93,46 @@ impl Runner {
             helper,
             sandbox: OnceLock::new(),
             lent: Mutex::default(),
+            lends: Lends::Staged,
+            in_place: None,
             lent_root: OnceLock::new(),
             servers_write: OnceLock::new(),
         })
+    }
+
+    /// Lends the project itself to commands; `None` for a dry run, in which only those that write nothing run.
+    ///
+    /// Git's own folder can be held back from them in T3 alone: with less this is refused, but by `--sandbox off`.
+    pub fn in_place(self, how: Option<InPlace>) -> Result<Runner, SandboxError> {
+        let Some(how) = how else { return Ok(Runner { lends: Lends::ToReaders, ..self }) };
+        let tier = self.sandbox()?.tier();
+        if tier != Tier::T3 && self.demand != Demand::Off {
+            return Err(SandboxError::Unmet {
+                tier: tier.name(),
+                reason:
+                    "`sandbox.workspace: in-place` needs T3 (user namespaces), where `.git` and denied files are held \
+                         back; use `staged`, or --sandbox off"
+                        .to_owned(),
+            });
+        }
+        Ok(Runner { lends: Lends::InPlace, in_place: Some(how), ..self })
+    }
+
+    /// Puts back what commands changed in a project that was itself lent, so that the delivery finds it as it was.
+    pub async fn make_way(&self) -> std::io::Result<()> {
+        let slot = self.lent.lock().await;
+        let Some(kept) = slot.as_ref().and_then(Lent::kept) else { return Ok(()) };
+        let changes = self.workspace.changes();
+        kept.make_way(&changes.iter().map(|(path, _)| path).collect::<Vec<_>>())
+    }
+
+    /// Ends the work in a project that was itself lent: what was not delivered is put back.
+    pub async fn settle(&self, delivered: bool) -> std::io::Result<()> {
+        let Some(kept) = self.lent.lock().await.take().and_then(Lent::into_kept) else { return Ok(()) };
+        if !delivered {
+            kept.put_back()?;
+        }
+        kept.discard()
     }
 
     /// Returns the run's own folder of full outputs.
@@ -93,6 +159,7 @@ impl Runner {
                 Hosts::Only(hosts) if hosts.is_empty() => Network::None,
                 Hosts::Only(hosts) => Network::Hosts(hosts),
             },
+            names: Names::of_the_system(),
             env_pass: env.pass,
             env_set: env.set.into_iter().collect(),
         })?;
@@ -136,8 +203,13 @@ impl Runner {
                     may_read: &may_read,
                     copy_max: self.policy.copy_max(),
                     parent: Some(self.private.path()),
+                    objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
                 };
-                slot.insert(self.workspace.lend(&options).map_err(no_tree)?)
+                let lent = match &self.in_place {
+                    Some(how) => self.workspace.lend_in_place(&options, &how.keep, (&how.run_id, &how.time)),
+                    None => self.workspace.lend(&options),
+                };
+                slot.insert(lent.map_err(no_tree)?)
             }
         };
         let _first = self.lent_root.set(lent.root().to_path_buf());
@@ -147,12 +219,15 @@ impl Runner {
 
     /// Lends the tree to servers' programs, if there are any, and returns what they are started with.
     pub async fn place_for_servers(&self, programs: &[&Config]) -> Result<Place, ToolError> {
+        let mut surroundings = Surroundings::default();
         let tree = if programs.is_empty() {
             (self.private.path().to_path_buf(), Vec::new())
         } else {
             let mut slot = self.lent.lock().await;
             let lent = self.lend(&mut slot)?;
-            (lent.root().to_path_buf(), lent.reads().to_vec())
+            let found = lent.root().to_path_buf();
+            surroundings = self.surroundings(lent);
+            (found, std::mem::take(&mut surroundings.read))
         };
         let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
         let _first = self.servers_write.set(writes);
@@ -160,6 +235,9 @@ impl Runner {
             policy: self.policy.clone(),
             workspace: self.workspace.root().to_path_buf(),
             tree,
+            mounts: surroundings.mounts,
+            read_only: surroundings.read_only,
+            hidden: surroundings.hidden,
             seen_at_home: self.tier() == Tier::T3,
             private: self.private.path().to_path_buf(),
             demand: self.demand,
@@ -186,13 +264,96 @@ impl Runner {
         Ok(refused.map(|(path, reason)| format!("the change to {path} was taken back: {reason}")).collect())
     }
 
+    /// Returns the pinned programs that a command starts; one that is not what the policy names is an error.
+    fn pinned(&self, plan: &CommandPlan, root: &Path) -> Result<Vec<PathBuf>, ToolError> {
+        let mut found = Vec::new();
+        for (path, wanted) in self.policy.pinned_programs() {
+            let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
+            if !plan.programs.iter().any(is_it) {
+                continue;
+            }
+            // The name is relative to the root; in another folder it would be another program.
+            let moves = matches!(&plan.start, Start::Script(text) if text.contains("cd -P"));
+            if moves || !plan.directory.is_root() {
+                return Err(ToolError::failed(format!(
+                    "{path} is pinned by the policy and is started at the root alone"
+                )));
+            }
+            let at = path.under(root);
+            let is_file = at.symlink_metadata().is_ok_and(|found| found.is_file());
+            let sum = std::fs::read(&at).ok().filter(|_| is_file).map(|content| sha256(&content));
+            if sum.as_deref() != Some(wanted.to_lowercase().as_str()) {
+                return Err(ToolError::failed(format!(
+                    "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
+                )));
+            }
+            found.push(path.as_path().to_path_buf());
+        }
+        Ok(found)
+    }
+
+    /// Tells whether a scratch folder is mounted over git's own.
+    fn stands_in(&self, git: &Scratch) -> bool {
+        self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
+    }
+
+    /// Returns what commands find beside and inside of their tree.
+    fn surroundings(&self, lent: &Lent) -> Surroundings {
+        let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
+        if self.tier() != Tier::T3 {
+            return around;
+        }
+        if let Some(git) = lent.git() {
+            around.read.retain(|path| *path != git.objects);
+            let objects = Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false };
+            around.mounts.push(objects);
+            // A copy of the whole work tree has it in the right place.
+            let stands_beside = git.stands_for.parent().is_none_or(|top| top != self.workspace.root());
+            if (stands_beside || lent.kept().is_some()) && self.stands_in(git) {
+                let (at, from) = (git.stands_for.clone(), git.folder.clone());
+                around.mounts.push(Mounted { at, from, write: true });
+            }
+        }
+        if let Some(kept) = lent.kept() {
+            let own = lent.git().filter(|git| self.stands_in(git)).map(|git| git.stands_for.clone());
+            let root = self.workspace.root();
+            let others = kept.git().map(|path| path.under(root)).filter(|path| Some(path) != own.as_ref());
+            around.read_only = others.collect();
+            around.hidden = lent.hidden().iter().map(|path| path.under(root)).collect();
+        }
+        around
+    }
+
     async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
         let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
+        if self.lends == Lends::ToReaders && !plan.writes_nothing {
+            return Err(ToolError::failed(
+                "`sandbox.workspace: in-place` works with --apply and --commit: in a dry run a command that may write is \
+                 not started",
+            ));
+        }
+        if self.lends == Lends::InPlace && matches!(plan.start, Start::AsWritten(_)) {
+            return Err(ToolError::failed(
+                "a command that cannot be read runs in a staged copy alone, and `sandbox.workspace: in-place` lends none",
+            ));
+        }
         let mut slot = self.lent.lock().await;
         let lent = self.lend(&mut slot)?;
+        if plan.writes_git && self.lends == Lends::InPlace && !lent.git().is_some_and(|git| self.stands_in(git)) {
+            return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
+        }
+        let mut around = self.surroundings(lent);
+        let pinned = self.pinned(plan, lent.root())?;
+        if self.tier() == Tier::T3 {
+            // What was checked is what runs, whatever the rest of the command does.
+            around.read_only.extend(pinned);
+        }
         let run = RunRequest {
             seen_at: Some(self.workspace.root().to_path_buf()),
-            read: lent.reads().to_vec(),
+            read: around.read,
+            mounts: around.mounts,
+            read_only: around.read_only,
+            hidden: around.hidden,
             variables: git_environment().into_iter().chain(request.variables.0).collect(),
             background: request.background,
             ..RunRequest::in_folder(lent.root(), request.timeout)
@@ -227,6 +388,15 @@ impl Runner {
             changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
         })
     }
+}
+
+/// What commands find beside and inside of their tree.
+#[derive(Default)]
+struct Surroundings {
+    read: Vec<PathBuf>,
+    mounts: Vec<Mounted>,
+    read_only: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
 }
 
 impl CommandRunner for Runner {

@@ -13,8 +13,9 @@ use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
+use crate::policy::web::host_matches;
 use crate::policy::{CommandPlan, Policy};
-use crate::sandbox::{Demand, Lifeline, Network, RunRequest, Sandbox, SandboxOptions};
+use crate::sandbox::{Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
 use crate::settings::json::{self, Kind, Node};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
@@ -211,6 +212,12 @@ pub struct Place {
     pub workspace: PathBuf,
     /// The tree that is lent to them, and what beside it they must be able to read.
     pub tree: (PathBuf, Vec<PathBuf>),
+    /// What is seen at another place than its own.
+    pub mounts: Vec<Mounted>,
+    /// What in the tree cannot be written.
+    pub read_only: Vec<PathBuf>,
+    /// What in the tree cannot be read.
+    pub hidden: Vec<PathBuf>,
     /// Whether programs see the tree at the workspace's own place.
     pub seen_at_home: bool,
     /// A folder of the run's own.
@@ -226,9 +233,8 @@ pub struct Place {
 /// Starts the programs of servers inside the sandbox.
 pub struct SandboxLauncher {
     place: Place,
-    /// With the network, and without.
-    open: tokio::sync::OnceCell<Sandbox>,
-    shut: tokio::sync::OnceCell<Sandbox>,
+    /// One for each network that a server may reach, with the name of its folder.
+    sandboxes: tokio::sync::Mutex<Vec<(Network, PathBuf, Arc<Sandbox>)>>,
 }
 
 impl SandboxLauncher {
@@ -249,7 +255,7 @@ impl SandboxLauncher {
 
     /// Prepares; nothing is started.
     pub fn new(place: Place) -> SandboxLauncher {
-        SandboxLauncher { place, open: tokio::sync::OnceCell::new(), shut: tokio::sync::OnceCell::new() }
+        SandboxLauncher { place, sandboxes: tokio::sync::Mutex::default() }
     }
 
     /// Returns what a server may reach: as the policy says, else everything for the user's own and nothing for others.
@@ -263,40 +269,39 @@ impl SandboxLauncher {
         }
     }
 
-    async fn sandbox(&self, network: Network) -> Result<&Sandbox, String> {
-        let (cell, name) = match &network {
-            Network::Any => (&self.open, "mcp-open"),
-            Network::None => (&self.shut, "mcp"),
-            Network::Hosts(hosts) => {
-                return Err(format!(
-                    "single hosts ({}) cannot be opened to a program yet; write `network: any` or `[]` for it",
-                    hosts.join(", ")
-                ));
-            }
-        };
-        cell.get_or_try_init(|| async {
-            let private = self.place.private.join(name);
-            private_file::folder(&private).map_err(|error| format!("{}: {error}", private.display()))?;
-            let env = self.place.policy.env();
-            Sandbox::new(SandboxOptions {
-                demand: self.place.demand,
-                helper: self.place.helper.clone(),
-                private,
-                workspace: self.place.workspace.clone(),
-                environment: self.place.environment.clone(),
-                disk: &Disk,
-                read_system: self.place.policy.read_system().into_iter().map(PathBuf::from).collect(),
-                network,
-                env_pass: env.pass,
-                env_set: env.set.into_iter().collect(),
-            })
-            .map_err(|error| error.to_string())
-        })
-        .await
+    /// Returns the sandbox for a network, and its folder; it is made when it is asked for the first time.
+    async fn sandbox(&self, network: Network) -> Result<(Arc<Sandbox>, PathBuf), String> {
+        let mut made = self.sandboxes.lock().await;
+        if let Some((_, folder, sandbox)) = made.iter().find(|(known, ..)| *known == network) {
+            return Ok((Arc::clone(sandbox), folder.clone()));
+        }
+        let private = self.place.private.join(match &network {
+            Network::Any => "mcp-open".to_owned(),
+            Network::None => "mcp".to_owned(),
+            Network::Hosts(_) => format!("mcp-{}", made.len()),
+        });
+        private_file::folder(&private).map_err(|error| format!("{}: {error}", private.display()))?;
+        let env = self.place.policy.env();
+        let sandbox = Sandbox::new(SandboxOptions {
+            demand: self.place.demand,
+            helper: self.place.helper.clone(),
+            private: private.clone(),
+            workspace: self.place.workspace.clone(),
+            environment: self.place.environment.clone(),
+            disk: &Disk,
+            read_system: self.place.policy.read_system().into_iter().map(PathBuf::from).collect(),
+            network: network.clone(),
+            names: Names::of_the_system(),
+            env_pass: env.pass,
+            env_set: env.set.into_iter().collect(),
+        });
+        let sandbox = Arc::new(sandbox.map_err(|error| error.to_string())?);
+        made.push((network, private.clone(), Arc::clone(&sandbox)));
+        Ok((sandbox, private))
     }
 
     async fn start(&self, config: &Config, program: &Program) -> Result<Launched, String> {
-        let sandbox = self.sandbox(self.network(config)).await?;
+        let (sandbox, private) = self.sandbox(self.network(config)).await?;
         let (tree, tree_reads) = self.place.tree.clone();
         let inside = |path: &Path| path.strip_prefix(&self.place.workspace).ok().map(|below| tree.join(below));
         let mut read = tree_reads;
@@ -338,14 +343,16 @@ impl SandboxLauncher {
         let mut variables: Vec<(String, String)> = Vec::new();
         if !seen_at_home {
             // A cache that can only be read is no use to whoever has to fetch a server first.
-            let cache = self.place.private.join(if self.network(config) == Network::Any { "mcp-open" } else { "mcp" });
-            variables.push(("npm_config_cache".into(), cache.join("home/.npm").display().to_string()));
+            variables.push(("npm_config_cache".into(), private.join("home/.npm").display().to_string()));
         }
         variables.extend(program.env.iter().map(|(name, value)| (name.clone(), moved(value))));
         let request = RunRequest {
             seen_at: Some(self.place.workspace.clone()),
             read,
             write,
+            mounts: self.place.mounts.clone(),
+            read_only: self.place.read_only.clone(),
+            hidden: self.place.hidden.clone(),
             // In namespaces a folder of the tree cannot be opened by itself: what is written elsewhere is judged after.
             tree_read_only: !(seen_at_home && writes_tree),
             variables,
@@ -424,7 +431,11 @@ impl Launcher for SandboxLauncher {
     fn refuses(&self, config: &Config, host: &str) -> Option<String> {
         match self.network(config) {
             Network::Any => None,
-            Network::Hosts(hosts) if hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) => None,
+            Network::Hosts(hosts)
+                if hosts.iter().any(|rule| host_matches(&rule.to_lowercase(), &host.to_lowercase())) =>
+            {
+                None
+            }
             Network::Hosts(_) | Network::None => {
                 Some(format!("`mcp.servers.{}.network` of the policy does not let {host} be reached", config.name))
             }

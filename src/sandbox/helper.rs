@@ -106,13 +106,17 @@ fn keep() -> io::Result<()> {
     wire::report(&control, &last)
 }
 
-fn keep_time(control: &UnixStream, mut what: Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
+fn keep_time(control: &UnixStream, mut what: Instructions, mut descriptors: Vec<OwnedFd>) -> Result<End, String> {
     let part = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
     close_inherited(control, &descriptors);
     rustix::process::setsid().map_err(|error| part("a new session")(error.into()))?;
     become_parent_of_orphans().map_err(part("ending orphans"))?;
     if what.wall.tier == Tier::T3 {
         super::namespaces::unshare(what.wall.network).map_err(part("namespaces"))?;
+        if what.wall.proxied {
+            let socket = descriptors.pop().ok_or("the proxy: nobody to give its listener to")?;
+            super::namespaces::give_listener(&socket).map_err(part("the proxy"))?;
+        }
     }
     guard_this_process(&mut what.wall.guarded);
     let (ours, theirs) = UnixStream::pair().map_err(part("a socket"))?;
@@ -269,6 +273,8 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
     build_wall(&what.wall)?;
+    // Below namespaces its programs see this process, and belong to the same user.
+    make_undumpable();
     let mut given = descriptors.into_iter();
     let (Some(stdout), Some(stderr)) = (given.next(), given.next()) else {
         return Err("no outputs were given".to_owned());

@@ -19,6 +19,7 @@ pub mod macos;
 mod namespaces;
 mod output;
 pub mod own_command;
+pub mod proxy;
 mod run;
 #[cfg(target_os = "linux")]
 mod seccomp;
@@ -30,11 +31,12 @@ mod wire;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use helper::{HELPER, helper_main, launcher, make_undumpable, own_executable};
 pub use output::{Captured, OutputBounds};
+pub use proxy::Names;
 pub use run::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};
 
@@ -60,7 +62,7 @@ pub enum Demand {
 pub enum Network {
     /// Nothing; in T3 a loopback of their own.
     None,
-    /// These hosts. Not to be had yet: [`Sandbox::new`] refuses it.
+    /// These hosts, through a proxy of ours: in T3; below it no command runs, but by the operator's `--sandbox off`.
     Hosts(Vec<String>),
     /// Everything.
     Any,
@@ -84,6 +86,8 @@ pub struct SandboxOptions<'a> {
     pub read_system: Vec<PathBuf>,
     /// `network.shell`.
     pub network: Network,
+    /// How the hosts of [`Network::Hosts`] are found.
+    pub names: Names,
     /// `shell.env.pass`: names of variables that are handed on.
     pub env_pass: Vec<String>,
     /// `shell.env.set`: variables that are set, and win.
@@ -143,6 +147,17 @@ pub enum LentTree {
     },
 }
 
+/// A folder that is seen at another place than its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where it is seen.
+    pub at: PathBuf,
+    /// Where it is.
+    pub from: PathBuf,
+    /// Whether it may be written.
+    pub write: bool,
+}
+
 /// What one run of a command needs besides its plan.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
@@ -154,6 +169,8 @@ pub struct RunRequest {
     pub read: Vec<PathBuf>,
     /// What besides may be written, at its own place: the scratch git directory.
     pub write: Vec<PathBuf>,
+    /// What is seen at another place than its own: needs T3.
+    pub mounts: Vec<Mounted>,
     /// Paths inside the tree that must stay read-only: needs T3.
     pub read_only: Vec<PathBuf>,
     /// Paths inside the tree that look empty and cannot be written, as files that nobody may read: needs T3.
@@ -182,6 +199,7 @@ impl RunRequest {
             seen_at: None,
             read: Vec::new(),
             write: Vec::new(),
+            mounts: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
             tree_read_only: false,
@@ -200,6 +218,7 @@ pub struct Sandbox {
     probe: Probe,
     demand: Demand,
     network: Network,
+    names: Names,
     helper: PathBuf,
     private: PathBuf,
     environment: BTreeMap<OsString, OsString>,
@@ -209,6 +228,8 @@ pub struct Sandbox {
     read: Vec<PathBuf>,
     toolchains: toolchains::Toolchains,
     background: Mutex<Vec<run::Background>>,
+    /// Keepers of commands that were given up.
+    ending: Arc<Mutex<Vec<tokio::process::Child>>>,
 }
 
 impl Sandbox {
@@ -217,12 +238,6 @@ impl Sandbox {
     /// A child of ours is started that tries each part on itself. What is required and cannot be had is
     /// [`SandboxError::Unmet`].
     pub fn new(options: SandboxOptions<'_>) -> Result<Sandbox, SandboxError> {
-        if let Network::Hosts(hosts) = &options.network {
-            return Err(SandboxError::Refused(format!(
-                "`network.shell: [{}]`: single hosts cannot be opened to commands yet; write `[]` or `any`",
-                hosts.join(", ")
-            )));
-        }
         let failed = |path: &Path| SandboxError::io(path.display().to_string());
         let private = options.private.canonicalize().map_err(failed(&options.private))?;
         make_private_folders(&private).map_err(failed(&private))?;
@@ -246,7 +261,11 @@ impl Sandbox {
             toolchains::Where {
                 workspace: &workspace,
                 layers: tier == Tier::T3,
-                network: options.network == Network::Any,
+                network: match options.network {
+                    Network::Any => true,
+                    Network::Hosts(_) => tier == Tier::T3,
+                    Network::None => false,
+                },
             },
         );
         let environment = environment::build(&environment::Parts {
@@ -274,6 +293,7 @@ impl Sandbox {
             probe,
             demand: options.demand,
             network: options.network,
+            names: options.names,
             helper: options.helper,
             private,
             environment,
@@ -281,6 +301,7 @@ impl Sandbox {
             read,
             toolchains,
             background: Mutex::default(),
+            ending: Arc::default(),
         })
     }
 
@@ -294,6 +315,12 @@ impl Sandbox {
     /// `--sandbox off` is the operator's word, and the run compares the tree afterwards.
     pub fn may_run(&self, plan: &CommandPlan, dry_run: bool) -> Result<(), SandboxError> {
         let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
+        if matches!(self.network, Network::Hosts(_)) && self.tier < Tier::T3 && self.demand != Demand::Off {
+            return refused(
+                "the policy opens single hosts to commands, which needs T3 (user namespaces; `qwen sandbox doctor`); \
+                 `[]` or `any` in the policy, or --sandbox off, does without",
+            );
+        }
         if matches!(plan.start, Start::AsWritten(_)) && !self.tier.isolates() {
             return refused("a command that cannot be read runs only isolated, and there is no isolation here");
         }
@@ -313,7 +340,11 @@ impl Sandbox {
         match (self.demand, self.tier) {
             (Demand::Off, _) => "not isolated (--sandbox off)".to_owned(),
             (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T2 | Tier::T3)) => {
-                let network = if self.network == Network::Any { ", network open" } else { "" };
+                let network = match &self.network {
+                    Network::Any => ", network open".to_owned(),
+                    Network::Hosts(hosts) => format!(", network: {}", hosts.join(" ")),
+                    Network::None => String::new(),
+                };
                 format!("{}: {}{network}", tier.name(), doctor::means(tier))
             }
             (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T0 | Tier::T1)) => {
@@ -343,7 +374,7 @@ impl Sandbox {
         run::pipe(self, plan, request).await
     }
 
-    /// Ends the commands in the background and returns what each of them printed, in the order of their start.
+    /// Ends the commands in the background, waits for the end of those that were given up, and returns what each of them printed, in the order of their start.
     pub async fn end(&self) -> Vec<RunOutput> {
         let background: Vec<_> = {
             let mut held = self.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -351,7 +382,9 @@ impl Sandbox {
         };
         // All of them are told first, so that they end side by side.
         let ending: Vec<_> = background.into_iter().map(run::Background::end).collect();
-        futures_util::future::join_all(ending).await
+        let ended = futures_util::future::join_all(ending).await;
+        run::settle(&self.ending).await;
+        ended
     }
 }
 

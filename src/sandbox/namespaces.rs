@@ -65,6 +65,10 @@ impl View {
         );
         mounts.extend(sandbox.toolchains.scratch.iter().map(|path| (path.clone(), Source::Scratch)));
         mounts.extend(sandbox.toolchains.layered.iter().map(|path| (path.clone(), Source::Layered(path.into()))));
+        mounts.extend(request.mounts.iter().map(|mounted| {
+            let from = OsString::from(&mounted.from);
+            (mounted.at.clone(), if mounted.write { Source::Write(from) } else { Source::Read(from) })
+        }));
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {
@@ -89,7 +93,12 @@ impl View {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{build, probe_inside, unshare};
+pub(super) use linux::{build, give_listener, probe_inside, unshare};
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn give_listener(_to: &std::os::fd::OwnedFd) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn unshare(_network: bool) -> std::io::Result<()> {
@@ -111,6 +120,8 @@ mod linux {
     use std::ffi::CString;
     use std::fs;
     use std::io;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
@@ -142,6 +153,13 @@ mod linux {
         }
         nix::sched::unshare(flags)?;
         map_ids((0, 0), ids)
+    }
+
+    /// Opens the proxy's listener inside of the new network, and hands it to whoever is at the other end of a socket.
+    pub(in super::super) fn give_listener(to: &OwnedFd) -> io::Result<()> {
+        // The loopback is not up yet, and has its address only then; nothing but it will ever be in this network.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, super::super::proxy::PORT))?;
+        wire::send_descriptor(to, listener.as_fd())
     }
 
     /// Says who the user and group of this process are inside of its new namespace.

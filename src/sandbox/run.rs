@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 use super::environment::{is_valid, look_up};
 use super::namespaces::View;
 use super::output::{Capture, Captured, OutputBounds};
+use super::proxy::{self, Proxy};
 use super::tier::Tier;
 use super::wire::{self, End, Instructions, Program, Report, Wall};
 use super::{Demand, HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
@@ -78,10 +80,43 @@ pub struct Piped {
     pub lifeline: Lifeline,
 }
 
+/// The keeper's process. Dropped before its end, it is handed to the sandbox, which waits for it: what it ends may be
+/// at work until then.
+struct Keeper {
+    child: Option<Child>,
+    ending: Arc<Mutex<Vec<Child>>>,
+}
+
+impl Keeper {
+    async fn wait(&mut self) {
+        if let Some(child) = &mut self.child
+            && child.wait().await.is_ok()
+        {
+            self.child = None;
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            self.ending.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(child);
+        }
+    }
+}
+
+/// Waits until commands that were given up have ended.
+pub(super) async fn settle(ending: &Mutex<Vec<Child>>) {
+    let children = std::mem::take(&mut *ending.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    let all = children.into_iter().map(|mut child| async move { child.wait().await });
+    let _too_late = tokio::time::timeout(PATIENCE, futures_util::future::join_all(all)).await;
+}
+
 /// The socket to the keeper: the program is ended when this is dropped.
 pub struct Lifeline {
     reports: Lines<BufReader<UnixStream>>,
-    _keeper: Child,
+    _keeper: Keeper,
+    _proxy: Option<Proxy>,
 }
 
 impl Lifeline {
@@ -159,7 +194,7 @@ pub(super) async fn pipe(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequ
     let mut running = start(sandbox, &instructions, Some(theirs.into())).await?;
     started(&mut running.reports).await?;
     let stdin = pipe::Sender::from_owned_fd(ours.into()).map_err(failed())?;
-    let lifeline = Lifeline { reports: running.reports, _keeper: running.keeper };
+    let lifeline = Lifeline { reports: running.reports, _keeper: running.keeper, _proxy: running.proxy };
     Ok(Piped { stdin, stdout: running.stdout, stderr: running.stderr, lifeline })
 }
 
@@ -169,7 +204,8 @@ struct Running {
     stop: StdUnixStream,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
-    keeper: Child,
+    keeper: Keeper,
+    proxy: Option<Proxy>,
 }
 
 async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -> Result<Running, SandboxError> {
@@ -181,22 +217,32 @@ async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -
     let mut command = Command::new(&sandbox.helper);
     command.arg(HELPER).arg("keep").env_clear().current_dir("/");
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-    let keeper = command.spawn().map_err(SandboxError::io(format!("the helper {}", sandbox.helper.display())))?;
+    let child = command.spawn().map_err(SandboxError::io(format!("the helper {}", sandbox.helper.display())))?;
+    let keeper = Keeper { child: Some(child), ending: Arc::clone(&sandbox.ending) };
     // The command keeps our copy of the helper's end: the end of the helper would never be seen.
     drop(command);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![stdout_theirs.as_fd(), stderr_theirs.as_fd()];
     descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
+    let to_proxy = if what.wall.proxied { Some(StdUnixStream::pair().map_err(failed())?) } else { None };
+    descriptors.extend(to_proxy.as_ref().map(|(_, theirs)| theirs.as_fd()));
     wire::send_head(&ours, body.len(), &descriptors).map_err(failed())?;
     let stop = ours.try_clone().map_err(failed())?;
     ours.set_nonblocking(true).map_err(failed())?;
     let mut control = UnixStream::from_std(ours).map_err(failed())?;
     control.write_all(&body).await.map_err(failed())?;
+    let proxy = match (to_proxy, &sandbox.network) {
+        (Some((ours, _)), Network::Hosts(hosts)) => {
+            Some(Proxy::start(ours, hosts.clone(), sandbox.names.clone()).map_err(failed())?)
+        }
+        (Some(_) | None, _) => None,
+    };
     Ok(Running {
         reports: BufReader::new(control).lines(),
         stop,
         stdout: pipe::Receiver::from_owned_fd(stdout.into()).map_err(failed())?,
         stderr: pipe::Receiver::from_owned_fd(stderr.into()).map_err(failed())?,
         keeper,
+        proxy,
     })
 }
 
@@ -273,6 +319,7 @@ async fn finish(
         1 => notes.push("1 process was left over and was ended".to_owned()),
         many => notes.push(format!("{many} processes were left over and were ended")),
     }
+    notes.extend(running.proxy.iter().flat_map(Proxy::refused));
     // Reaps the helper, which has nothing left to do.
     let _reaped = tokio::time::timeout(DRAIN, running.keeper.wait()).await;
     RunOutput {
@@ -309,6 +356,9 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let as_written = matches!(plan.start, Start::AsWritten(_));
     sandbox.may_run(plan, false)?;
     // By the operator's word nothing is held back; by the machine's weakness it must not be.
+    if !request.mounts.is_empty() && sandbox.tier != Tier::T3 {
+        return refused("a folder can be seen at another place in T3 alone");
+    }
     let held_back = !request.read_only.is_empty() || !request.hidden.is_empty();
     if held_back && sandbox.tier != Tier::T3 && sandbox.demand != Demand::Off {
         return refused("a part of a lent tree can be held back in T3 alone; lend a copy without it instead");
@@ -336,6 +386,9 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     if view.is_some() {
         write.extend(sandbox.toolchains.scratch.iter().cloned());
     }
+    for mounted in &request.mounts {
+        if mounted.write { &mut write } else { &mut read }.push(mounted.at.clone());
+    }
     if request.tree_read_only {
         // Only now: in namespaces the tree is mounted by itself.
         read.push(root.into());
@@ -346,6 +399,11 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let network = sandbox.network == Network::Any && !as_written;
+    // Below T3 nothing is started, or nothing is held back.
+    let proxied = matches!(sandbox.network, Network::Hosts(_)) && sandbox.tier == Tier::T3 && !as_written;
+    if proxied {
+        environment.extend(proxy::variables().into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
     let mut programs = programs(sandbox, plan, &directory, request);
     let read: Vec<_> = read.into_iter().map(OsString::from).collect();
     let write: Vec<_> = write.into_iter().map(OsString::from).collect();
@@ -364,6 +422,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
             write,
             devices: system::DEVICES.iter().map(OsString::from).collect(),
             network,
+            proxied,
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         },

@@ -221,6 +221,7 @@ pub(super) fn try_it() -> Result<(), String> {
         write: Vec::new(),
         devices: Vec::new(),
         network: false,
+        proxied: false,
         view: None,
         guarded: Vec::new(),
     };
@@ -241,6 +242,7 @@ mod tests {
                     write: Vec::new(),
                     devices: Vec::new(),
                     network,
+                    proxied: false,
                     view: None,
                     guarded: vec![1000, 2000, -500],
                 };

@@ -53,6 +53,8 @@ pub(super) struct Wall {
     pub(super) devices: Vec<OsString>,
     /// Whether sockets that leave the machine are open to them.
     pub(super) network: bool,
+    /// Whether the last descriptor takes a listener inside of the network, for our proxy.
+    pub(super) proxied: bool,
     /// For namespaces: what the file system looks like.
     pub(super) view: Option<View>,
     /// Our own process, which they must not be able to signal.
@@ -94,7 +96,7 @@ pub(super) struct End {
 pub(super) fn send_head(socket: &UnixStream, length: usize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let length = u32::try_from(length).ok().filter(|length| *length <= MOST_BYTES);
     let head = length.ok_or_else(|| io::Error::other("the command is too long"))?.to_le_bytes();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors for the helper"));
@@ -113,7 +115,7 @@ pub(super) fn send(socket: &UnixStream, what: &Instructions, descriptors: &[Borr
 /// Receives instructions and the descriptors that came with them.
 pub(super) fn receive(socket: &UnixStream) -> io::Result<(Instructions, Vec<OwnedFd>)> {
     let mut head = [0u8; 4];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     #[cfg(target_os = "linux")]
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
@@ -139,6 +141,36 @@ pub(super) fn receive(socket: &UnixStream) -> io::Result<(Instructions, Vec<Owne
     let mut body = vec![0; length as usize];
     (&*socket).read_exact(&mut body)?;
     Ok((serde_json::from_slice(&body)?, descriptors))
+}
+
+/// Sends one descriptor.
+#[cfg(target_os = "linux")]
+pub(super) fn send_descriptor(socket: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::other("no room for a descriptor"));
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(b"!")], &mut control, rustix::net::SendFlags::empty())?;
+    Ok(())
+}
+
+/// Receives one descriptor.
+pub(super) fn receive_descriptor(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut byte = [0u8; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    #[cfg(target_os = "linux")]
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    let flags = RecvFlags::empty();
+    rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    let received = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut received) => received.next(),
+        _ => None,
+    });
+    received.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Sends one report.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::copy;
 use super::disk::Disk;
 use super::ignore::{Kind, Level, Source};
+use super::kept::Kept;
 use super::repository::Repository;
 use super::scratch_git;
 use super::snapshot::{Snapshot, Stat};
@@ -34,6 +35,8 @@ pub struct LendOptions<'a> {
     pub copy_max: u64,
     /// The private folder's parent; `None`: the system's folder for temporary files.
     pub parent: Option<&'a Path>,
+    /// Where commands see the repository's objects, if not at their own place: what is lent may be seen there.
+    pub objects_at: Option<&'a Path>,
 }
 
 /// The most bytes of one file that a command may change and have taken back into the changes.
@@ -49,7 +52,29 @@ pub struct Lent {
     flushed: BTreeMap<RelPath, Entry>,
     rules: Source,
     real_root: PathBuf,
+    git: Option<Scratch>,
+    /// How the project was, where it is itself what is lent.
+    kept: Option<Kept>,
+    hidden: Vec<RelPath>,
     scratch: tempfile::TempDir,
+}
+
+/// Git's folder of the lent tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scratch {
+    /// Where it stands.
+    pub folder: PathBuf,
+    /// The real one that it stands for: a folder, or in a linked work tree a file.
+    pub stands_for: PathBuf,
+    /// The real repository's objects.
+    pub objects: PathBuf,
+}
+
+impl Scratch {
+    fn of(repository: &Repository, folder: PathBuf) -> Scratch {
+        let objects = repository.common_dir.join("objects");
+        Scratch { folder, stands_for: repository.top.join(".git"), objects }
+    }
 }
 
 /// Something that is not in the lent tree.
@@ -84,6 +109,49 @@ pub struct Collected {
 }
 
 impl Workspace {
+    /// Lends the project itself, and keeps how it was below `keep`, named after the run.
+    ///
+    /// What `options` let nobody read is named by [`Lent::hidden`]: it must be kept from commands.
+    pub fn lend_in_place(
+        &self,
+        options: &LendOptions<'_>,
+        keep: &Path,
+        run: (&str, &str),
+    ) -> Result<Lent, WorkspaceError> {
+        let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("qwen-tree-").permissions(Permissions::from_mode(0o700));
+        let scratch = match options.parent {
+            Some(parent) => builder.tempdir_in(parent),
+            None => builder.tempdir(),
+        }
+        .map_err(failed)?;
+        let whole = LendOptions { may_read: &|_| true, ..*options };
+        let (kept, snapshot, left_out) = Kept::begin(&self.root, keep, run, &whole).map_err(failed)?;
+        let mut hidden = Vec::new();
+        denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden);
+        let (mut reads, mut git) = (Vec::new(), None);
+        if let Some(repository) = options.repository {
+            let folder = scratch.path().canonicalize().map_err(failed)?.join(".git");
+            std::fs::create_dir(&folder).map_err(failed)?;
+            reads = scratch_git::make(repository, &folder, options.objects_at).map_err(failed)?;
+            git = Some(Scratch::of(repository, folder));
+        }
+        Ok(Lent {
+            root: self.root.clone(),
+            reads,
+            left_out,
+            snapshot,
+            flushed: BTreeMap::new(),
+            rules: Source::of_tree(&self.root, &self.root),
+            real_root: self.root.clone(),
+            git,
+            kept: Some(kept),
+            hidden,
+            scratch,
+        })
+    }
+
     /// Makes the lent tree: tracked and untracked files, ignored ones up to `copy_max`, denied ones never.
     pub fn lend(&self, options: &LendOptions<'_>) -> Result<Lent, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
@@ -100,7 +168,7 @@ impl Workspace {
 
         let (snapshot, left_out) = copy::copy(&self.root, &root, options).map_err(failed)?;
         let reads = match options.repository {
-            Some(repository) => scratch_git::make(repository, &top.join(".git")).map_err(failed)?,
+            Some(repository) => scratch_git::make(repository, &top.join(".git"), options.objects_at).map_err(failed)?,
             None => Vec::new(),
         };
         let rules = Source::of_tree(&self.root, &root);
@@ -112,8 +180,15 @@ impl Workspace {
             flushed: BTreeMap::new(),
             rules,
             real_root: self.root.clone(),
+            git: options.repository.map(|repository| Scratch::of(repository, top.join(".git"))),
+            kept: None,
+            hidden: Vec::new(),
             scratch,
         })
+    }
+
+    fn change(&self, path: &RelPath) -> Option<Change> {
+        self.changes.read().expect("no writer panics while it holds the lock").get(path).cloned()
     }
 
     fn first_state(&self, path: &RelPath) -> Result<Entry, WorkspaceError> {
@@ -142,6 +217,26 @@ impl Lent {
         &self.reads
     }
 
+    /// Returns git's folder of the tree.
+    pub fn git(&self) -> Option<&Scratch> {
+        self.git.as_ref()
+    }
+
+    /// Returns how the project was, if it is itself what is lent.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// Gives up the tree; what was kept of the project remains.
+    pub fn into_kept(self) -> Option<Kept> {
+        self.kept
+    }
+
+    /// Returns what stands in the tree and may not be read by anybody.
+    pub fn hidden(&self) -> &[RelPath] {
+        &self.hidden
+    }
+
     /// Returns what is not in the tree.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
@@ -154,7 +249,7 @@ impl Lent {
             changes.iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
         for path in self.flushed.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect::<Vec<_>>() {
             // It is as in the beginning again.
-            let first = workspace.first_state(&path)?;
+            let first = self.first(workspace, &path)?;
             self.put(&path, &first)?;
         }
         // What goes makes way for what comes.
@@ -241,6 +336,9 @@ impl Lent {
             if !kind.is_file() && !kind.is_symlink() {
                 continue;
             }
+            if self.kept.as_ref().is_some_and(|kept| kept.is_left_out(&path)) {
+                continue;
+            }
             let counts =
                 self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.child(&name, Kind::File).git;
             if counts && self.snapshot.meet(&path, Stat::of(&entry.metadata()?)) {
@@ -271,7 +369,7 @@ impl Lent {
     ) -> Result<(), WorkspaceError> {
         let at = path.under(&self.root);
         let size = at.symlink_metadata().map_or(0, |metadata| metadata.len());
-        let was = workspace.entry(path)?;
+        let was = self.was(workspace, path)?;
         let judged = if size > LARGEST {
             Err(format!("a file of {size} bytes is too large to be staged"))
         } else if self.passes_link(path) {
@@ -310,8 +408,27 @@ impl Lent {
         if found == *was {
             return Ok(Ok(None));
         }
-        let change = Change { before: workspace.first_state(path)?, after: found };
+        let change = Change { before: self.first(workspace, path)?, after: found };
         Ok(judge(path, &change).map(|()| Some(change)))
+    }
+
+    /// Returns what stood at a path before the run.
+    fn first(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
+        match (&self.kept, workspace.change(path)) {
+            // The disk holds what a command made of it.
+            (Some(kept), None) => {
+                kept.entry(path).map_err(|cause| WorkspaceError::Io { path: path.as_path().into(), cause })
+            }
+            (Some(_) | None, _) => workspace.first_state(path),
+        }
+    }
+
+    /// Returns what stood at a path before the command.
+    fn was(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
+        match workspace.change(path) {
+            Some(change) => Ok(change.after),
+            None => self.first(workspace, path),
+        }
     }
 
     /// Remembers a file as it is in the tree now.
@@ -374,6 +491,22 @@ impl Lent {
     }
 }
 
+/// Finds the files that nobody may read.
+fn denied_below(root: &Path, folder: &RelPath, may_read: &dyn Fn(&RelPath) -> bool, denied: &mut Vec<RelPath>) {
+    let Ok(entries) = std::fs::read_dir(folder.under(root)) else { return };
+    for entry in entries.flatten() {
+        let Some(path) = folder.child(entry.file_name()) else { continue };
+        if entry.file_name() == ".git" {
+            continue;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            denied_below(root, &path, may_read, denied);
+        } else if !may_read(&path) {
+            denied.push(path);
+        }
+    }
+}
+
 pub(super) fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound)
 }
@@ -385,7 +518,7 @@ pub(super) fn moved(target: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     }
 }
 
-fn remove_anything(at: &Path) -> io::Result<()> {
+pub(super) fn remove_anything(at: &Path) -> io::Result<()> {
     let removed = match at.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(at),
         Ok(_) => std::fs::remove_file(at),
@@ -446,8 +579,13 @@ mod tests {
     impl Fixture {
         fn lend(&self, copy_max: u64) -> Lent {
             let may_read = |path: &RelPath| path.file_name().is_none_or(|name| name != ".env");
-            let options =
-                LendOptions { repository: self.repository.as_ref(), may_read: &may_read, copy_max, parent: None };
+            let options = LendOptions {
+                repository: self.repository.as_ref(),
+                may_read: &may_read,
+                copy_max,
+                parent: None,
+                objects_at: None,
+            };
             let mut lent = self.workspace.lend(&options).unwrap();
             lent.flush(&self.workspace).unwrap();
             lent

@@ -7,6 +7,7 @@ pub mod disk;
 pub mod drivers;
 pub mod git;
 pub mod ignore;
+pub mod kept;
 pub mod lend;
 pub mod outputs;
 pub mod private_file;

@@ -36,7 +36,9 @@ const KEYS: [&str; 19] = [
 ];
 
 /// Makes the folder and returns the folders of the real repository that git reads through it.
-pub fn make(repository: &Repository, at: &Path) -> io::Result<Vec<PathBuf>> {
+///
+/// `objects_at` says where its objects are seen, if not at their own place.
+pub fn make(repository: &Repository, at: &Path, objects_at: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     let (own, common) = (&repository.git_dir, &repository.common_dir);
     for folder in ["objects/info", "objects/pack", "info", "logs"] {
         std::fs::create_dir_all(at.join(folder))?;
@@ -69,7 +71,7 @@ pub fn make(repository: &Repository, at: &Path) -> io::Result<Vec<PathBuf>> {
     }
 
     let objects = common.join("objects");
-    let mut alternates = objects.as_os_str().as_bytes().to_vec();
+    let mut alternates = objects_at.unwrap_or(&objects).as_os_str().as_bytes().to_vec();
     alternates.push(b'\n');
     std::fs::write(at.join("objects/info/alternates"), alternates)?;
     std::fs::write(at.join("config"), configuration(common, own))?;
@@ -106,6 +108,8 @@ fn hide_outside(repository: &Repository, at: &Path) -> io::Result<()> {
 
 fn configuration(common: &Path, own: &Path) -> String {
     let mut text = String::from("[core]\n\tbare = false\n\tcheckStat = minimal\n\ttrustctime = false\n");
+    // A commit here is dropped with the run, and the user's own settings are out of reach: anybody's name will do.
+    text.push_str("[user]\n\tname = qwen\n\temail = qwen@localhost\n");
     // A worktree's own settings come second, and the later value wins.
     for file in [common.join("config"), own.join("config.worktree")] {
         let Ok(config) = git2::Config::open(&file) else { continue };

@@ -2,6 +2,8 @@
 
 mod containing;
 mod ending;
+mod escaping;
+mod hosts;
 mod starting;
 mod toolchains;
 
@@ -13,13 +15,14 @@ use std::time::Duration;
 use qwen_run::path::RelPath;
 use qwen_run::policy::CommandPlan;
 use qwen_run::policy::grant::Start;
-use qwen_run::sandbox::{Demand, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use qwen_run::sandbox::{Demand, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
 use qwen_run::workspace::disk::Disk;
 
 /// A place with a project, a lent copy, a real home with secrets and a private folder.
 struct Place {
     folder: tempfile::TempDir,
     network: Network,
+    names: Names,
     path: OsString,
     env_set: Vec<(String, String)>,
     environment: Vec<(String, OsString)>,
@@ -37,7 +40,14 @@ impl Place {
         file("home/.ssh/id_ed25519", "PRIVATE KEY\n");
         file("outside/secret", "SECRET\n");
         let path = std::env::var_os("PATH").unwrap();
-        Place { folder, network: Network::None, path, env_set: Vec::new(), environment: Vec::new() }
+        Place {
+            folder,
+            network: Network::None,
+            names: Names::of_the_system(),
+            path,
+            env_set: Vec::new(),
+            environment: Vec::new(),
+        }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -59,6 +69,7 @@ impl Place {
             disk: &Disk,
             read_system: Vec::new(),
             network: self.network.clone(),
+            names: self.names.clone(),
             env_pass: Vec::new(),
             env_set: self.env_set.clone(),
         })

@@ -1,0 +1,49 @@
+//! A program of the workspace that a rule pins is started only while it is what the rule names.
+
+use qwen_run::change::patch::sha256;
+use serde_json::json;
+
+use crate::support::{Project, Reply, call, say};
+
+const SCRIPT: &str = "#!/bin/sh\necho generated > out.txt\n";
+
+fn project(script: impl IntoIterator<Item = Reply>) -> Project {
+    let policy = format!(
+        "version: 1\nchanges: apply\ntools: {{allow: [write_file, run_shell_command]}}\n\
+         paths: {{read: {{allow: [\"**\"]}}, write: {{allow: [\"**\"], exec_bit: true}}}}\n\
+         shell:\n  allow:\n    - {{cmd: [./tools/gen.sh], sha256: {}}}\n    - {{cmd: [cp]}}\n",
+        sha256(SCRIPT.as_bytes())
+    );
+    Project::new()
+        .executable("tools/gen.sh", SCRIPT)
+        .file("other", "#!/bin/sh\necho other > out.txt\n")
+        .policy(&policy)
+        .model(script)
+        .git()
+}
+
+fn start(command: &str) -> Reply {
+    call("run_shell_command", json!({"command": command}))
+}
+
+#[test]
+fn what_is_pinned_runs_and_what_was_changed_does_not() {
+    let project = project([start("./tools/gen.sh"), say("Done.")]);
+    let outcome = project.run(&["--apply", "go"]);
+    assert_eq!((outcome.code, project.read("out.txt").as_str()), (0, "generated\n"), "{}", outcome.stderr);
+    for attack in [
+        vec![
+            call("write_file", json!({"file_path": "tools/gen.sh", "content": "#!/bin/sh\necho evil > out.txt\n"})),
+            start("./tools/gen.sh"),
+        ],
+        vec![start("cp other tools/gen.sh"), start("./tools/gen.sh")],
+        vec![start("cp -r tools other2; cd other2 && ./tools/gen.sh")],
+    ] {
+        let last = attack.len();
+        let project = self::project(attack.into_iter().chain([say("Done.")]));
+        let outcome = project.run(&["--apply", "go"]);
+        let asked = project.server().requests()[last].to_string();
+        assert!(asked.contains("pin") || asked.contains("Denied"), "{asked}");
+        assert!(!project.root().join("out.txt").exists(), "{}", outcome.stderr);
+    }
+}
