@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     let order = || {
         let message = arguments.message.clone().unwrap_or_else(|| "Apply a proposed change".to_owned());
         let (subject, body) = message.split_once('\n').unwrap_or((&message, ""));
-        deliver::commit::message(subject.trim(), body, &[("Assisted-by", "qwen-run")])
+        deliver::message::message(subject.trim(), body, &[("Assisted-by", "qwen-run")])
             .map(|message| Order { message, ..Order::default() })
             .map_err(|problem| Failure::new(Exit::Usage, format!("--message: {problem}"), "give a short first line"))
     };
