@@ -1,6 +1,7 @@
 //! One run, from flags to exit code: the story, each step in a file of its own.
 
 pub mod answers;
+pub mod apply;
 pub mod bounds;
 pub mod checks;
 pub mod context;
