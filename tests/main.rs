@@ -14,6 +14,7 @@ mod endings;
 mod extra_tools;
 mod faults;
 mod formats;
+mod hooks;
 mod hostile;
 mod input;
 mod layers;

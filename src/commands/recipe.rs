@@ -79,7 +79,7 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
 }
 
 fn surroundings<'a>(place: &'a Place, top: &'a Path, environment: &'a Environment) -> Surroundings<'a> {
-    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref() }
+    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref(), tree: None }
 }
 
 fn own_files(place: &Place) -> Vec<std::path::PathBuf> {

@@ -29,7 +29,7 @@ pub(super) async fn run(files: &[PathBuf], environment: &Environment, out: &mut 
     let (mut passed, mut failed) = (0, 0);
     for file in files {
         let surroundings =
-            Surroundings { environment, top: &environment.cwd, root: &environment.cwd, repository: None };
+            Surroundings { environment, top: &environment.cwd, root: &environment.cwd, repository: None, tree: None };
         let shown = file.display().to_string();
         let recipe = match surroundings.find(&shown) {
             Ok(recipe) => recipe,

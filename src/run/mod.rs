@@ -1,5 +1,6 @@
 //! One run, from flags to exit code: the story, each step in a file of its own.
 
+pub mod answer_cache;
 pub mod answers;
 pub mod apply;
 pub mod bounds;
@@ -7,6 +8,7 @@ pub mod checks;
 pub mod context;
 pub mod emitter;
 pub mod folders;
+pub mod from_hook;
 pub mod gather;
 pub mod hooks;
 pub mod images;
@@ -258,6 +260,22 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             }
         },
     };
+    if let Some(text) = setup.shown_instead(prompt.as_deref()) {
+        return Ok(Answer::nothing_to_do(text));
+    }
+    let kept = match &prompt {
+        Some(prompt) if verification.checks.is_empty() => setup.kept_answer(prompt),
+        Some(_) | None => None,
+    };
+    let from_cache = |text: String, by_tool| {
+        let mut taken = setup.wanted.take(by_tool, &text).ok()?;
+        setup.wanted.anchor(&mut taken, side.as_ref(), &|path| setup.readable(stage, path));
+        Some(Answer { text, denials: 0, taken, nothing_to_do: false })
+    };
+    if let Some(answer) = kept.as_ref().and_then(|kept| kept.fresh()).and_then(|(text, value)| from_cache(text, value))
+    {
+        return Ok(answer);
+    }
     let hooks = setup.hooks(session);
     let (mut message, events) = setup.message(&judge, &context, &stage.servers, prompt).await?;
     events.into_iter().for_each(emit);
@@ -299,7 +317,12 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             Ending::Answer(text) => text,
             Ending::Stopped(stopped) => {
                 hooks.iter().flat_map(Hooks::warnings).for_each(emit);
-                return Err(stopped.into());
+                let old =
+                    kept.as_ref().filter(|_| stopped.exit == Exit::Unavailable).and_then(|kept| kept.of_any_age());
+                return match old.and_then(|(text, value)| from_cache(text, value)) {
+                    Some(answer) => Ok(answer),
+                    None => Err(stopped.into()),
+                };
             }
         };
         if let Some(hooks) = &hooks {
@@ -321,8 +344,12 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             }
         };
         let Some(failed) = verification.judge(&bench, attempt, &emit).await else {
+            let denials = agent.account().denials();
+            if let Some(kept) = kept.as_ref().filter(|_| denials == 0 && stage.workspace.changes().is_empty()) {
+                kept.keep(&mask(text.clone()), taken.structured.as_ref());
+            }
             setup.wanted.anchor(&mut taken, side.as_ref(), &|path| setup.readable(stage, path));
-            return Ok(Answer { text, denials: agent.account().denials(), taken, nothing_to_do: false });
+            return Ok(Answer { text, denials, taken, nothing_to_do: false });
         };
         let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
         let same = verification.stop_if_same && last_failure == Some(fingerprint);

@@ -110,8 +110,14 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     });
 
     let time = jiff::Timestamp::now().to_string();
-    let surroundings =
-        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let recipes_of = super::from_hook::recipes_of(arguments, repository.as_ref())?;
+    let surroundings = Surroundings {
+        environment: &environment,
+        top: &top,
+        root: workspace.root(),
+        repository: repository.as_ref(),
+        tree: recipes_of.as_ref(),
+    };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
     let arguments = with_wishes.as_ref().unwrap_or(arguments);
@@ -387,6 +393,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         commands,
         images,
         hooks,
+        from_hook: arguments.from_hook.clone(),
+        answers: super::answer_cache::Folder::of(arguments, &environment),
         client,
         policy,
     };

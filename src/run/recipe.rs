@@ -19,6 +19,7 @@ use crate::recipe::render::{Renderer, Values};
 use crate::recipe::{Code, Recipe, RecipeError, check, needs};
 use crate::settings::Environment;
 use crate::workspace::repository::Repository;
+use crate::workspace::trusted::TrustedTree;
 
 use super::Failure;
 use super::checks::program_exists;
@@ -48,6 +49,8 @@ pub struct Surroundings<'a> {
     pub root: &'a Path,
     /// The repository.
     pub repository: Option<&'a Repository>,
+    /// The commit that the repository's recipes are read from; `None`: the work tree.
+    pub tree: Option<&'a TrustedTree>,
 }
 
 impl Surroundings<'_> {
@@ -60,8 +63,15 @@ impl Surroundings<'_> {
     /// ask.
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
         let folder = self.top.join(".qwen/recipes");
-        let project = |name: &str| read_inside(&folder, name);
+        let project = |name: &str| match self.tree {
+            Some(tree) => tree.read(&format!(".qwen/recipes/{name}")).ok().flatten(),
+            None => read_inside(&folder, name),
+        };
         let names = || {
+            if let Some(tree) = self.tree {
+                let files = tree.files_below(".qwen/recipes").unwrap_or_default().into_iter();
+                return files.filter_map(|file| Some(file.strip_prefix(".qwen/recipes/")?.to_owned())).collect();
+            }
             let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
         };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::agent::OnDeny;
 use crate::cli::prompt::Prompt;
+use crate::cli::run::FromHook;
 use crate::event::{Event, Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Part, ToolSpec};
@@ -19,6 +20,7 @@ use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 
 use super::Failure;
+use super::answer_cache::{self, Kept};
 use super::answers::Wanted;
 use super::checks::{Bench, Check, Place, Verification};
 use super::gather::Gatherer;
@@ -110,6 +112,8 @@ pub struct Setup {
     pub(super) commands: Commands,
     pub(super) images: Vec<Part>,
     pub(super) hooks: Hooks,
+    pub(super) from_hook: Option<FromHook>,
+    pub(super) answers: Option<answer_cache::Folder>,
 }
 
 impl Setup {
@@ -208,6 +212,7 @@ impl Setup {
             judge,
             facts: &judge.facts,
             redact: &*self.redact,
+            from_hook: self.from_hook.as_ref(),
         }
     }
 
@@ -223,9 +228,26 @@ impl Setup {
         verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
     }
 
-    /// Tells whether a run without a provider ends with 0.
+    /// Returns where the answer to this prompt is kept; `None` where the recipe keeps none.
+    pub fn kept_answer(&self, prompt: &str) -> Option<Kept> {
+        let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
+        let system = self.system_prompt();
+        let of_prompt: &[&str] =
+            &[&active.recipe.facts().sha256, &self.policy_facts.sha256, &self.client.name, &system, prompt];
+        folder.kept(&active.recipe.file, self.from_hook.is_some(), of_prompt)
+    }
+
+    /// Returns what would be sent, where the run is only to show that.
+    pub fn shown_instead(&self, prompt: Option<&str>) -> Option<String> {
+        self.from_hook.as_ref().filter(|hook| hook.shows_request)?;
+        let prompt = self.without_secrets(prompt.unwrap_or_default().to_owned());
+        Some(format!("model: {}\n\n[system]\n{}\n\n[user]\n{prompt}", self.client.name, self.system_prompt()))
+    }
+
+    /// Tells whether a run without a provider ends with 0. A hook is told, and decides itself.
     pub fn skips_offline(&self) -> bool {
-        self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
+        self.from_hook.is_none()
+            && self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
     }
 
     /// Returns the recipe's wishes for the delivery.
@@ -250,6 +272,9 @@ impl Setup {
         let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
         let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
         self.outer.may_read(&path, &self.facts(stage)).ok()?;
+        if let (Some(hook), Some(repository)) = (&self.from_hook, &stage.repository) {
+            return super::from_hook::text_of(hook, repository, &path);
+        }
         let entry = stage.workspace.entry(&path).ok()?;
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
     }
