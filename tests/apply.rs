@@ -294,7 +294,7 @@ fn kill(times: u32) {
         let arguments: &[&str] = if commits { &["apply", "--commit", &patch] } else { &["apply", &patch] };
         let mut child = project.spawn(arguments);
         // Not a wait for something to happen: the moment is what is tried.
-        std::thread::sleep(whole.mul_f64(f64::from(number % 50) / 50.0 * if commits { 2.0 } else { 1.0 }));
+        std::thread::sleep(whole.mul_f64(f64::from(number) / f64::from(times) * if commits { 2.0 } else { 1.0 }));
         let _ended = child.kill();
         child.wait().unwrap();
         if number % 2 == 0 {

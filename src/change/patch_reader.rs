@@ -185,6 +185,9 @@ pub enum First {
     No,
 }
 
+/// Makes the new content of the old one and the hunks.
+type ApplyHunks<'a> = dyn Fn(&[u8], &[Hunk]) -> Result<Vec<u8>, PatchError> + 'a;
+
 impl FilePatch {
     /// Says why the patch does not fit this file.
     pub fn mismatch(&self, reason: impl Into<String>) -> PatchError {
@@ -216,12 +219,7 @@ impl FilePatch {
         })
     }
 
-    fn after(
-        &self,
-        before: &Entry,
-        format: ObjectFormat,
-        apply_hunks: &dyn Fn(&[u8], &[Hunk]) -> Result<Vec<u8>, PatchError>,
-    ) -> Result<Entry, PatchError> {
+    fn after(&self, before: &Entry, format: ObjectFormat, apply_hunks: &ApplyHunks<'_>) -> Result<Entry, PatchError> {
         let (content, was_link, was_executable): (&[u8], bool, bool) = match before {
             Entry::Absent if self.old.is_some() => return Err(self.mismatch("no such file")),
             Entry::Absent => (b"", false, false),

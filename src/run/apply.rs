@@ -10,6 +10,7 @@ use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::policy::redact::Secrets;
+use crate::workspace::repository::Repository;
 
 use super::Failure;
 use super::outcome::from_delivery;
@@ -71,6 +72,13 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         (Delivery::Apply | Delivery::Commit(_), Some(undo)) => recover(undo, site.root)?,
         _ => Vec::new(),
     };
+    // What was taken back may have moved HEAD to where it was.
+    let again = match taken_back.is_empty() {
+        true => None,
+        false => Repository::discover(site.root)
+            .map_err(|error| Failure::new(Exit::Conflict, error.to_string(), "run `git status` there"))?,
+    };
+    let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
     let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
         Fit::Exact(base) => (proposal.changes(base, site).map_err(refused)?, Vec::new()),
         Fit::Merge => proposal.merged(site).map_err(refused)?,
@@ -92,8 +100,20 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     Ok(Applied { delivered, merged, taken_back })
 }
 
+/// Ends a run that found a delivery cut off, before its first request: what it has read was the half of one.
+pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), Failure> {
+    match recover(undo, root)?.as_slice() {
+        [] => Ok(()),
+        [run, ..] => Err(Failure::new(
+            Exit::Conflict,
+            format!("the delivery of {run} was cut off; the files are as they were before it now"),
+            "run again",
+        )),
+    }
+}
+
 /// Takes back what killed deliveries left half done here, and names their runs.
-pub fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, Failure> {
+fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, Failure> {
     let reports = deliver::recover(undo, root).map_err(|error| {
         Failure::new(
             Exit::Conflict,

@@ -274,6 +274,9 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         _ => None,
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
+    if let Some(undo) = &undo_folder {
+        super::apply::none_cut_off(undo, workspace.root())?;
+    }
     let secrets = Arc::new(
         Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
