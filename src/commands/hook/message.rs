@@ -74,7 +74,7 @@ fn is_open(written: &str, comment: &str) -> bool {
     let lines = written.lines().take_while(|line| !line.contains(" >8 "));
     lines.filter(|line| !line.trim().is_empty() && !line.starts_with(comment)).all(|line| {
         let name = line.split_once(": ").map(|(name, _)| name);
-        name.is_some_and(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-'))
+        name.is_some_and(|name| name.contains('-') && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-'))
     })
 }
 
