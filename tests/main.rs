@@ -6,6 +6,7 @@
     reason = "tests make projects, start the program, and say aloud what this machine does not let them try"
 )]
 
+mod apply;
 mod change_modes;
 mod context;
 mod drop_in;
@@ -13,6 +14,7 @@ mod endings;
 mod extra_tools;
 mod faults;
 mod formats;
+mod hooks;
 mod hostile;
 mod in_place;
 mod input;

@@ -67,6 +67,12 @@ impl<'a> LineDiff<'a> {
         LineDiff { old, new, operations }
     }
 
+    /// Returns each run of old lines that is replaced, with the new lines.
+    pub fn edits(&self) -> impl Iterator<Item = (std::ops::Range<usize>, &[&'a [u8]])> {
+        let changed = self.operations.iter().filter(|operation| !matches!(operation, DiffOp::Equal { .. }));
+        changed.map(|operation| (operation.old_range(), &self.new[operation.new_range()]))
+    }
+
     /// Returns the added and the removed lines, in order.
     pub fn changed(&self) -> (Vec<&'a [u8]>, Vec<&'a [u8]>) {
         let (mut added, mut removed) = (Vec::new(), Vec::new());

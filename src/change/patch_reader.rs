@@ -112,6 +112,20 @@ impl Patch {
         look: &dyn Fn(&RelPath) -> Result<Entry, PatchError>,
         format: ObjectFormat,
     ) -> Result<ChangeSet, PatchError> {
+        let settle = |file: &FilePatch, before: &Entry, _: First| file.exactly(before, format);
+        let there = |file: &FilePatch, _: &Entry, _: &Entry| Err(file.mismatch("it is there already"));
+        self.apply_by(look, &settle, &there).map_err(|mut refused| refused.swap_remove(0))
+    }
+
+    /// Applies the patch file by file as `settle` says, and returns the changes, or what is wrong with each file.
+    ///
+    /// `there` is asked where a file is to be made and one is there: with what is there and what is to be.
+    pub fn apply_by(
+        &self,
+        look: &dyn Fn(&RelPath) -> Result<Entry, PatchError>,
+        settle: &dyn Fn(&FilePatch, &Entry, First) -> Result<Entry, PatchError>,
+        there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
+    ) -> Result<ChangeSet, Vec<PatchError>> {
         let mut seen: BTreeMap<RelPath, Entry> = BTreeMap::new();
         let mut first = |path: &RelPath| -> Result<Entry, PatchError> {
             if let Some(known) = seen.get(path) {
@@ -122,7 +136,8 @@ impl Patch {
             Ok(found)
         };
         let mut changes = ChangeSet::default();
-        for file in &self.files {
+        let mut refused = Vec::new();
+        let mut one = |file: &FilePatch, changes: &mut ChangeSet| -> Result<(), PatchError> {
             let now =
                 |changes: &ChangeSet, path: &RelPath, first: &mut dyn FnMut(&RelPath) -> Result<Entry, PatchError>| {
                     match changes.staged(path) {
@@ -130,34 +145,81 @@ impl Patch {
                         None => first(path),
                     }
                 };
-            let before = match &file.old {
-                Some(path) => now(&changes, path, &mut first)?,
-                None => Entry::Absent,
+            let (before, position) = match &file.old {
+                Some(path) => (
+                    now(changes, path, &mut first)?,
+                    if changes.staged(path).is_some() { First::No } else { First::Yes },
+                ),
+                None => (Entry::Absent, First::Yes),
             };
-            let after = file.after(&before, format)?;
+            let after = settle(file, &before, position)?;
             if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(*old) && !file.keeps_old) {
                 let base = first(old)?;
                 changes.stage(old.clone(), || base, Entry::Absent);
             }
             if let Some(new) = &file.new {
-                if file.old.as_ref() != Some(new) && now(&changes, new, &mut first)? != Entry::Absent {
-                    return Err(file.mismatch("it is there already"));
+                let found = now(changes, new, &mut first)?;
+                if file.old.as_ref() != Some(new) && found != Entry::Absent {
+                    there(file, &found, &after)?;
                 }
                 let base = first(new)?;
                 changes.stage(new.clone(), || base, after);
             }
+            Ok(())
+        };
+        for file in &self.files {
+            if let Err(error) = one(file, &mut changes) {
+                refused.push(error);
+            }
         }
-        Ok(changes)
+        if refused.is_empty() { Ok(changes) } else { Err(refused) }
     }
 }
 
+/// Whether a file stands in the patch for the first time, so that what is there is what the patch was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// It does.
+    Yes,
+    /// An earlier part of the patch has changed it.
+    No,
+}
+
+/// Makes the new content of the old one and the hunks.
+type ApplyHunks<'a> = dyn Fn(&[u8], &[Hunk]) -> Result<Vec<u8>, PatchError> + 'a;
+
 impl FilePatch {
-    fn mismatch(&self, reason: impl Into<String>) -> PatchError {
+    /// Says why the patch does not fit this file.
+    pub fn mismatch(&self, reason: impl Into<String>) -> PatchError {
         let path = self.old.as_ref().or(self.new.as_ref()).cloned().unwrap_or_default();
         PatchError::Mismatch { path, reason: reason.into() }
     }
 
-    fn after(&self, before: &Entry, format: ObjectFormat) -> Result<Entry, PatchError> {
+    /// Applies this part exactly at the lines it names.
+    pub fn exactly(&self, before: &Entry, format: ObjectFormat) -> Result<Entry, PatchError> {
+        self.after(before, format, &|content, hunks| self.apply_hunks(content, hunks))
+    }
+
+    /// Applies this part wherever its lines stand now, each hunk at the one place that it fits.
+    pub fn wherever_it_fits(&self, before: &Entry, format: ObjectFormat) -> Result<Entry, PatchError> {
+        self.after(before, format, &|content, hunks| {
+            let old = lines(content);
+            let mut moved = Vec::with_capacity(hunks.len());
+            let mut from = 0;
+            for (number, hunk) in hunks.iter().enumerate() {
+                let places: Vec<usize> = hunk.places(&old).filter(|place| *place >= from).take(2).collect();
+                let [place] = places[..] else {
+                    let why = if places.is_empty() { "nowhere" } else { "in more than one place" };
+                    return Err(self.mismatch(format!("hunk {}: its lines stand {why}", number + 1)));
+                };
+                moved.push(Hunk { start: place, ..hunk.clone() });
+                from = place + hunk.old.len();
+            }
+            self.apply_hunks(content, &moved)
+        })
+    }
+
+    fn after(&self, before: &Entry, format: ObjectFormat, apply_hunks: &ApplyHunks<'_>) -> Result<Entry, PatchError> {
         let (content, was_link, was_executable): (&[u8], bool, bool) = match before {
             Entry::Absent if self.old.is_some() => return Err(self.mismatch("no such file")),
             Entry::Absent => (b"", false, false),
@@ -182,7 +244,7 @@ impl FilePatch {
             Body::Literal(new) => new.clone(),
             Body::Delta(delta) => binary::apply_delta(content, delta)
                 .ok_or_else(|| self.mismatch("its bytes are not those that the binary hunk was made for"))?,
-            Body::Text(hunks) => self.apply_hunks(content, hunks)?,
+            Body::Text(hunks) => apply_hunks(content, hunks)?,
         };
         if self.new.is_none() {
             return if result.is_empty() || matches!(self.body, Body::Same) && content.is_empty() {
@@ -205,15 +267,18 @@ impl FilePatch {
         let old = lines(content);
         let mut result = Vec::with_capacity(content.len());
         let mut at = 0;
-        for hunk in hunks {
+        for (number, hunk) in hunks.iter().enumerate() {
+            let name = format!("hunk {}", number + 1);
             let end = hunk.start.checked_add(hunk.old.len()).filter(|end| *end <= old.len() && hunk.start >= at);
             let Some(end) = end else {
-                return Err(self.mismatch(format!("it has no lines {} and following", hunk.start + 1)));
+                return Err(self.mismatch(format!("{name}: there are no lines {} and following", hunk.start + 1)));
             };
             if let Some(wrong) = (0..hunk.old.len()).find(|line| old[hunk.start + line] != hunk.old[*line]) {
                 let expected = String::from_utf8_lossy(&hunk.old[wrong]);
                 let line = hunk.start + wrong + 1;
-                return Err(self.mismatch(format!("line {line} is not `{}`", expected.trim_end())));
+                let only_ends = without_end(old[hunk.start + wrong]) == without_end(&hunk.old[wrong]);
+                let hint = if only_ends { ": the line ends differently (CRLF or LF)" } else { "" };
+                return Err(self.mismatch(format!("{name}: line {line} is not `{}`{hint}", expected.trim_end())));
             }
             result.extend(old[at..hunk.start].iter().copied().flatten());
             result.extend(hunk.new.iter().flatten());
@@ -222,6 +287,27 @@ impl FilePatch {
         result.extend(old[at..].iter().copied().flatten());
         Ok(result)
     }
+}
+
+impl Hunk {
+    /// Finds the places at which all old lines stand. A hunk without context before or after it belongs to the beginning
+    /// or the end.
+    fn places<'h>(&'h self, content: &'h [&'h [u8]]) -> impl Iterator<Item = usize> + 'h {
+        let same = |(old, new): (&Vec<u8>, &Vec<u8>)| old == new;
+        let leading = self.old.iter().zip(&self.new).take_while(|pair| same(*pair)).count();
+        let trailing = self.old.iter().rev().zip(self.new.iter().rev()).take_while(|pair| same(*pair)).count();
+        let last = content.len().checked_sub(self.old.len()).filter(|_| !self.old.is_empty());
+        last.map_or(0..0, |last| 0..last + 1).filter(move |place| {
+            (leading > 0 || *place == 0)
+                && (trailing > 0 || Some(*place) == last)
+                && self.old.iter().zip(&content[*place..]).all(|(old, line)| old == line)
+        })
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 struct Reader<'a> {
@@ -497,8 +583,10 @@ mod tests {
     fn a_refusal_names_the_place() {
         let error = |patch, content| apply(patch, content).unwrap_err().to_string();
         let patch = "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+two\n";
-        assert_eq!(error(patch, "1\n3\n"), "a: the patch does not apply: line 2 is not `2`");
-        assert_eq!(error(patch, "1\n"), "a: the patch does not apply: it has no lines 1 and following");
+        assert_eq!(error(patch, "1\n3\n"), "a: the patch does not apply: hunk 1: line 2 is not `2`");
+        assert_eq!(error(patch, "1\n"), "a: the patch does not apply: hunk 1: there are no lines 1 and following");
+        let ends = error(patch, "1\r\n2\r\n");
+        assert!(ends.ends_with("hunk 1: line 1 is not `1`: the line ends differently (CRLF or LF)"), "{ends}");
         assert_eq!(error("hello\n", ""), "patch line 1: no file's changes found in it");
         assert_eq!(error("--- a/a\n+++ b/../a\n@@ -1 +1 @@\n", ""), "patch line 3: `b/../a` is no name below the root");
         assert_eq!(error("--- a/a\n+++ b/a\n@@ -1,2 +1 @@\n 1\n", ""), "patch line 5: the patch ends within a hunk");
@@ -506,6 +594,31 @@ mod tests {
             error("diff --git a/x b/x\nnew file mode 160000\n", ""),
             "patch line 1: a submodule's change cannot be applied"
         );
+    }
+
+    #[test]
+    fn every_file_that_does_not_fit_is_named() {
+        let patch = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-x\n+y\n";
+        let patch = Patch::parse(patch.as_bytes()).unwrap();
+        let settle = |file: &FilePatch, before: &Entry, _: First| file.exactly(before, ObjectFormat::Sha1);
+        let refused = patch.apply_by(&|_| Ok(Entry::file("1\n")), &settle, &|_, _, _| Ok(())).unwrap_err();
+        assert_eq!(refused.len(), 2);
+    }
+
+    #[test]
+    fn a_moved_hunk_is_found_where_it_fits_once_and_nowhere_else() {
+        let patch = "--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n";
+        let file = Patch::parse(patch.as_bytes()).unwrap().files.remove(0);
+        let moved = |content: &str| {
+            let entry = file.wherever_it_fits(&Entry::file(content), ObjectFormat::Sha1);
+            entry.map(|entry| String::from_utf8_lossy(entry.content().unwrap()).into_owned()).map_err(|e| e.to_string())
+        };
+        assert_eq!(moved("0\n1\n2\n3\n4\n").as_deref(), Ok("0\n1\ntwo\n3\n4\n"));
+        assert!(moved("1\n2\n3\n1\n2\n3\n").unwrap_err().ends_with("in more than one place"));
+        assert!(moved("1\n3\n").unwrap_err().ends_with("nowhere"));
+        // Without context there is only the beginning and the end.
+        let bare = Patch::parse(b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+one\n").unwrap().files.remove(0);
+        assert!(bare.wherever_it_fits(&Entry::file("1\nmore\n"), ObjectFormat::Sha1).is_err());
     }
 
     #[test]

@@ -12,7 +12,9 @@ use crate::emit::Format;
 pub const EXAMPLE: &str = "\
 Example:
   qwen -o result 'fix the typo in README' > result.json
-  qwen apply result.json";
+  qwen apply --check result.json && qwen apply result.json
+  git diff --binary main topic | qwen apply -
+What has changed since is merged where both changes stand apart; else nothing is written and 63 names each place.";
 
 /// The flags of `apply`.
 #[derive(Debug, Clone, Args)]
@@ -35,6 +37,9 @@ pub struct ApplyArgs {
     /// Commit with this message
     #[arg(long, value_name = "TEXT", value_parser = not_blank)]
     pub message: Option<String>,
+    /// Apply although it cannot be undone
+    #[arg(long)]
+    pub no_undo: bool,
     /// Choose what standard output carries [default: text]
     #[arg(short, long, value_name = "FORMAT")]
     pub output_format: Option<Format>,

@@ -7,6 +7,7 @@ pub mod check;
 pub mod completions;
 pub mod doctor;
 pub mod help;
+pub mod hook;
 pub mod input;
 pub mod mcp;
 pub mod policy;
@@ -99,6 +100,13 @@ pub enum Command {
         /// Which verb.
         #[command(subcommand)]
         verb: mcp::McpVerb,
+    },
+    /// Be a hook of git's, or write the hooks: a look at the staged change, a draft of the message
+    #[command(after_help = hook::EXAMPLE)]
+    Hook {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: hook::HookVerb,
     },
     /// Show which isolation this machine gives
     #[command(after_help = sandbox::EXAMPLE)]

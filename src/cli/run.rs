@@ -47,6 +47,20 @@ pub struct RunArgs {
     /// Flags without effect.
     #[command(flatten)]
     pub ignored: IgnoredArgs,
+    /// Set where a hook of git's asks, never by a flag.
+    #[arg(skip)]
+    pub from_hook: Option<FromHook>,
+}
+
+/// What a run is told by the hook that starts it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FromHook {
+    /// The index of the commit that is being made, as git names it to its hooks.
+    pub index: Option<PathBuf>,
+    /// The commit that is looked at; `None`: what the index holds.
+    pub revision: Option<String>,
+    /// Nothing is sent: the answer is what would be.
+    pub shows_request: bool,
 }
 
 /// What the model is asked.

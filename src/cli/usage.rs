@@ -84,6 +84,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             | Command::Recipe { .. }
             | Command::Check { .. }
             | Command::Tools { .. }
+            | Command::Hook { .. }
             | Command::Sandbox { .. }
             | Command::Schema(_)
             | Command::Doctor(_)

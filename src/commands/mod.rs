@@ -3,6 +3,7 @@
 mod apply;
 mod check;
 mod doctor;
+mod hook;
 mod mcp;
 mod policy;
 mod recipe;
@@ -40,6 +41,7 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Check { verb } => check::run(&verb, environment, out).await,
         Command::Tools { verb } => tools::run(&verb, environment, out, err).await,
         Command::Mcp { verb } => mcp::run(&verb, environment, out, err).await,
+        Command::Hook { verb } => hook::run(&verb, environment, out, err).await,
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),
         Command::Doctor(arguments) => doctor::run(&arguments, environment, out),

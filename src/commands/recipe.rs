@@ -68,7 +68,14 @@ fn surroundings<'a>(
     environment: &'a Environment,
     trusted: &'a Trusted,
 ) -> Surroundings<'a> {
-    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref(), trusted }
+    Surroundings {
+        environment,
+        top,
+        root: place.workspace.root(),
+        repository: place.repository.as_ref(),
+        trusted,
+        tree: None,
+    }
 }
 
 fn own_files(place: &Place) -> Vec<std::path::PathBuf> {

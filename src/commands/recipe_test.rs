@@ -42,6 +42,7 @@ pub(super) async fn run(
             root: &environment.cwd,
             repository: None,
             trusted: &trusted,
+            tree: None,
         };
         let shown = file.display().to_string();
         let recipe = match surroundings.find(&shown) {

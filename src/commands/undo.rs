@@ -40,12 +40,16 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
             "only runs with --apply or --commit, and without --no-undo, can be undone",
         ));
     };
+    let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
     let report = deliver::undo(record, root, &Steps::default()).map_err(failed)?;
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
     let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
     match arguments.output_format.unwrap_or_default() {
         Format::Text | Format::Patch => {
-            let mut text = format!("undid {}: {} file(s) put back\n", report.run_id, restored.len());
+            let mut text = match was_undone {
+                true => format!("{} is undone already; name an earlier run to undo that\n", report.run_id),
+                false => format!("undid {}: {} file(s) put back\n", report.run_id, restored.len()),
+            };
             for path in &left_alone {
                 text.push_str(&format!("left alone, it has changed since: {}\n", crate::emit::safe::one_line(path)));
             }

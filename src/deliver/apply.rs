@@ -506,13 +506,16 @@ mod tests {
             steps.taken()
         };
         assert!(count > 30);
-        for number in 0..count {
-            let (project, changes) = project();
-            let before = project.tree();
-            let error = apply(&changes, &project.site(), &Steps::failing_at(number)).unwrap_err();
-            assert_eq!(error.exit(), crate::exit::Exit::Conflict);
-            assert_eq!(project.tree(), before, "operation {number}: {error}");
-            assert!(project.records().is_empty(), "operation {number}");
+        // The disk is full, somebody took the right to write away, a folder has vanished.
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound] {
+            for number in 0..count {
+                let (project, changes) = project();
+                let before = project.tree();
+                let error = apply(&changes, &project.site(), &Steps::failing_with(number, kind)).unwrap_err();
+                assert_eq!(error.exit(), crate::exit::Exit::Conflict);
+                assert_eq!(project.tree(), before, "operation {number}, {kind}: {error}");
+                assert!(project.records().is_empty(), "operation {number}, {kind}");
+            }
         }
     }
 

@@ -7,6 +7,7 @@ pub mod commit;
 pub mod folder;
 pub mod gate;
 pub mod journal;
+pub mod message;
 pub mod propose;
 pub mod steps;
 pub mod undo;

@@ -1,5 +1,6 @@
 //! What a dry run proposed, read back from its result or its patch: the change set that `qwen apply` judges and delivers.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use serde_json::Value;
 
 use super::folder::Folder;
 use super::{DeliverError, Site};
-use crate::change::patch::{ObjectFormat, name_in_repository, sha256};
-use crate::change::patch_reader::{Patch, PatchError};
+use crate::change::merge::merge;
+use crate::change::patch::{ObjectFormat, sha256};
+use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::path::RelPath;
 
@@ -89,37 +91,129 @@ impl Proposal {
                 "run again on the commit as it is now",
             ));
         }
+        let exactly = |file: &FilePatch, before: &Entry, first: First| self.exactly(file, before, first, site);
+        self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it is there already")))
+    }
+
+    /// As [`Proposal::changes`], but what has changed since is merged where both changes stand apart. Returns the files
+    /// that were merged, too.
+    pub fn merged(&self, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
+        let merged = RefCell::new(Vec::new());
+        let settle = |file: &FilePatch, before: &Entry, first: First| {
+            let refused = match self.exactly(file, before, first, site) {
+                Ok(after) => return Ok(after),
+                Err(refused) => refused,
+            };
+            let after = self.by_merging(file, before, refused, site)?;
+            merged.borrow_mut().extend(file.old.clone().or_else(|| file.new.clone()));
+            Ok(after)
+        };
+        let there = |file: &FilePatch, found: &Entry, after: &Entry| match found == after {
+            true => Ok(()),
+            false => Err(file.mismatch("a new file is to be made, and another one is there already")),
+        };
+        let changes = self.by(site, &settle, &there)?;
+        Ok((changes, merged.into_inner()))
+    }
+
+    fn by(
+        &self,
+        site: &Site<'_>,
+        settle: &dyn Fn(&FilePatch, &Entry, First) -> Result<Entry, PatchError>,
+        there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
+    ) -> Result<ChangeSet, DeliverError> {
         let nowhere = RelPath::root();
         let prefix = site.repository.map_or(&nowhere, |repository| &repository.prefix);
-        let format = site.repository.map_or(ObjectFormat::Sha1, |repository| repository.format);
-        let unfit =
-            |error: PatchError| DeliverError::conflict(error.to_string(), "run again on the files as they are now");
+        let unfit = |refused: Vec<PatchError>| {
+            let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
+            DeliverError::conflict(all.join("; "), "run again on the files as they are now")
+        };
         let root = Folder::root(site.root).map_err(|error| DeliverError::io(site.root.display(), &error))?;
         let look = |name: &RelPath| {
             let mismatch = |reason: String| PatchError::Mismatch { path: name.clone(), reason };
             let path = below(prefix, name).ok_or_else(|| mismatch(format!("it lies outside {prefix}")))?;
             root.entry_at(&path).map_err(|error| mismatch(error.to_string()))
         };
-        let by_name = Patch::parse(&self.patch).and_then(|patch| patch.apply(&look, format)).map_err(unfit)?;
-
+        let patch = Patch::parse(&self.patch).map_err(|error| unfit(vec![error]))?;
+        let by_name = patch.apply_by(&look, settle, there).map_err(unfit)?;
         let mut changes = ChangeSet::default();
         for (name, change) in by_name.iter() {
             let path = below(prefix, name).expect("every name was looked up below the prefix");
-            if let Some(named) =
-                self.befores.get(&String::from_utf8_lossy(&name_in_repository(prefix, &path)).into_owned())
-            {
-                let found = (change.before != Entry::Absent).then(|| sha256(diff::text_of(&change.before)));
-                if *named != found {
-                    return Err(unfit(PatchError::Mismatch {
-                        path: name.clone(),
-                        reason: "its bytes are not those that the change was made for".to_owned(),
-                    }));
-                }
-            }
             changes.stage(path, || change.before.clone(), change.after.clone());
         }
         Ok(changes)
     }
+
+    fn exactly(&self, file: &FilePatch, before: &Entry, first: First, site: &Site<'_>) -> Result<Entry, PatchError> {
+        let name = file.old.as_ref().or(file.new.as_ref()).map(|path| String::from_utf8_lossy(path.as_bytes()));
+        if let Some(named) = name.and_then(|name| self.befores.get(&*name)).filter(|_| first == First::Yes) {
+            let found = (*before != Entry::Absent).then(|| sha256(diff::text_of(before)));
+            if *named != found {
+                return Err(file.mismatch("its bytes are not those that the change was made for"));
+            }
+        }
+        file.exactly(before, format_of(site))
+    }
+
+    /// Merges with what is there now; `refused` says why it does not fit as it is.
+    fn by_merging(
+        &self,
+        file: &FilePatch,
+        now: &Entry,
+        refused: PatchError,
+        site: &Site<'_>,
+    ) -> Result<Entry, PatchError> {
+        let Some(base) = self.base_of(file, site) else {
+            // Nobody knows what it was made for: its own context must say where it belongs.
+            let is_text = matches!(file.body, Body::Text(_)) && matches!(now, Entry::File { .. });
+            return if is_text { file.wherever_it_fits(now, format_of(site)) } else { Err(refused) };
+        };
+        let Ok(theirs) = file.exactly(&base, format_of(site)) else { return Err(refused) };
+        match (&base, now, &theirs) {
+            _ if *now == theirs => Ok(theirs),
+            _ if *now == base => Ok(theirs),
+            (
+                Entry::File { content: before, executable: was },
+                Entry::File { content: ours, executable: is },
+                Entry::File { content: proposed, executable: shall },
+            ) if ![before, ours, proposed].into_iter().any(|content| diff::is_binary(content)) => {
+                let content = merge(before, ours, proposed).map_err(|touching| {
+                    let hunk = match &file.body {
+                        Body::Text(hunks) => hunks.iter().rposition(|hunk| hunk.start < touching.line),
+                        Body::Same | Body::Literal(_) | Body::Delta(_) => None,
+                    };
+                    let hunk = hunk.map(|number| format!("hunk {}: ", number + 1)).unwrap_or_default();
+                    file.mismatch(format!("{hunk}the file was changed there, too (line {} of the base)", touching.line))
+                })?;
+                Ok(Entry::File { content: content.into(), executable: if was == shall { *is } else { *shall } })
+            }
+            _ => Err(refused),
+        }
+    }
+
+    /// Returns what a part of the patch was made for, if the repository still has it.
+    fn base_of(&self, file: &FilePatch, site: &Site<'_>) -> Option<Entry> {
+        let Some(path) = &file.old else { return Some(Entry::Absent) };
+        let git = site.repository?.git();
+        let is_object = |name: &&String| name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let by_object = file.old_object.as_ref().filter(is_object).cloned();
+        let base = self.base.as_ref().filter(is_object);
+        let by_commit = base.map(|commit| format!("{commit}:{}", String::from_utf8_lossy(path.as_bytes())));
+        let named = self.befores.get(&*String::from_utf8_lossy(path.as_bytes()));
+        let content = [by_object, by_commit].into_iter().flatten().find_map(|object| {
+            let content = git.run(&["cat-file", "blob", &object], b"").ok()?;
+            // Git may keep other line ends than the file had.
+            named.is_none_or(|named| *named == Some(sha256(&content))).then_some(content)
+        })?;
+        Some(match file.old_mode.as_deref() {
+            Some("120000") => Entry::Link { target: content },
+            mode => Entry::File { content: content.into(), executable: mode == Some("100755") },
+        })
+    }
+}
+
+fn format_of(site: &Site<'_>) -> ObjectFormat {
+    site.repository.map_or(ObjectFormat::Sha1, |repository| repository.format)
 }
 
 /// Takes the folder of the workspace off a name of the repository.

@@ -13,7 +13,7 @@ pub struct Steps {
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// This operation fails, later ones work: the disk was full, a folder vanished.
-    Once(usize),
+    Once(usize, io::ErrorKind),
     /// This operation and every later one fail: what a kill leaves.
     From(usize),
 }
@@ -21,7 +21,12 @@ enum Fault {
 impl Steps {
     /// Makes the operation of this number fail, counted from 0, and no other.
     pub fn failing_at(number: usize) -> Steps {
-        Steps { taken: Cell::new(0), fault: Some(Fault::Once(number)) }
+        Steps::failing_with(number, io::ErrorKind::StorageFull)
+    }
+
+    /// Makes the operation of this number fail in this way, counted from 0, and no other.
+    pub fn failing_with(number: usize, kind: io::ErrorKind) -> Steps {
+        Steps { taken: Cell::new(0), fault: Some(Fault::Once(number, kind)) }
     }
 
     /// Makes the operation of this number and every later one fail, as if the process had been killed.
@@ -37,10 +42,10 @@ impl Steps {
     pub(crate) fn step(&self) -> io::Result<()> {
         let number = self.taken.replace(self.taken.get() + 1);
         let fails = match self.fault {
-            None => false,
-            Some(Fault::Once(at)) => number == at,
-            Some(Fault::From(at)) => number >= at,
+            None => None,
+            Some(Fault::Once(at, kind)) => (number == at).then_some(kind),
+            Some(Fault::From(at)) => (number >= at).then_some(io::ErrorKind::StorageFull),
         };
-        if fails { Err(io::Error::new(io::ErrorKind::StorageFull, "made to fail by a test")) } else { Ok(()) }
+        fails.map_or(Ok(()), |kind| Err(io::Error::new(kind, "made to fail by a test")))
     }
 }

@@ -1,161 +1,186 @@
-//! Answers that are kept: the same recipe, policy, model and message give the same answer again, without a request.
+//! Answers kept by what was asked: the same recipe, policy, model and prompt give the same answer without a request.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
+use crate::change::patch::sha256;
 use crate::cli::RunArgs;
-use crate::model::Part;
-use crate::recipe::Recipe;
-use crate::recipe::file::{CacheKey, Offline};
+use crate::recipe::file::{CacheKey, Offline, OutputKind, RecipeFile};
 use crate::settings::Environment;
 use crate::workspace::private_file;
 
 /// How long an answer is good for where the recipe does not say.
-const MAX_AGE_SECONDS: i64 = 30 * 24 * 60 * 60;
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Answers that are kept at most; the oldest go first.
+/// The most answers that are kept, and the largest file that is read.
 const MOST: usize = 500;
+const LARGEST: u64 = 4 << 20;
 
-/// The kept answers of a recipe that asks for it.
+/// Where answers are kept.
 #[derive(Debug, Clone)]
-pub struct AnswerCache {
-    folder: PathBuf,
-    /// Whether a fresh answer saves the request; else answers are kept for a time without a provider.
-    saves_requests: bool,
-    /// Whether an old answer will do where there is no provider.
-    serves_offline: bool,
-    max_age_seconds: i64,
-}
+pub struct Folder(PathBuf);
 
-/// An answer as it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The place of one answer.
+#[derive(Debug, Clone)]
 pub struct Kept {
-    /// When the run began that it comes from.
-    pub time: String,
-    /// The final text.
-    pub text: String,
-    /// The structured answer.
-    pub structured: Option<Value>,
+    file: PathBuf,
+    /// Whether a young answer stands for a request; else it is kept for a time without a provider.
+    saves_requests: bool,
+    max_age: Duration,
+    any_age_offline: bool,
 }
 
-impl AnswerCache {
-    /// Returns the cache of a recipe; `None` where it wants none, there is no folder for it, or the run is a test, whose
-    /// conversation is to be had as it was recorded.
-    pub fn of(recipe: &Recipe, arguments: &RunArgs, environment: &Environment) -> Option<AnswerCache> {
+/// An answer as it lies on the disk.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    time: i64,
+    text: String,
+    structured: Option<Value>,
+}
+
+impl Folder {
+    /// Finds the folder; `None` where there is no home, or where every request must be made: while recording, replaying
+    /// and in tests of recipes.
+    pub fn of(arguments: &RunArgs, environment: &Environment) -> Option<Folder> {
         let test = &arguments.test;
-        if test.script.is_some() || test.replay.is_some() || test.record.is_some() {
-            return None;
-        }
-        let cache = recipe.file.cache.clone().unwrap_or_default();
-        let saves_requests = cache.key == Some(CacheKey::Context);
-        let serves_offline = recipe.file.offline == Some(Offline::Cached);
-        // What a check says is asked each time.
-        if !(saves_requests || serves_offline) || !recipe.checks().is_empty() {
+        if test.record.is_some() || test.replay.is_some() || test.script.is_some() {
             return None;
         }
         let base = environment
             .value("XDG_CACHE_HOME")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
-            .or_else(|| environment.home.as_ref().map(|home| home.join(".cache")))?;
-        let max_age = cache.max_age.and_then(|time| i64::try_from(time.0.as_secs()).ok());
-        Some(AnswerCache {
-            folder: base.join("qwen/answers"),
-            saves_requests,
-            serves_offline,
-            max_age_seconds: max_age.unwrap_or(MAX_AGE_SECONDS),
+            .or_else(|| environment.home.as_ref().map(|home| home.join(".cache")));
+        base.map(|base| Folder(base.join("qwen/answers")))
+    }
+
+    /// Returns the place of the answer to this request; `None` where the recipe keeps none. A hook keeps every answer,
+    /// unless the recipe says `cache: {key: none}`: trying the same commit again must give the same verdict.
+    pub fn kept(&self, recipe: &RecipeFile, from_hook: bool, request: &[&str]) -> Option<Kept> {
+        if recipe.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes) {
+            return None;
+        }
+        let cache = recipe.cache.as_ref();
+        match cache.and_then(|cache| cache.key) {
+            Some(CacheKey::Context) => {}
+            Some(CacheKey::None) => return None,
+            None if from_hook || recipe.offline == Some(Offline::Cached) => {}
+            None => return None,
+        }
+        // Each part by its digest: no two requests can run into the same text.
+        let key = sha256(request.iter().map(|part| sha256(part.as_bytes())).collect::<String>().as_bytes());
+        Some(Kept {
+            file: self.0.join(format!("{key}.json")),
+            saves_requests: from_hook || cache.is_some_and(|cache| cache.key.is_some()),
+            max_age: cache.and_then(|cache| cache.max_age.as_ref()).map_or(MAX_AGE, |age| age.0),
+            any_age_offline: recipe.offline == Some(Offline::Cached),
         })
     }
-
-    /// Returns an answer that is young enough to save the request.
-    pub fn fresh(&self, key: &str, now: &str) -> Option<Kept> {
-        let kept = self.saves_requests.then(|| self.read(key)).flatten()?;
-        (0..=self.max_age_seconds).contains(&age(&kept.time, now)?).then_some(kept)
-    }
-
-    /// Returns an answer of any age, for a run that has no provider.
-    pub fn offline(&self, key: &str) -> Option<Kept> {
-        self.serves_offline.then(|| self.read(key)).flatten()
-    }
-
-    /// Keeps an answer. That it cannot be kept is no fault of the run.
-    pub fn keep(&self, key: &str, kept: &Kept) -> std::io::Result<()> {
-        let text = serde_json::to_vec(kept).map_err(std::io::Error::other)?;
-        private_file::folder(&self.folder)?;
-        private_file::replace(&self.path(key), &text, Some(private_file::SECRET))?;
-        private_file::keep_newest(&self.folder, MOST)
-    }
-
-    fn read(&self, key: &str) -> Option<Kept> {
-        serde_json::from_slice(&std::fs::read(self.path(key)).ok()?).ok()
-    }
-
-    fn path(&self, key: &str) -> PathBuf {
-        Path::new(&self.folder).join(format!("{key}.json"))
-    }
 }
 
-/// Returns the name of an answer: the digest of everything that it depends on.
-pub fn key(recipe: &str, policy: &str, model: &str, system: &str, schema: Option<&Value>, message: &[Part]) -> String {
-    let mut digest = Sha256::new();
-    // Each part with its length, so that no two lists of parts look the same.
-    let mut add = |text: &str| {
-        digest.update((text.len() as u64).to_le_bytes());
-        digest.update(text.as_bytes());
-    };
-    for text in ["answer 1", recipe, policy, model, system, &schema.map(Value::to_string).unwrap_or_default()] {
-        add(text);
+impl Kept {
+    /// Returns the answer if it is young enough: the text and the structured value.
+    pub fn fresh(&self) -> Option<(String, Option<Value>)> {
+        let stored = self.stored().filter(|_| self.saves_requests)?;
+        let age = jiff::Timestamp::now().as_second().checked_sub(stored.time)?;
+        // One from the future was written under a clock that was wrong.
+        let is_fresh = u64::try_from(age).is_ok_and(|age| age <= self.max_age.as_secs());
+        is_fresh.then_some((stored.text, stored.structured))
     }
-    for part in message {
-        match part {
-            Part::Text(text) => add(text),
-            Part::Media { mime_type, data, name } => [mime_type, data, name].into_iter().for_each(|text| add(text)),
+
+    /// Returns the answer whatever its age, for a recipe that takes an old one while no provider is to be had.
+    pub fn of_any_age(&self) -> Option<(String, Option<Value>)> {
+        let stored = self.stored().filter(|_| self.any_age_offline)?;
+        Some((stored.text, stored.structured))
+    }
+
+    fn stored(&self) -> Option<Stored> {
+        let metadata = self.file.symlink_metadata().ok()?;
+        if !metadata.is_file() || metadata.len() > LARGEST {
+            return None;
+        }
+        let stored: Stored = serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()?;
+        (stored.version == 1).then_some(stored)
+    }
+
+    /// Keeps an answer. Where nothing can be written the next run asks again.
+    pub fn keep(&self, text: &str, structured: Option<&Value>) {
+        let stored = Stored {
+            version: 1,
+            time: jiff::Timestamp::now().as_second(),
+            text: text.to_owned(),
+            structured: structured.cloned(),
+        };
+        let Ok(bytes) = serde_json::to_vec(&stored) else { return };
+        let _kept = private_file::replace(&self.file, &bytes, Some(private_file::SECRET));
+        let Some(folder) = self.file.parent() else { return };
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<_> =
+            entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+        if files.len() > MOST {
+            files.sort();
+            for (_, file) in files.iter().take(files.len() - MOST) {
+                let _gone = private_file::remove(file);
+            }
         }
     }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the seconds between two times; `None` where one is none.
-fn age(then: &str, now: &str) -> Option<i64> {
-    let second = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
-    Some(second(now)? - second(then)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::file::{Cache, Output};
 
-    fn cache(folder: &Path) -> AnswerCache {
-        AnswerCache { folder: folder.join("a"), saves_requests: true, serves_offline: true, max_age_seconds: 60 }
+    fn recipe(key: Option<CacheKey>, offline: Option<Offline>) -> RecipeFile {
+        RecipeFile { cache: Some(Cache { key, max_age: None }), offline, ..RecipeFile::default() }
     }
 
     #[test]
-    fn an_answer_is_fresh_for_its_time_and_there_for_longer() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = cache(folder.path());
-        let kept = Kept { time: "2026-01-01T00:00:00Z".into(), text: "a".into(), structured: None };
-        cache.keep("k", &kept).unwrap();
-        assert_eq!(cache.fresh("k", "2026-01-01T00:01:00Z"), Some(kept.clone()));
-        assert_eq!(cache.fresh("k", "2026-01-01T00:01:01Z"), None);
-        // A clock that was set back is no reason to trust it.
-        assert_eq!(cache.fresh("k", "2025-12-31T23:59:59Z"), None);
-        assert_eq!((cache.offline("k"), cache.offline("other")), (Some(kept), None));
-        std::fs::write(folder.path().join("a/k.json"), b"{").unwrap();
-        assert_eq!(cache.offline("k"), None, "what cannot be read is not there");
+    fn an_answer_is_found_by_all_of_its_request_and_by_nothing_less() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder(home.path().join("qwen/answers"));
+        let cached = recipe(Some(CacheKey::Context), None);
+        let kept = folder.kept(&cached, false, &["a", "b"]).unwrap();
+        assert_eq!(kept.fresh(), None);
+        kept.keep("text", Some(&serde_json::json!({"n": 1})));
+        assert_eq!(kept.fresh(), Some(("text".to_owned(), Some(serde_json::json!({"n": 1})))));
+        for other in [["ab", ""], ["a", "c"], ["b", "a"]] {
+            assert_eq!(folder.kept(&cached, false, &other).unwrap().fresh(), None, "{other:?}");
+        }
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(&kept.file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
-    fn another_input_is_another_answer() {
-        let of = |recipe, text: &[&str]| {
-            let parts: Vec<Part> = text.iter().map(|text| Part::Text((*text).to_owned())).collect();
-            key(recipe, "p", "m", "s", None, &parts)
-        };
-        assert_eq!(of("r", &["a", "b"]), of("r", &["a", "b"]));
-        let all =
-            [of("r", &["a", "b"]), of("r", &["ab"]), of("q", &["a", "b"]), of("r", &["a"]), of("r", &["a", "b", ""])];
-        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+    fn an_old_or_damaged_answer_does_not_count_unless_the_recipe_takes_it_offline() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder(home.path().to_path_buf());
+        let kept = folder.kept(&recipe(Some(CacheKey::Context), Some(Offline::Cached)), false, &["a"]).unwrap();
+        std::fs::write(&kept.file, r#"{"version":1,"time":5,"text":"old","structured":null}"#).unwrap();
+        assert_eq!(kept.fresh(), None);
+        assert_eq!(kept.of_any_age(), Some(("old".to_owned(), None)));
+        std::fs::write(&kept.file, r#"{"version":1,"time":99999999999,"text":"old","structured":null}"#).unwrap();
+        assert_eq!(kept.fresh(), None);
+        for damaged in ["", "{", r#"{"version":2,"time":5,"text":"x","structured":null}"#] {
+            std::fs::write(&kept.file, damaged).unwrap();
+            assert_eq!(kept.of_any_age(), None);
+        }
+    }
+
+    #[test]
+    fn the_recipe_decides_whether_answers_are_kept_and_a_change_never_is() {
+        let folder = Folder(PathBuf::from("/nonexistent"));
+        let is_kept = |recipe: &RecipeFile, from_hook| folder.kept(recipe, from_hook, &["a"]).is_some();
+        let (yes, no, open) =
+            (recipe(Some(CacheKey::Context), None), recipe(Some(CacheKey::None), None), recipe(None, None));
+        assert!(is_kept(&yes, false) && !is_kept(&no, true) && !is_kept(&open, false) && is_kept(&open, true));
+        let output = Some(Output { kind: OutputKind::Changes, ..Output::default() });
+        assert!(!is_kept(&RecipeFile { output, ..yes }, true));
     }
 }

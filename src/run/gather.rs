@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::agent::invoke::Judge;
 use crate::change::Entry;
+use crate::cli::run::FromHook;
 use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::Policy;
@@ -20,6 +21,7 @@ use crate::workspace::walk::{Filter, walk};
 
 use super::Failure;
 use super::checks::{self, Place, action};
+use super::from_hook::{git_of, is_generated};
 use super::recipe::Active;
 use super::runner::Runner;
 
@@ -47,6 +49,8 @@ pub struct Gatherer<'a> {
     pub facts: &'a Facts,
     /// Masks secrets.
     pub redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
+    /// The hook of git's that asks, if one does.
+    pub from_hook: Option<&'a FromHook>,
 }
 
 /// What was gathered.
@@ -77,8 +81,11 @@ impl Gatherer<'_> {
             if context.diff.is_some() {
                 side.get_or_insert_default().extend(findings::new_side(&text));
             }
-            let text =
-                cut(text, context).map_err(|problem| failure(&name, &problem, "raise `max_bytes`, or narrow it"))?;
+            let text = cut(text, context).map_err(|problem| {
+                let mut failure = failure(&name, &problem, "raise `max_bytes`, or narrow it");
+                failure.error.code = "too_large".into();
+                failure
+            })?;
             total += text.len();
             if self.active.recipe.limits().context_bytes.is_some_and(|most| total > most) {
                 return Err(failure(
@@ -207,6 +214,7 @@ impl Gatherer<'_> {
         let failed =
             |error: String| failure(name, &error, "give a range that this clone has; in CI fetch more history");
         let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
+        let git = git_of(git, self.from_hook);
         let mut base: Vec<String> = match (kind, range) {
             (DiffKind::Staged, _) => vec!["--cached".into()],
             (DiffKind::Worktree, _) => vec![repository.head.clone().unwrap_or_else(|| EMPTY_TREE.into())],
@@ -227,7 +235,8 @@ impl Gatherer<'_> {
         for path in names.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let top = RelPath::from_bytes(path);
             let inside = top.as_ref().and_then(|path| RelPath::below(repository.prefix.as_path(), path.as_path()));
-            let readable = inside.is_some_and(|path| self.policy.may_read(&path, self.facts).is_ok());
+            let readable = inside.is_some_and(|path| self.policy.may_read(&path, self.facts).is_ok())
+                && !(self.from_hook.is_some() && is_generated(path));
             if readable {
                 all_denied = false;
             } else {

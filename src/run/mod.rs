@@ -2,11 +2,13 @@
 
 pub mod answer_cache;
 pub mod answers;
+pub mod apply;
 pub mod bounds;
 pub mod checks;
 pub mod context;
 pub mod emitter;
 pub mod folders;
+pub mod from_hook;
 pub mod gather;
 pub mod hooks;
 pub mod images;
@@ -264,6 +266,25 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             }
         },
     };
+    if let Some(text) = setup.shown_instead(prompt.as_deref()) {
+        return Ok(Answer::nothing_to_do(text));
+    }
+    let kept = match &prompt {
+        // An answer that goes on with a conversation depends on more than its prompt.
+        Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => setup.kept_answer(prompt),
+        Some(_) | None => None,
+    };
+    let from_cache = |text: String, by_tool| {
+        let mut taken = setup.wanted.take(by_tool, &text).ok()?;
+        setup.wanted.anchor(&mut taken, side.as_ref(), &|path| setup.readable(stage, path));
+        Some(Answer { text, denials: 0, taken, nothing_to_do: false })
+    };
+    if let Some(answer) = kept.as_ref().and_then(|kept| kept.fresh()).and_then(|(text, value)| from_cache(text, value))
+    {
+        let message = "the kept answer is taken again: nothing that it depends on has changed".to_owned();
+        emit(Event::Status { message, waited: Duration::ZERO });
+        return Ok(answer);
+    }
     let hooks = setup.hooks(session);
     let (mut message, events) = setup.message(&judge, &context, &stage.servers, prompt).await?;
     events.into_iter().for_each(emit);
@@ -275,11 +296,6 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         }
     }
     let message = setup.masked(message, &emit);
-    // An answer that goes on with a conversation depends on more than its message.
-    let answers = setup.kept_answers(&message).filter(|_| session.earlier.is_empty());
-    if let Some(answer) = answers.as_ref().and_then(|answers| answers.fresh(stage, side.as_ref(), &emit)) {
-        return Ok(answer);
-    }
     let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
     let mask = |text: String| setup.without_secrets(text);
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
@@ -311,9 +327,16 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             Ending::Answer(text) => text,
             Ending::Stopped(stopped) => {
                 hooks.iter().flat_map(Hooks::warnings).for_each(emit);
-                let kept = answers.as_ref().filter(|_| stopped.exit == Exit::Unavailable);
-                let kept = kept.and_then(|answers| answers.offline(stage, side.as_ref(), &emit));
-                return kept.ok_or_else(|| stopped.into());
+                let old =
+                    kept.as_ref().filter(|_| stopped.exit == Exit::Unavailable).and_then(|kept| kept.of_any_age());
+                return match old.and_then(|(text, value)| from_cache(text, value)) {
+                    Some(answer) => {
+                        let message = "the provider is not available: the kept answer is taken again".to_owned();
+                        emit(Event::Warning { message });
+                        Ok(answer)
+                    }
+                    None => Err(stopped.into()),
+                };
             }
         };
         if let Some(hooks) = &hooks {
@@ -335,11 +358,12 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             }
         };
         let Some(failed) = verification.judge(&bench, attempt, &emit).await else {
-            if let Some(answers) = answers.filter(|_| agent.account().denials() == 0) {
-                answers.keep(stage, &text, taken.structured.clone(), &emit);
+            let denials = agent.account().denials();
+            if let Some(kept) = kept.as_ref().filter(|_| denials == 0 && stage.workspace.changes().is_empty()) {
+                kept.keep(&mask(text.clone()), taken.structured.as_ref());
             }
             setup.wanted.anchor(&mut taken, side.as_ref(), &|path| setup.readable(stage, path));
-            return Ok(Answer { text, denials: agent.account().denials(), taken, nothing_to_do: false });
+            return Ok(Answer { text, denials, taken, nothing_to_do: false });
         };
         let fingerprint = crate::verify::fingerprint(&failed, &stage.workspace.changes());
         let same = verification.stop_if_same && last_failure == Some(fingerprint);

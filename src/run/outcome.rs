@@ -297,7 +297,7 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
         trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
         trailers.push(("Qwen-Run-Id", setup.run_id.as_str()));
         trailers.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let message = deliver::commit::message(&subject, &body, &trailers).map_err(|problem| {
+        let message = deliver::message::message(&subject, &body, &trailers).map_err(|problem| {
             Failure::new(Exit::Input, format!("the commit's message: {problem}"), "give one with --message")
         })?;
         Ok::<Order, Failure>(Order { message, author: None, committer: None, sign: setup.sign })
@@ -323,10 +323,10 @@ fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
             let first =
                 answer.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".into());
             let first = first.trim_start_matches(['#', '*', ' ']).to_owned();
-            let subject = if first.chars().count() <= deliver::commit::SUBJECT {
+            let subject = if first.chars().count() <= deliver::message::SUBJECT {
                 first
             } else {
-                let cut: String = first.chars().take(deliver::commit::SUBJECT - 1).collect();
+                let cut: String = first.chars().take(deliver::message::SUBJECT - 1).collect();
                 let end = cut.rfind(' ').unwrap_or(cut.len());
                 format!("{}…", &cut[..end])
             };
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(message_parts(Some("fix: x\n\nwhy"), "a"), ("fix: x".into(), "why".into()));
         assert_eq!(message_parts(None, "# Done it\nmore").0, "Done it");
         let long = message_parts(None, &"word ".repeat(40)).0;
-        assert!(long.chars().count() <= deliver::commit::SUBJECT && long.ends_with('…'));
+        assert!(long.chars().count() <= deliver::message::SUBJECT && long.ends_with('…'));
         assert_eq!(message_parts(None, "").0, "Change files");
     }
 }

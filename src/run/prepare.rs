@@ -29,7 +29,6 @@ use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
 use super::Failure;
-use super::answer_cache::AnswerCache;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
@@ -112,12 +111,14 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     });
 
     let time = jiff::Timestamp::now().to_string();
+    let recipes_of = super::from_hook::recipes_of(arguments, repository.as_ref())?;
     let surroundings = Surroundings {
         environment: &environment,
         top: &top,
         root: workspace.root(),
         repository: repository.as_ref(),
         trusted: &trusted,
+        tree: recipes_of.as_ref(),
     };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
@@ -272,6 +273,9 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         _ => None,
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
+    if let Some(undo) = &undo_folder {
+        super::apply::none_cut_off(undo, workspace.root())?;
+    }
     let secrets = Arc::new(
         Secrets::new(&secret_variables(&environment, client.key.as_ref(), recipe.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
@@ -340,7 +344,6 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             .map_or(2_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
         outputs: runner.outputs(),
     };
-    let answer_cache = recipe.as_ref().and_then(|active| AnswerCache::of(&active.recipe, arguments, &environment));
     let setup = Setup {
         run_id: id.to_owned(),
         time,
@@ -377,7 +380,6 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         warnings,
         recipe,
         wanted,
-        answer_cache,
         outer,
         trusted,
         prompt,
@@ -395,6 +397,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         commands,
         images,
         hooks,
+        from_hook: arguments.from_hook.clone(),
+        answers: super::answer_cache::Folder::of(arguments, &environment),
         client,
         policy,
     };

@@ -19,6 +19,7 @@ use crate::recipe::render::{Renderer, Values, plain};
 use crate::recipe::{Code, Recipe, RecipeError, check, needs};
 use crate::settings::Environment;
 use crate::workspace::repository::Repository;
+use crate::workspace::trusted::TrustedTree;
 
 use super::Failure;
 use super::checks::program_exists;
@@ -54,6 +55,8 @@ pub struct Surroundings<'a> {
     pub repository: Option<&'a Repository>,
     /// Whose files of the checkout count.
     pub trusted: &'a Trusted,
+    /// The commit that a hook reads the repository's recipes from; `None`: as trusted.
+    pub tree: Option<&'a TrustedTree>,
 }
 
 impl Surroundings<'_> {
@@ -62,16 +65,21 @@ impl Surroundings<'_> {
         self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
     }
 
+    /// Returns where the project's recipes are read from.
+    fn source(&self) -> Source<'_> {
+        self.tree.map_or_else(|| self.trusted.source(), Source::Commit)
+    }
+
     /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are read
     /// whoever made it: they can only ask. In CI they come from the trusted commit.
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
         let folder = self.top.join(FOLDER);
-        let project = |name: &str| match self.trusted.source() {
+        let project = |name: &str| match self.source() {
             Source::Disk => read_inside(&folder, name),
             Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).ok().flatten(),
             Source::Nowhere => None,
         };
-        let names = || match self.trusted.source() {
+        let names = || match self.source() {
             Source::Disk => {
                 let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
                 entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::agent::OnDeny;
 use crate::cli::prompt::Prompt;
+use crate::cli::run::FromHook;
 use crate::event::{Event, Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Part, ToolSpec};
@@ -19,8 +20,8 @@ use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 
 use super::Failure;
-use super::answer_cache::AnswerCache;
-use super::answers::{KeptAnswers, Wanted};
+use super::answer_cache::{self, Kept};
+use super::answers::Wanted;
 use super::checks::{self, Bench, Check, Place, Verification};
 use super::gather::Gatherer;
 use super::hooks::Hooks;
@@ -96,7 +97,6 @@ pub struct Setup {
     /// What the answer must be.
     pub wanted: Wanted,
     /// Where answers of this recipe are kept.
-    pub(super) answer_cache: Option<AnswerCache>,
     pub(super) outer: Policy,
     /// Whose files of the checkout count.
     pub trusted: Trusted,
@@ -115,6 +115,8 @@ pub struct Setup {
     pub(super) commands: Commands,
     pub(super) images: Vec<Part>,
     pub(super) hooks: Hooks,
+    pub(super) from_hook: Option<FromHook>,
+    pub(super) answers: Option<answer_cache::Folder>,
 }
 
 impl Setup {
@@ -216,6 +218,7 @@ impl Setup {
             judge,
             facts: &judge.facts,
             redact: &*self.redact,
+            from_hook: self.from_hook.as_ref(),
         }
     }
 
@@ -231,18 +234,27 @@ impl Setup {
         verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
     }
 
-    /// Tells whether a run without a provider ends with 0.
-    pub fn skips_offline(&self) -> bool {
-        self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
+    /// Returns where the answer to this prompt is kept; `None` where the recipe keeps none.
+    pub fn kept_answer(&self, prompt: &str) -> Option<Kept> {
+        let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
+        let system = self.system_prompt();
+        let schema = self.wanted.schema.as_ref().map(ToString::to_string).unwrap_or_default();
+        let (recipe, policy) = (&active.recipe.facts().sha256, &self.policy_facts.sha256);
+        let of_prompt: &[&str] = &[recipe, policy, &self.client.name, &schema, &system, prompt];
+        folder.kept(&active.recipe.file, self.from_hook.is_some(), of_prompt)
     }
 
-    /// Returns the kept answers to a first message; `None` where none are kept.
-    pub fn kept_answers(&self, message: &[Part]) -> Option<KeptAnswers<'_>> {
-        let (cache, active) = (self.answer_cache.as_ref()?, self.recipe.as_ref()?);
-        let (recipe, policy) = (&active.recipe.sha256, &self.policy_facts.sha256);
-        let schema = self.wanted.schema.as_ref();
-        let key = super::answer_cache::key(recipe, policy, &self.client.name, &self.system_prompt(), schema, message);
-        Some(KeptAnswers { setup: self, cache, key })
+    /// Returns what would be sent, where the run is only to show that.
+    pub fn shown_instead(&self, prompt: Option<&str>) -> Option<String> {
+        self.from_hook.as_ref().filter(|hook| hook.shows_request)?;
+        let prompt = self.without_secrets(prompt.unwrap_or_default().to_owned());
+        Some(format!("model: {}\n\n[system]\n{}\n\n[user]\n{prompt}", self.client.name, self.system_prompt()))
+    }
+
+    /// Tells whether a run without a provider ends with 0. A hook is told, and decides itself.
+    pub fn skips_offline(&self) -> bool {
+        self.from_hook.is_none()
+            && self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
     }
 
     /// Returns the recipe's wishes for the delivery.
@@ -267,6 +279,9 @@ impl Setup {
         let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
         let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
         self.outer.may_read(&path, &self.facts(stage)).ok()?;
+        if let (Some(hook), Some(repository)) = (&self.from_hook, &stage.repository) {
+            return super::from_hook::text_of(hook, repository, &path);
+        }
         let entry = stage.workspace.entry(&path).ok()?;
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
     }

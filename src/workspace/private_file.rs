@@ -24,6 +24,12 @@ pub fn replace(path: &Path, contents: &[u8], mode: Option<u32>) -> io::Result<()
     file.persist(&real).map(|_| ()).map_err(|error| error.error)
 }
 
+/// Removes a file.
+#[expect(clippy::disallowed_methods, reason = "files of the user's own folders are removed here")]
+pub fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)
+}
+
 /// Makes a folder, with those above it, for the owner alone.
 pub fn folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -1,0 +1,173 @@
+//! `qwen hook install` and `uninstall`: small scripts where git looks for hooks.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::super::{Place, print};
+use super::of_git;
+use crate::cli::WorkspaceArgs;
+use crate::cli::hook::Which;
+use crate::emit::safe::escape;
+use crate::exit::Exit;
+use crate::run::Failure;
+use crate::settings::Environment;
+use crate::workspace::private_file;
+use crate::workspace::repository::Repository;
+
+/// The line by which a script of ours is known.
+const MARK: &str = "# Written by `qwen hook install`; `qwen hook uninstall` removes it.";
+
+const ALL: [&str; 3] = ["pre-commit", "prepare-commit-msg", "pre-push"];
+
+pub(super) fn install(
+    which: Which,
+    workspace: &WorkspaceArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let place = Place::open(workspace, environment)?;
+    let repository = repository(&place)?;
+    let folder = folder(repository, environment)?;
+    let mut names = which.names();
+    if names.is_empty() {
+        names.push("pre-commit");
+    }
+    // All or nothing: what is in the way is found before anything is written.
+    for name in &names {
+        refuse(repository, &folder, name)?;
+    }
+    let program = crate::sandbox::own_executable();
+    for name in &names {
+        let path = folder.join(name);
+        private_file::replace(&path, script(name, &program).as_bytes(), Some(0o755)).map_err(|error| {
+            Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "make the folder writable")
+        })?;
+        print(out, &format!("wrote {}\n", escape(&path.display().to_string())))?;
+    }
+    Ok(Exit::Ok)
+}
+
+pub(super) fn uninstall(
+    which: Which,
+    workspace: &WorkspaceArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let place = Place::open(workspace, environment)?;
+    let folder = folder(repository(&place)?, environment)?;
+    let named = which.names();
+    let names = if named.is_empty() { ALL.to_vec() } else { named };
+    for name in names {
+        let path = folder.join(name);
+        let shown = escape(&path.display().to_string()).into_owned();
+        match content(&path) {
+            None => {}
+            Some(text) if is_ours(&text) => {
+                private_file::remove(&path).map_err(|error| {
+                    Failure::new(Exit::Conflict, format!("{shown}: {error}"), "make the folder writable")
+                })?;
+                print(out, &format!("removed {shown}\n"))?;
+            }
+            Some(_) => {
+                print(out, &format!("left alone: {shown} is not ours\n"))?;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn repository(place: &Place) -> Result<&Repository, Failure> {
+    place.repository.as_ref().ok_or_else(|| {
+        Failure::new(Exit::Conflict, "this folder is in no git repository with a work tree", "run it inside one")
+    })
+}
+
+/// Returns the folder in which git looks for hooks: `core.hooksPath`, else the one that all work trees share.
+fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf, Failure> {
+    let values = repository.git().run(&["config", "--type=path", "-z", "--get-all", "core.hooksPath"], b"");
+    let values = values.unwrap_or_default();
+    let mut values: Vec<&[u8]> = values.split(|byte| *byte == 0).filter(|value| !value.is_empty()).collect();
+    // The last one is our own, by which no hook runs while we ask git.
+    values.pop();
+    let Some(value) = values.last() else { return Ok(repository.common_dir.join("hooks")) };
+    let value = std::str::from_utf8(value).map_err(|error| of_git(&format!("core.hooksPath: {error}")))?;
+    let folder = repository.top.join(value);
+    if !folder.starts_with(&repository.top) && !folder.starts_with(&repository.common_dir) {
+        return Err(Failure::new(
+            Exit::Conflict,
+            format!("core.hooksPath is {value}, outside of this repository: its hooks are those of every repository"),
+            format!("write `qwen hook NAME \"$@\"` into the hooks there by hand{}", home_hint(&folder, environment)),
+        ));
+    }
+    Ok(folder)
+}
+
+fn home_hint(folder: &Path, environment: &Environment) -> &'static str {
+    let is_home = environment.home.as_ref().is_some_and(|home| folder.starts_with(home));
+    if is_home { ", or unset it for this repository with `git config core.hooksPath .git/hooks`" } else { "" }
+}
+
+/// Refuses where another program manages the hooks, or a hook of somebody's is there; says what to add to it.
+fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), Failure> {
+    let path = folder.join(name);
+    let found = content(&path).or_else(|| path.symlink_metadata().is_ok().then(String::new));
+    if found.as_deref().is_some_and(is_ours) {
+        return Ok(());
+    }
+    let has = |files: &[&str]| files.iter().any(|file| repository.top.join(file).symlink_metadata().is_ok());
+    let text = found.as_deref().unwrap_or_default();
+    let arguments = if name == "prepare-commit-msg" { " {1} {2} {3}" } else { "" };
+    let is_husky = folder.ends_with(".husky") || folder.ends_with(".husky/_") || has(&[".husky"]);
+    let (who, hint) = if is_husky {
+        ("husky keeps the hooks here", format!("add the line `qwen hook {name} \"$@\"` to .husky/{name}"))
+    } else if text.contains("lefthook")
+        || has(&["lefthook.yml", ".lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json"])
+    {
+        (
+            "lefthook keeps the hooks here",
+            format!("add to lefthook.yml: {name}: {{commands: {{qwen: {{run: \"qwen hook {name}{arguments}\"}}}}}}"),
+        )
+    } else if text.contains("pre-commit.com") || has(&[".pre-commit-config.yaml"]) {
+        let id = match name {
+            "prepare-commit-msg" => "qwen-commit-message-system",
+            "pre-push" => "qwen-pre-push-system",
+            _ => "qwen-staged-check-system",
+        };
+        ("pre-commit keeps the hooks here", format!("add the hook `{id}` of this project to .pre-commit-config.yaml"))
+    } else if found.is_some() {
+        ("a hook is there already", format!("add the line `qwen hook {name} \"$@\"` to it, or remove it first"))
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Exit::Conflict, format!("{}: {who}", path.display()), hint))
+}
+
+fn content(path: &Path) -> Option<String> {
+    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn is_ours(text: &str) -> bool {
+    text.lines().any(|line| line == MARK)
+}
+
+/// The script of a hook: it finds us in PATH, else where we are now, else it stands in nobody's way.
+fn script(name: &str, program: &Path) -> String {
+    let program = program.display().to_string().replace('\'', r"'\''");
+    format!(
+        "#!/bin/sh\n{MARK}\nif command -v qwen >/dev/null 2>&1; then\n  exec qwen hook {name} \"$@\"\nelif [ -x '{program}' ]; \
+         then\n  exec '{program}' hook {name} \"$@\"\nfi\necho 'qwen: skipped: the program is not installed' >&2\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_known_as_ours_and_quotes_its_path() {
+        let text = script("pre-push", Path::new("/it's/here"));
+        assert!(is_ours(&text) && text.starts_with("#!/bin/sh\n"));
+        assert!(text.contains(r"exec '/it'\''s/here' hook pre-push"), "{text}");
+        assert!(!is_ours("#!/bin/sh\nqwen hook install\n"));
+    }
+}

@@ -1,0 +1,55 @@
+//! The message of a commit: a subject, a body, and trailers that are one line each.
+
+/// Longest subject.
+pub const SUBJECT: usize = 72;
+
+/// Puts a message together; the error says which part is wrong.
+///
+/// The subject is one line of at most [`SUBJECT`] characters; a trailer is one line each, `Name: value`.
+pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<String, String> {
+    let is_line = |text: &str| !text.chars().any(char::is_control);
+    if subject.trim().is_empty() || !is_line(subject) {
+        return Err("the subject must be one line of text".to_owned());
+    }
+    let length = subject.chars().count();
+    if length > SUBJECT {
+        return Err(format!("the subject has {length} characters, at most {SUBJECT} fit"));
+    }
+    let mut message = format!("{}\n", subject.trim());
+    // What a terminal would obey has no place in a message.
+    let body: String = body.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    if !body.trim().is_empty() {
+        message.push_str(&format!("\n{}\n", body.trim()));
+    }
+    for (number, (name, value)) in trailers.iter().enumerate() {
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if !is_name || !is_line(value) || value.trim().is_empty() {
+            return Err(format!("the trailer `{name}` must have a name and one line of text"));
+        }
+        if name.eq_ignore_ascii_case("Signed-off-by") {
+            return Err("a machine signs off nothing".to_owned());
+        }
+        message.push_str(&format!("{}{name}: {value}\n", if number == 0 { "\n" } else { "" }));
+    }
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_lines_and_trailers_and_nothing_else() {
+        assert_eq!(message("s", "b\u{1b}[31m\r\n", &[("A-B", "c")]).unwrap(), "s\n\nb[31m\n\nA-B: c\n");
+        for (subject, trailers) in [
+            ("", vec![]),
+            ("a\nb", vec![]),
+            ("s", vec![("A", "b\nSigned-off-by: x")]),
+            ("s", vec![("Signed-off-by", "x")]),
+            ("s", vec![("A b", "x")]),
+        ] {
+            assert!(message(subject, "", &trailers).is_err(), "{subject:?} {trailers:?}");
+        }
+        assert!(message(&"x".repeat(73), "", &[]).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! What a dry run proposed, judged once more and delivered: the whole of `qwen apply`, for every front door that has it.
+
+use std::path::Path;
+
+use crate::change::{Change, ChangeSet};
+use crate::deliver::propose::{Base, Proposal};
+use crate::deliver::{self, Delivered, Delivery, Gate, Site};
+use crate::exit::Exit;
+use crate::path::RelPath;
+use crate::policy::Policy;
+use crate::policy::decide::Facts;
+use crate::policy::redact::Secrets;
+use crate::workspace::repository::Repository;
+
+use super::Failure;
+use super::outcome::from_delivery;
+use super::runner::judge_change;
+
+/// How strictly the files must be as the dry run found them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// Exactly so; of [`Base::SameCommit`] HEAD, too.
+    Exact(Base),
+    /// What has changed since is merged where both changes stand apart.
+    Merge,
+}
+
+/// What is to be applied.
+pub struct Request<'a> {
+    /// A result object, the output of `json` or `stream-json`, or a patch.
+    pub input: &'a [u8],
+    /// The patch's digest, where it came by another way; anything else is refused.
+    pub digest: Option<&'a str>,
+    /// How strictly the files must be as they were.
+    pub fit: Fit,
+    /// What becomes of it; [`Delivery::DryRun`] only says whether it could be applied.
+    pub how: Delivery,
+    /// The most files, below what the policy says.
+    pub max_files: Option<u64>,
+    /// The most bytes of the patch, below what the policy says.
+    pub max_patch_bytes: Option<u64>,
+}
+
+/// By whose rules.
+pub struct Rules<'a> {
+    /// The policy; `changes` of a file does not bind who applies.
+    pub policy: &'a Policy,
+    /// What decisions rest on.
+    pub facts: &'a Facts,
+    /// What no change may add.
+    pub secrets: &'a Secrets,
+}
+
+/// What was applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Applied {
+    /// As every delivery has it.
+    pub delivered: Delivered,
+    /// Files that had changed since and were merged.
+    pub merged: Vec<RelPath>,
+    /// Runs whose delivery had been cut off, and was taken back first.
+    pub taken_back: Vec<String>,
+}
+
+/// Applies all of a proposal or nothing: its digest, its base, every path by the policy, protected paths, secrets, sizes.
+/// The same place takes part in a delivery of a run, so that neither can do what the other may not.
+pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Result<Applied, Failure> {
+    let refused = |error: deliver::DeliverError| from_delivery(&error);
+    let proposal = Proposal::read(request.input, request.digest).map_err(refused)?;
+    deliver::preflight(&request.how, site).map_err(refused)?;
+    let taken_back = match (&request.how, site.undo) {
+        (Delivery::Apply | Delivery::Commit(_), Some(undo)) => recover(undo, site.root)?,
+        _ => Vec::new(),
+    };
+    // What was taken back may have moved HEAD to where it was.
+    let again = match taken_back.is_empty() {
+        true => None,
+        false => Repository::discover(site.root)
+            .map_err(|error| Failure::new(Exit::Conflict, error.to_string(), "run `git status` there"))?,
+    };
+    let site = &Site { repository: again.as_ref().or(site.repository), ..*site };
+    let (changes, merged): (ChangeSet, Vec<RelPath>) = match request.fit {
+        Fit::Exact(base) => (proposal.changes(base, site).map_err(refused)?, Vec::new()),
+        Fit::Merge => proposal.merged(site).map_err(refused)?,
+    };
+    let judge = |path: &RelPath, change: &Change| judge_change(rules.policy, rules.facts, path, change);
+    let secret = |path: &RelPath, change: &Change| rules.secrets.added(path, change, rules.policy.refuses_secrets());
+    let (max_files, max_bytes) = rules.policy.change_limits();
+    let cap = |own: Option<u64>, policy: u64| usize::try_from(own.map_or(policy, |own| own.min(policy))).ok();
+    let gate = Gate {
+        judge: &judge,
+        secret: &secret,
+        max_files: cap(request.max_files, max_files),
+        max_patch_bytes: cap(request.max_patch_bytes, max_bytes),
+    };
+    let mut delivered = deliver::deliver(&changes, &request.how, site, &gate).map_err(refused)?;
+    for file in &mut delivered.files {
+        file.executes_later = crate::policy::later::executes_later(&file.path);
+    }
+    Ok(Applied { delivered, merged, taken_back })
+}
+
+/// Ends a run that found a delivery cut off, before its first request: what it has read was the half of one.
+pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), Failure> {
+    match recover(undo, root)?.as_slice() {
+        [] => Ok(()),
+        [run, ..] => Err(Failure::new(
+            Exit::Conflict,
+            format!("the delivery of {run} was cut off; the files are as they were before it now"),
+            "run again",
+        )),
+    }
+}
+
+/// Takes back what killed deliveries left half done here, and names their runs.
+fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, Failure> {
+    let reports = deliver::recover(undo, root).map_err(|error| {
+        Failure::new(
+            Exit::Conflict,
+            format!("an earlier delivery was cut off and cannot be taken back: {error}"),
+            "`qwen undo` tries again and names the file",
+        )
+    })?;
+    Ok(reports.into_iter().map(|report| report.run_id).collect())
+}

@@ -1,0 +1,76 @@
+//! A run that a hook of git's asked for: what it looks at is the index or a commit, never the files of the work tree.
+
+use crate::cli::RunArgs;
+use crate::cli::run::FromHook;
+use crate::exit::Exit;
+use crate::path::RelPath;
+use crate::workspace::git::Git;
+use crate::workspace::repository::Repository;
+use crate::workspace::trusted::TrustedTree;
+
+use super::Failure;
+
+/// Names of files that a program writes and nobody reviews line by line.
+const GENERATED: [&str; 14] = [
+    "Cargo.lock",
+    "Gemfile.lock",
+    "Pipfile.lock",
+    "bun.lock",
+    "bun.lockb",
+    "composer.lock",
+    "flake.lock",
+    "go.sum",
+    "npm-shrinkwrap.json",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "uv.lock",
+    "yarn.lock",
+];
+
+/// Tells whether a path names a lock file.
+pub fn is_generated(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    GENERATED.iter().any(|lock| lock.as_bytes() == name)
+}
+
+/// Tells git which index the commit is made from; every other variable of a hook stays with the hook.
+pub fn git_of(git: Git, hook: Option<&FromHook>) -> Git {
+    match hook.and_then(|hook| hook.index.as_ref()) {
+        Some(index) => git.env("GIT_INDEX_FILE", index),
+        None => git,
+    }
+}
+
+/// Reads a text from the index, or from the commit that is looked at.
+pub fn text_of(hook: &FromHook, repository: &Repository, path: &RelPath) -> Option<String> {
+    let name = crate::change::patch::name_in_repository(&repository.prefix, path);
+    let object = format!("{}:{}", hook.revision.as_deref().unwrap_or_default(), String::from_utf8_lossy(&name));
+    let content = git_of(repository.git(), Some(hook)).run(&["cat-file", "blob", &object], b"").ok()?;
+    Some(String::from_utf8_lossy(&content).into_owned())
+}
+
+/// Returns the commit that the repository's recipes are read from: a hook takes them from HEAD, so that a commit cannot
+/// bring along the rules that it is judged by.
+pub fn recipes_of(arguments: &RunArgs, repository: Option<&Repository>) -> Result<Option<TrustedTree>, Failure> {
+    let (Some(_), Some(repository)) = (&arguments.from_hook, repository) else { return Ok(None) };
+    let Some(head) = &repository.head else { return Ok(None) };
+    TrustedTree::find(&repository.top, head, "HEAD")
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "run `git status` there; it says what is wrong"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_files_are_known_by_their_name_in_every_folder() {
+        for path in ["Cargo.lock", "web/package-lock.json", "go.sum"] {
+            assert!(is_generated(path.as_bytes()), "{path}");
+        }
+        for path in ["lock", "src/Cargo.lock.rs", "Cargo.lock/x", ""] {
+            assert!(!is_generated(path.as_bytes()), "{path}");
+        }
+    }
+}

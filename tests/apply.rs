@@ -1,0 +1,353 @@
+//! The two steps: a dry run proposes, `qwen apply` judges again and delivers, `qwen undo` takes back.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Outcome, Project, call, say};
+
+/// A repository, and the patch that makes these changes to it.
+fn patch(project: &Project, change: impl FnOnce(&Project)) -> String {
+    change(project);
+    project.run_git(&["add", "-A"]);
+    let file = project.beside("x.patch").display().to_string();
+    project.run_git(&["diff", "--cached", "--binary", "--full-index", "-M", &format!("--output={file}")]);
+    project.run_git(&["reset", "-q", "--hard"]);
+    project.run_git(&["clean", "-qfd"]);
+    file
+}
+
+fn write(project: &Project, path: &str, content: impl AsRef<[u8]>) {
+    let path = project.root().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+fn lines(range: std::ops::Range<usize>) -> String {
+    range.map(|line| format!("line {line}\n")).collect()
+}
+
+/// The result of a dry run that edits `a.txt`.
+fn result(project: &Project) -> String {
+    let outcome = project.run(&["edit it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    project.beside("result.json").display().to_string()
+}
+
+fn editing() -> Project {
+    let edit = json!({"file_path": "a.txt", "old_string": "line 30\n", "new_string": "line thirty\n"});
+    Project::new().file("a.txt", lines(0..60)).git().model([call("edit", edit), say("done")])
+}
+
+fn assert_refused(outcome: &Outcome, code: i32, why: &str) {
+    assert_eq!(outcome.code, code, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stderr.contains(why), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_result_is_applied_undone_and_undone_no_second_time() {
+    let project = editing();
+    let result = result(&project);
+    let before = project.tree();
+    let check = project.qwen(&["apply", "--check", &result]);
+    assert_eq!((check.code, project.tree()), (0, before.clone()), "{}", check.stderr);
+    assert!(check.stdout.contains("modified a.txt  +1 -1\nwould change 1 file(s)\n"), "{}", check.stdout);
+    assert_refused(&project.qwen(&["undo"]), 63, "there is no record of a run that changed");
+
+    let applied = project.qwen(&["apply", &result]);
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
+    assert!(project.read("a.txt").contains("line thirty\n"));
+    let again = project.qwen(&["apply", &result]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to do: what it changes is so already\n"));
+
+    let undone = project.qwen(&["undo"]);
+    assert_eq!((undone.code, project.tree()), (0, before.clone()), "{}", undone.stderr);
+    let twice = project.qwen(&["undo"]);
+    assert!(twice.code == 0 && twice.stdout.contains("is undone already"), "{}", twice.stdout);
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
+    let project = editing();
+    let result = result(&project);
+    let head = project.run_git(&["rev-parse", "HEAD"]);
+    let committed = project.qwen(&["apply", "--commit", "--message", "fix: it", &result]);
+    assert_eq!(committed.code, 0, "{}", committed.stderr);
+    assert!(committed.stdout.contains(" on main\n"), "{}", committed.stdout);
+    assert_eq!(project.run_git(&["log", "-1", "--format=%B"]).trim(), "fix: it\n\nAssisted-by: qwen-run");
+    assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+    assert_eq!(project.qwen(&["undo"]).code, 0);
+    assert_eq!(project.run_git(&["rev-parse", "HEAD"]), head);
+    assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+
+    assert_eq!(project.qwen(&["apply", &result]).code, 0);
+    write(&project, "a.txt", "by a person\n");
+    let left = project.qwen(&["undo"]);
+    assert_eq!(left.code, 63);
+    assert!(left.stdout.contains("left alone, it has changed since: a.txt"), "{}", left.stdout);
+    assert_eq!(project.read("a.txt"), "by a person\n");
+}
+
+#[test]
+fn a_file_that_has_changed_elsewhere_since_is_merged() {
+    let project = editing();
+    let result = result(&project);
+    write(&project, "a.txt", format!("first\n{}", lines(0..60)));
+    project.run_git(&["commit", "-q", "-a", "-m", "moved on"]);
+    let merged = project.qwen(&["apply", &result]);
+    assert_eq!(merged.code, 0, "{}", merged.stderr);
+    assert!(merged.stdout.contains("merged with what has changed since: a.txt\n"), "{}", merged.stdout);
+    let text = project.read("a.txt");
+    assert!(text.starts_with("first\nline 0\n") && text.contains("line thirty\nline 31\n"));
+}
+
+#[test]
+fn what_does_not_fit_is_named_by_file_and_hunk_and_nothing_is_written() {
+    let project = Project::new().file("a.txt", lines(0..60)).file("b.txt", lines(0..60)).file("c.txt", "c\n").git();
+    let patch = patch(&project, |project| {
+        for name in ["a.txt", "b.txt"] {
+            let text = lines(0..60).replace("line 5\n", "five\n").replace("line 50\n", "fifty\n");
+            write(project, name, text);
+        }
+        write(project, "c.txt", "see\n");
+    });
+    write(&project, "a.txt", lines(0..60).replace("line 50\n", "another fifty\n"));
+    write(&project, "b.txt", lines(0..60).replace("line 5\n", "another five\n"));
+    project.run_git(&["commit", "-q", "-a", "-m", "moved on"]);
+    let before = project.snapshot();
+    let refused = project.qwen(&["apply", &patch]);
+    assert_refused(&refused, 63, "a.txt: the patch does not apply: hunk 2: the file was changed there, too");
+    assert_refused(&refused, 63, "b.txt: the patch does not apply: hunk 1: the file was changed there, too");
+    assert!(!refused.stderr.contains("c.txt"), "{}", refused.stderr);
+    assert_eq!(project.snapshot(), before, "tree, index and .git are untouched");
+}
+
+#[test]
+fn a_patch_of_every_kind_of_change_comes_by_standard_input() {
+    let project = Project::new()
+        .file("crlf.txt", "one\r\ntwo\r\nthree\r\n")
+        .file("old-name.txt", lines(0..30))
+        .file("script.sh", "#!/bin/sh\n")
+        .file("binary", [0, 1, 2, 255])
+        .file("gone.txt", "x")
+        .file("latin", b"\xe9\n")
+        .git();
+    let patch = patch(&project, |project| {
+        write(project, "crlf.txt", "one\r\n2\r\nthree\r\n");
+        std::fs::rename(project.root().join("old-name.txt"), project.root().join("new name.txt")).unwrap();
+        std::fs::set_permissions(project.root().join("script.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        write(project, "binary", [0, 9, 2, 254, 0]);
+        std::fs::remove_file(project.root().join("gone.txt")).unwrap();
+        write(project, "latin", b"\xe9\xe8\n");
+        write(project, "new/deep/file", "no end");
+    });
+    let wanted = {
+        project.run_git(&["apply", "--index", &patch]);
+        let tree = project.run_git(&["write-tree"]);
+        project.run_git(&["reset", "-q", "--hard"]);
+        project.run_git(&["clean", "-qfd"]);
+        tree
+    };
+    let policy = "version: 1\nname: x\nextends: builtin:edit\npaths: {write: {exec_bit: true}}\n";
+    let project = project.policy(policy).stdin(std::fs::read(&patch).unwrap());
+    let applied = project.qwen(&["apply", "-", "--commit"]);
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
+    assert_eq!(project.run_git(&["rev-parse", "HEAD^{tree}"]), wanted);
+    assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn line_ends_that_differ_are_told_as_such() {
+    let project = Project::new().file("a.txt", "one\r\ntwo\r\n").git();
+    let project = project.stdin("--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
+    let refused = project.qwen(&["apply", "-"]);
+    assert_refused(&refused, 63, "a.txt");
+    assert_eq!(project.read("a.txt"), "one\r\ntwo\r\n");
+}
+
+#[test]
+fn the_policy_judges_again_and_what_was_tampered_with_is_refused() {
+    let project = editing();
+    let file = result(&project);
+    let mut value: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let patch = value["changes"]["patch"].as_str().unwrap().replace("line thirty", "line evil");
+    value["changes"]["patch"] = Value::from(patch);
+    std::fs::write(&file, value.to_string()).unwrap();
+    let before = project.snapshot();
+    assert_refused(&project.qwen(&["apply", &file]), 63, "digest");
+
+    let new = |name: &str, mode: &str, text: &str| {
+        format!(
+            "diff --git a/{name} b/{name}\nnew file mode {mode}\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{text}\n"
+        )
+    };
+    let key = format!("k = 'AKIA{}'", "ABCDEFGHIJKLMNOP");
+    for (text, why) in [
+        (new(".github/workflows/x.yml", "100644", "x"), "protected"),
+        (new(".git/hooks/pre-commit", "100644", "x"), ".git"),
+        (new("x.sh", "100755", "x"), "exec"),
+        (new("l", "120000", "/etc/passwd"), "link"),
+        (new("k.py", "100644", &key), "secret"),
+    ] {
+        std::fs::write(project.beside("x.patch"), text).unwrap();
+        let refused = project.qwen(&["apply", &project.beside("x.patch").display().to_string()]);
+        assert_refused(&refused, 60, why);
+        assert!(!refused.stderr.contains("AKIA"), "{}", refused.stderr);
+    }
+    std::fs::write(project.beside("x.patch"), new("a.txt", "100644", "x")).unwrap();
+    let there = project.qwen(&["apply", &project.beside("x.patch").display().to_string()]);
+    assert_refused(&there, 63, "a.txt: the patch does not apply: a new file is to be made, and another one is there");
+    for bad in ["", "no patch at all\n", "--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n"] {
+        std::fs::write(project.beside("x.patch"), bad).unwrap();
+        let ended = project.qwen(&["apply", &project.beside("x.patch").display().to_string()]);
+        assert_eq!(ended.code, if bad.is_empty() { 0 } else { 63 }, "{bad:?}: {}", ended.stderr);
+    }
+    assert_eq!(project.qwen(&["apply", "missing.json"]).code, 42);
+    assert_eq!(project.snapshot(), before, "tree, index and .git are untouched");
+}
+
+#[test]
+fn a_dirty_file_is_a_conflict_and_a_home_that_cannot_be_written_is_told_before_anything_is() {
+    let project = editing();
+    let result = result(&project);
+    write(&project, "a.txt", format!("{}dirty\n", lines(0..60)));
+    assert_refused(&project.qwen(&["apply", &result]), 63, "a.txt had uncommitted changes");
+    project.run_git(&["checkout", "-q", "a.txt"]);
+
+    let homeless = |arguments: &[&str]| {
+        let mut command = project.command(arguments);
+        // A home that is no whole path is none: without the variable the system would name the real one.
+        command.env("HOME", "nowhere").stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let refused = homeless(&["apply", &result]);
+    assert_eq!(refused.status.code(), Some(63), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--no-undo"));
+    assert_eq!(homeless(&["apply", "--check", &result]).status.code(), Some(0));
+    // A file stands where the folder of records would be: no right to write helps.
+    std::fs::write(project.home().join(".local"), "").unwrap();
+    assert_refused(&project.qwen(&["apply", &result]), 63, "no undo record can be written");
+    assert!(!project.read("a.txt").contains("thirty"));
+    assert_eq!(homeless(&["apply", "--no-undo", &result]).status.code(), Some(0));
+    assert!(project.read("a.txt").contains("line thirty\n"));
+}
+
+#[test]
+fn a_standard_output_that_nobody_reads_changes_nothing_about_the_delivery() {
+    for (number, shell) in ["exec \"$@\" >&-", "exec \"$@\" > /dev/full", "\"$@\" | true"].iter().enumerate() {
+        let project = editing();
+        let result = result(&project);
+        let plain = project.command(&["apply", "-o", "patch", &result]);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", shell, "sh"]).arg(plain.get_program()).args(plain.get_args());
+        command.current_dir(project.root()).env_clear().stdin(Stdio::null()).stderr(Stdio::piped());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.output().unwrap();
+        assert!(project.read("a.txt").contains("line thirty\n"), "{number}: {output:?}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
+        assert_eq!(project.qwen(&["undo"]).code, 0);
+    }
+}
+
+/// Many files, so that a delivery takes a while.
+fn large() -> (Project, String) {
+    let mut project = Project::new();
+    for number in 0..40 {
+        project = project.file(&format!("src/f{number}"), lines(0..20));
+    }
+    let project = project.git();
+    let patch = patch(&project, |project| {
+        for number in 0..40 {
+            match number % 4 {
+                0 => std::fs::remove_file(project.root().join(format!("src/f{number}"))).unwrap(),
+                1 => write(project, &format!("new/d{number}/f"), lines(0..5)),
+                _ => write(project, &format!("src/f{number}"), lines(5..30)),
+            }
+        }
+    });
+    (project, patch)
+}
+
+fn leftovers(project: &Project) -> Vec<std::path::PathBuf> {
+    let ours = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with(".qwen-") || name.ends_with(".lock")
+    };
+    project.snapshot().into_keys().filter(ours).collect()
+}
+
+/// Kills deliveries at moments spread over their whole length; each is put right by what follows.
+fn kill(times: u32) {
+    let (project, patch) = large();
+    let head = project.run_git(&["rev-parse", "HEAD"]);
+    let before = project.tree();
+    let started = Instant::now();
+    assert_eq!(project.qwen(&["apply", &patch]).code, 0);
+    let whole = started.elapsed();
+    let after = project.tree();
+    assert_eq!(project.qwen(&["undo"]).code, 0);
+    for number in 0..times {
+        let commits = number % 3 == 0;
+        let arguments: &[&str] = if commits { &["apply", "--commit", &patch] } else { &["apply", &patch] };
+        let mut child = project.spawn(arguments);
+        // Not a wait for something to happen: the moment is what is tried.
+        std::thread::sleep(whole.mul_f64(f64::from(number) / f64::from(times) * if commits { 2.0 } else { 1.0 }));
+        let _ended = child.kill();
+        child.wait().unwrap();
+        if number % 2 == 0 {
+            let again = project.qwen(&["apply", &patch]);
+            assert_eq!(again.code, 0, "{number}: {}{}", again.stdout, again.stderr);
+            assert_eq!(project.tree(), after, "{number}");
+        } else if number % 5 == 0 {
+            let mut undoing = project.spawn(&["undo"]);
+            std::thread::sleep(Duration::from_millis(u64::from(number % 40)));
+            let _ended = undoing.kill();
+            undoing.wait().unwrap();
+        }
+        for _ in 0..3 {
+            // The last one, and whatever was begun before it.
+            let undone = project.qwen(&["undo"]);
+            assert!(matches!(undone.code, 0 | 63), "{number}: {}", undone.stderr);
+            if project.tree() == before {
+                break;
+            }
+            project.run_git(&["status"]);
+        }
+        if project.run_git(&["rev-parse", "HEAD"]) != head {
+            // The commit was whole when the kill came, and stands below the delivery that was undone.
+            assert!(commits, "{number}");
+            project.run_git(&["reset", "-q", "--hard", head.trim()]);
+        }
+        assert_eq!(project.tree(), before, "{number}");
+        assert_eq!(project.run_git(&["status", "--porcelain"]), "", "{number}");
+        assert_eq!(leftovers(&project), Vec::<std::path::PathBuf>::new(), "{number}");
+        let _records = std::fs::remove_dir_all(project.home().join(".local/state/qwen/undo"));
+    }
+}
+
+#[test]
+fn a_killed_delivery_is_put_right_by_the_next_command() {
+    kill(8);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --test it apply:: -- --ignored"]
+fn hundreds_of_killed_deliveries_are_put_right_by_the_next_command() {
+    kill(300);
+}
+
+#[test]
+fn deliveries_side_by_side_give_the_tree_of_one() {
+    let (project, patch) = large();
+    let children: Vec<_> = (0..4).map(|_| project.spawn(&["apply", &patch])).collect();
+    let ended: Vec<Outcome> = children.into_iter().map(|child| project.finish(child)).collect();
+    let applied = ended.iter().filter(|one| one.stdout.contains("undo with: ")).count();
+    assert_eq!(applied, 1, "{ended:#?}");
+    assert!(ended.iter().all(|one| matches!(one.code, 0 | 63)), "{ended:#?}");
+    assert_eq!(leftovers(&project), Vec::<std::path::PathBuf>::new());
+    assert_eq!(project.qwen(&["undo"]).code, 0);
+    assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+}
