@@ -6,6 +6,7 @@
     reason = "tests make projects, start the program, and say aloud what this machine does not let them try"
 )]
 
+mod action;
 mod change_modes;
 mod context;
 mod drop_in;
