@@ -57,6 +57,27 @@ fn a_local_model_is_started_used_and_ended() {
     assert!(gone(), "the server is ended with the run");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_local_server_ends_with_a_run_that_is_killed() {
+    use std::io::BufRead as _;
+    // It never gets ready, and holds a pipe open for as long as it lives.
+    let project = with_program(&FAKE.replace("asked < 3", "True").replace(
+        "asked = 0",
+        "asked = 0\nlife = open(os.environ['FAKE_LIFE'], 'w'); life.write('up\\n'); life.flush()",
+    ));
+    let life = project.beside("life");
+    let made = std::process::Command::new("mkfifo").arg(&life).status().unwrap();
+    assert!(made.success());
+    let project = project.env("FAKE_LIFE", &life.display().to_string());
+    let mut run = project.spawn(&["--local", "model-q4_k_m.gguf", "hi"]);
+    let mut lines = std::io::BufReader::new(std::fs::File::open(&life).unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "up");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(lines.next().is_none(), "the pipe closes when the server is gone");
+}
+
 #[test]
 fn a_server_that_does_not_start_is_52_with_its_own_words() {
     let project = with_program("#!/bin/sh\necho 'error: unknown model architecture' >&2\nexit 3\n");

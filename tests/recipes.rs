@@ -19,6 +19,7 @@ guards:
   never_paths: [lint.toml]
   no_delete: true
   forbid_added: [{pattern: 'lint:off', why: silences the lint}]
+  forbid_removed: [{pattern: 'test', why: a test is removed}]
 verify:
   before: skip_if_pass
   attempts: 3
@@ -66,7 +67,15 @@ fn a_repair_at_the_second_attempt_is_delivered() {
 
 #[test]
 fn a_cheat_is_stopped_and_nothing_is_delivered() {
-    let cheats: [(&str, Vec<Reply>); 3] = [
+    let cheats: [(&str, Vec<Reply>); 4] = [
+        // The test stays a file and is no test any more.
+        (
+            "forbid_removed",
+            vec![
+                edit("src/a.txt", "bad", "good"),
+                call("write_file", json!({"file_path": "tests/t.txt", "content": "nothing\n"})),
+            ],
+        ),
         ("forbid_added", vec![edit("src/a.txt", "bad", "good lint:off")]),
         (
             "no_delete",
@@ -189,7 +198,7 @@ fn untrusted_text_is_fenced_and_takes_the_tools_away() {
 const JSON: &str = "prompt: Sort it.\nneeds: {tools: []}\noutput:\n  kind: json\n  repairs: 1\n  schema: {type: object, required: [label], properties: {label: {type: string, enum: [bug, docs]}}}\n";
 
 #[test]
-fn a_structured_answer_ends_the_run_and_is_repaired_once() {
+fn r59_a_structured_answer_ends_the_run_and_is_repaired_once() {
     let with = |replies: Vec<Reply>| project(replies).file(".qwen/recipes/fix.yaml", format!("{HEAD}{JSON}"));
     let by_tool = with(vec![call("structured_output", json!({"label": "bug"}))]);
     let outcome = run(&by_tool, &[]);
@@ -299,4 +308,165 @@ fn a_provider_that_is_not_there_is_no_failure_where_the_recipe_says_skip() {
         project([Reply::Status(503, vec![], "{}".into())]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
     let outcome = run(&project, &["--retries", "0"]);
     assert_eq!((outcome.code, &outcome.result["conclusion"]), (0, &json!("nothing_to_do")), "{}", outcome.stderr);
+}
+
+const CACHED: &str = "context: [{name: source, file: src/a.txt}]\nprompt: '{{ context.source | fence }}'\nneeds: {tools: []}\noutput: {kind: message}\n";
+
+#[test]
+fn the_same_question_is_answered_from_what_is_kept() {
+    let text = format!("{HEAD}{CACHED}cache: {{key: context, max_age: 1h}}\n");
+    let project = project([say("first"), say("second"), say("third")]).file(".qwen/recipes/fix.yaml", &text);
+    let asked = |project: &Project, policy: &str| {
+        let outcome = project.run(&["--policy", policy, "--recipe", "fix"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        (outcome.result["result"].as_str().unwrap().to_owned(), project.server().requests().len())
+    };
+    assert_eq!(asked(&project, "builtin:edit"), ("first".to_owned(), 1));
+    assert_eq!(asked(&project, "builtin:edit"), ("first".to_owned(), 1), "a repeat costs no request");
+    let project = project.file("src/a.txt", "other\n");
+    assert_eq!(asked(&project, "builtin:edit"), ("second".to_owned(), 2), "another input is another question");
+    // The policy is part of the question, too.
+    assert_eq!(asked(&project, "builtin:default").1, 3);
+}
+
+#[test]
+fn without_a_provider_an_old_answer_will_do_where_the_recipe_says_cached() {
+    let gone = || Reply::Status(503, vec![], "{}".into());
+    let text = format!("{HEAD}{CACHED}offline: cached\n");
+    let project = project([say("first"), gone(), gone()]).file(".qwen/recipes/fix.yaml", &text);
+    assert_eq!(run(&project, &["--retries", "0"]).result["result"], "first");
+    let outcome = run(&project, &["--retries", "0"]);
+    assert_eq!((outcome.code, &outcome.result["result"]), (0, &json!("first")), "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 2, "the provider is asked first");
+    assert!(outcome.result["warnings"].to_string().contains("not available"), "{}", outcome.stdout);
+    // Nothing is kept for another question.
+    let outcome = run(&project.file("src/a.txt", "other\n"), &["--retries", "0"]);
+    assert_eq!(outcome.code, 75, "{}", outcome.stderr);
+}
+
+#[test]
+fn a_secret_reaches_the_variables_of_a_command_and_nothing_else() {
+    let text = "params: {token: {type: string, description: T, secret: true, env: THE_TOKEN}}\ncontext: [{name: shown, run: [sh, show.sh], env: {TOKEN: '{{ params.token }}'}}]\nprompt: '{{ context.shown | fence }}'\nneeds: {read: ['**']}\n";
+    let policy =
+        |pass: &str| format!("version: 1\nextends: builtin:ci-dev\nshell:\n  allow: [{{cmd: [sh, show.sh]}}]\n{pass}");
+    let secret = "correct-horse-battery";
+    let project = project([say("done")])
+        .file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"))
+        .file("show.sh", "echo \"token is $TOKEN\"\n")
+        .env("THE_TOKEN", secret)
+        .policy(&policy(""));
+    let outcome = project.run(&["--recipe", "fix"]);
+    assert_eq!(outcome.code, 60, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("shell: {env: {pass: [TOKEN]}}"), "{}", outcome.stderr);
+    let project = project.policy(&policy("  env: {pass: [TOKEN]}\n"));
+    let outcome = project.run(&["--recipe", "fix", "--events-file", "../events.jsonl"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let sent = messages(&project, 0);
+    assert!(sent.contains("token is [redacted:SECRET_TOKEN]"), "{sent}");
+    let events = std::fs::read_to_string(project.beside("events.jsonl")).unwrap();
+    for text in [&outcome.stdout, &outcome.stderr, &events, &outcome.result.to_string(), &sent] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn wishes_about_the_model_are_in_the_request_and_a_flag_wins() {
+    let text = "prompt: p\nmodel: {name: wished, thinking: false, temperature: 0.25, top_p: 0.5, seed: 7}\nlimits: {output_tokens: 99}\n";
+    let head = HEAD.replace("limits: {cost_usd: 1}\n", "");
+    let project = project([say("a"), say("b")]).file(".qwen/recipes/fix.yaml", format!("{head}{text}"));
+    assert_eq!(run(&project, &[]).code, 0);
+    let request = project.server().requests()[0].clone();
+    assert_eq!(request["chat_template_kwargs"]["enable_thinking"], false, "{request}");
+    assert_eq!((&request["temperature"], &request["top_p"], &request["seed"]), (&json!(0.25), &json!(0.5), &json!(7)));
+    assert_eq!(request["max_tokens"], 99);
+    assert_eq!(run(&project, &["--temperature", "0.75"]).code, 0);
+    assert_eq!(project.server().requests()[1]["temperature"], 0.75);
+}
+
+#[test]
+fn a_recipe_shows_what_it_gets_and_may_cost() {
+    let project = project([]);
+    let shown = project.qwen(&["recipe", "show", "fix", "--policy", "builtin:edit"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    for part in [
+        "under the policy edit the run gets what all of these give:",
+        "Files may be written only under: src/**",
+        "cost: at most $1.00",
+    ] {
+        assert!(shown.stdout.contains(part), "{part} is not in {}", shown.stdout);
+    }
+    let shown = project.qwen(&["recipe", "show", "fix", "--policy", "builtin:read-only"]);
+    assert!(
+        shown.stdout.contains("not granted: the policy read-only does not grant writing `src/**`"),
+        "{}",
+        shown.stdout
+    );
+    // What a run would do is shown only where a run would begin.
+    let run = ["recipe", "show", "fix", "--prompt", "--commands", "--param", "word=ok", "--policy"];
+    let shown = project.qwen(&[&run[..], &["builtin:edit"]].concat());
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(
+        shown.stdout.contains("Make it ok.") && shown.stdout.contains("check good: grep -q ok src/a.txt"),
+        "{}",
+        shown.stdout
+    );
+    assert_eq!(project.qwen(&[&run[..], &["builtin:read-only"]].concat()).code, 60);
+    let json = project.qwen(&[&run[..], &["builtin:edit", "--json"]].concat());
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json["limits"]["cost_usd"], &json["commands"][0]["argv"][2]), (&json!(1.0), &json!("ok")));
+    assert!(json["policy"]["rules"].as_str().unwrap().contains("src/**"));
+}
+
+#[test]
+fn findings_that_do_not_fit_are_corrected_a_bounded_number_of_times() {
+    let text =
+        "prompt: p\nneeds: {tools: []}\noutput: {kind: findings, repairs: 1, rules: [{id: bug, description: B}]}\n";
+    let wrong = || say("```json\n{\"findings\": [{\"rule_id\": \"other\"}]}\n```");
+    let project =
+        project([wrong(), wrong(), say("never asked")]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    let outcome = run(&project, &[]);
+    assert_eq!((outcome.code, &outcome.result["exit_reason"]), (62, &json!("schema")), "{}", outcome.stderr);
+    assert_eq!(project.server().requests().len(), 2);
+}
+
+#[test]
+fn the_small_checks_say_what_differs() {
+    let project = Project::new()
+        .file("CHANGELOG.md", "# Changelog\n\n## 1.0.0\n\n- The first.\n")
+        .file("en.md", "# A\n\n[x](y.md)\n")
+        .file("de.md", "# B\n\n## C\n")
+        .git();
+    let shape = project.qwen(&["check", "markdown-shape", "en.md", "de.md"]);
+    assert_eq!(shape.code, 1);
+    assert!(shape.stdout.contains("y.md"), "{}", shape.stdout);
+    assert_eq!(project.qwen(&["check", "markdown-shape", "en.md", "en.md"]).code, 0);
+    assert_eq!(project.qwen(&["check", "markdown-shape", "en.md", "gone.md"]).code, 42);
+    let log = ["check", "changelog", "--file=CHANGELOG.md", "--heading=2.0.0"];
+    let outcome = project.qwen(&[&log[..], &["--since=HEAD"]].concat());
+    assert_eq!(outcome.code, 1, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("2.0.0"), "{}", outcome.stdout);
+    assert_eq!(project.qwen(&[&log[..], &["--since=no-such-revision"]].concat()).code, 42);
+    assert_eq!(project.qwen(&[&log[..], &["--since=--all"]].concat()).code, 2);
+    let repeat = project.qwen(&["check", "repeat", "--times=2", "--", "grep", "-q", "absent", "en.md"]);
+    assert_eq!(repeat.code, 1);
+    assert!(repeat.stdout.starts_with("2 runs, 2 failed: FF"), "{}", repeat.stdout);
+    assert_eq!(project.qwen(&["check", "repeat", "--times=2", "--", "true"]).code, 0);
+    assert_eq!(project.qwen(&["check", "repeat", "--times=0", "--", "true"]).code, 2);
+    assert_eq!(project.qwen(&["check", "repeat"]).code, 2);
+}
+
+#[test]
+fn a_file_of_parameters_keeps_its_spelling() {
+    let text = "params: {v: {type: string, description: V}, n: {type: integer, description: N}}\nprompt: 'v{{ params.v }} n{{ params.n }}'\n";
+    let project = project([say("ok"), say("ok")])
+        .file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"))
+        .file("p.yaml", "v: 1.10\nn: 7\n")
+        .file("p.json", "{\"v\": \"1.10\", \"n\": 7}");
+    for file in ["p.yaml", "p.json"] {
+        let outcome = run(&project, &["--params-file", file]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    }
+    assert!(messages(&project, 0).contains("v1.10 n7") && messages(&project, 1).contains("v1.10 n7"));
+    let broken = project.file("p.yaml", "v: [1, [2]]\n");
+    assert_eq!(run(&broken, &["--params-file", "p.yaml"]).code, 42);
 }

@@ -241,3 +241,158 @@ fn one_decision_record_stands_for_every_call() {
     let allowed: Vec<bool> = records.iter().map(|record| record["allowed"].as_bool().unwrap()).collect();
     assert_eq!(allowed, [true, false, true]);
 }
+
+/// A clone whose base commit holds texts, and whose tree, the change under review, holds others of the same names.
+fn with_texts() -> (Project, String) {
+    let recipe =
+        |word: &str| format!("recipe: 1\nname: r\ndescription: d\nprompt_file: r.md\nextends: base-{word}.yaml\n");
+    let base =
+        |word: &str| format!("recipe: 1\nname: b\ndescription: {word}-base\nprompt: p\nneeds: {{read: ['**']}}\n");
+    let project = Project::new()
+        .file("a.txt", "one\n")
+        .file("QWEN.md", "TRUSTED-context\n@docs/style.md\n@docs/gone.md\n")
+        .file("docs/style.md", "TRUSTED-import\n")
+        .file("docs/gone.md", "TRUSTED-gone\n")
+        .file("sub/AGENTS.md", "TRUSTED-agents\n")
+        .file(".qwen/commands/go.toml", "prompt = \"TRUSTED-command !{git status --short}\"\n")
+        .file(".qwen/recipes/r.yaml", recipe("t"))
+        .file(".qwen/recipes/r.md", "TRUSTED-prompt")
+        .file(".qwen/recipes/base-t.yaml", base("TRUSTED"))
+        .file(".qwen/agents/helper.md", "---\ndescription: TRUSTED-agent\n---\nTRUSTED-agent-prompt\n")
+        .file(".qwen/skills/release/SKILL.md", "---\ndescription: TRUSTED-skill\n---\nTRUSTED-skill-text\n")
+        .file("ci/policy.yaml", "version: 1\nname: named\nextends: builtin:edit\nchanges: apply\n")
+        .git();
+    project.run_git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    let base_commit = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let project = project
+        .file("QWEN.md", "HOSTILE-context\n")
+        .file("AGENTS.md", "HOSTILE-new-context\n")
+        .file("docs/style.md", "HOSTILE-import\n")
+        .file("sub/AGENTS.md", "HOSTILE-agents\n")
+        .file(".qwen/commands/go.toml", "prompt = \"HOSTILE-command !{git log}\"\n")
+        .file(".qwen/commands/new.toml", "prompt = \"HOSTILE-new-command\"\n")
+        .file(".qwen/recipes/r.md", "HOSTILE-prompt")
+        .file(".qwen/recipes/base-t.yaml", base("HOSTILE"))
+        .file(".qwen/recipes/new.yaml", "recipe: 1\nname: new\ndescription: HOSTILE\nprompt: HOSTILE-new\n")
+        .file(".qwen/agents/helper.md", "---\ndescription: HOSTILE-agent\n---\nHOSTILE\n")
+        .file(".qwen/agents/new.md", "---\ndescription: HOSTILE-agent\n---\nHOSTILE\n")
+        .file(".qwen/skills/release/SKILL.md", "---\ndescription: HOSTILE-skill\n---\nHOSTILE\n")
+        .file(".qwen/skills/new/SKILL.md", "---\ndescription: HOSTILE-skill\n---\nHOSTILE\n")
+        .file("ci/policy.yaml", "version: 1\nname: hostile\nextends: builtin:open\nchanges: apply\n");
+    std::fs::remove_file(project.root().join("docs/gone.md")).unwrap();
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-qm", "change"]);
+    (project, base_commit)
+}
+
+fn sent(project: &Project) -> String {
+    serde_json::to_string(&project.server().requests()).unwrap()
+}
+
+#[test]
+fn texts_come_from_the_trusted_commit_and_never_from_the_tree_under_review() {
+    let skill = || call("skill", json!({"skill": "release"}));
+    for (name, flags) in [
+        ("pull_request", &["--allowed-tools", "skill,task", "look"][..]),
+        ("pull_request", &["/go"][..]),
+        ("pull_request", &["--recipe", "r"][..]),
+        ("pull_request", &["--recipe", ".qwen/recipes/r.yaml"][..]),
+        ("issue_comment", &["-C", "sub", "look"][..]),
+        ("issue_comment", &["--policy", "ci/policy.yaml", "look"][..]),
+    ] {
+        let (project, base) = with_texts();
+        let project = event(project, name, &pull_request(&base, "acme/app")).model([skill(), say("done")]);
+        let outcome = project.run(&[&["--on-deny", "continue"][..], flags].concat());
+        assert_eq!(outcome.code, 0, "{flags:?}: {}", outcome.stderr);
+        let seen = sent(&project);
+        assert!(!seen.contains("HOSTILE"), "{flags:?}: {seen}");
+        assert!(seen.contains("TRUSTED-context") && seen.contains("TRUSTED-import"), "{flags:?}: {seen}");
+        assert!(seen.contains("TRUSTED-gone"), "an import that the tree removed: {seen}");
+        let wanted = match flags {
+            ["/go"] => "TRUSTED-command",
+            ["--recipe", _] => "TRUSTED-prompt",
+            ["-C", ..] => "TRUSTED-agents",
+            ["--allowed-tools", ..] => "TRUSTED-skill-text",
+            _ => "TRUSTED-context",
+        };
+        assert!(seen.contains(wanted), "{flags:?}: {seen}");
+        for file in ["QWEN.md", "AGENTS.md"].into_iter().filter(|_| !flags.contains(&"-C")) {
+            let warnings = outcome.result["warnings"].as_array().unwrap();
+            let said = |text: &serde_json::Value| text.as_str().unwrap().starts_with(&format!("{file} left out"));
+            assert_eq!(warnings.iter().filter(|text| said(text)).count(), 1, "{warnings:#?}");
+        }
+    }
+}
+
+#[test]
+fn what_only_the_tree_under_review_holds_is_not_there() {
+    for (flags, code, says) in [
+        (&["/new"][..], 42, "there is no command /new"),
+        (&["--recipe", "new"][..], 42, "there is no recipe `new`"),
+        (&["--recipe", ".qwen/recipes/new.yaml"][..], 42, "is not in the trusted commit"),
+        (&["--policy", ".qwen/recipes/new.yaml", "look"][..], 52, "is not in the trusted commit"),
+    ] {
+        let (project, base) = with_texts();
+        let project = event(project, "pull_request", &pull_request(&base, "acme/app")).model([say("done")]);
+        let outcome = project.run(flags);
+        assert_eq!(outcome.code, code, "{flags:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{flags:?}: {}", outcome.stderr);
+        assert_eq!(project.server().requests().len(), 0);
+    }
+}
+
+#[test]
+fn a_file_that_the_job_itself_made_is_the_operators() {
+    let (project, base) = with_texts();
+    let project = event(project, "pull_request", &pull_request(&base, "acme/app"))
+        .file("made.yaml", "version: 1\nname: made\nextends: builtin:edit\n")
+        .file("made-recipe.yaml", "recipe: 1\nname: made-recipe\ndescription: d\nprompt: by the job\n")
+        .model([say("done")]);
+    let outcome = run(&project, &["--policy", "made.yaml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(name_of_policy(&outcome, &project), "made");
+    let project = project.model([say("done")]);
+    let outcome = project.run(&["--recipe", "made-recipe.yaml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(sent(&project).contains("by the job"));
+}
+
+#[test]
+fn an_untrusted_event_takes_no_text_of_the_tree() {
+    let (project, _) = with_texts();
+    let project = event(project, "repository_dispatch", &json!({})).model([say("done")]);
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let seen = sent(&project);
+    assert!(!seen.contains("HOSTILE") && !seen.contains("TRUSTED"), "{seen}");
+    assert!(outcome.stderr.contains("QWEN.md left out: this checkout is not trusted"), "{}", outcome.stderr);
+    let project = project.model([say("done")]);
+    let outcome = project.run(&["--trust-checkout", "look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(sent(&project).contains("HOSTILE-context"));
+    assert!(!outcome.stderr.contains("left out"), "{}", outcome.stderr);
+}
+
+#[test]
+fn settings_that_count_do_not_start_a_program_that_does_not() {
+    let hook = r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "sh ./start.sh"}]}]}}"#;
+    let server = r#"{"mcpServers": {"s": {"command": "node", "args": ["start.sh"]}}}"#;
+    let discovery = r#"{"tools": {"discoveryCommand": "./start.sh"}}"#;
+    for (settings, name) in
+        [(hook, "hooks.SessionStart"), (server, "the MCP server s"), (discovery, "the discovery of tools")]
+    {
+        let project = Project::new().executable("start.sh", "echo TRUSTED-program\n");
+        std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+        std::fs::write(project.home().join(".qwen/settings.json"), settings).unwrap();
+        let project = project.git().model([say("done")]);
+        let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
+        assert_eq!(outcome.code, 0, "{name}: {}", outcome.stderr);
+        assert!(settings != hook || sent(&project).contains("TRUSTED-program"));
+        let project = project.file("start.sh", "echo HOSTILE\n").model([say("done")]);
+        let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
+        assert_eq!(outcome.code, 52, "{name}: {}", outcome.stderr);
+        let says = format!("{name} starts start.sh, which is not as in the trusted commit");
+        assert!(outcome.stderr.contains(&says), "{}", outcome.stderr);
+        assert_eq!(project.server().requests().len(), 0);
+    }
+}

@@ -131,10 +131,18 @@ impl Compaction {
             }
             Err(error) => {
                 self.failures += 1;
+                // A refusal costs nothing; an answer that broke off costs what the server had counted by then.
+                let counted = error.usage.input_tokens.is_some() || error.usage.output_tokens.is_some();
+                let (usage, cost_usd) = if counted {
+                    let cost = account.spend(&error.usage, 0, model.facts().price.as_ref());
+                    (super::token_usage(&error.usage, 0), cost)
+                } else {
+                    (TokenUsage { input_tokens: Some(0), output_tokens: Some(0), ..TokenUsage::default() }, Some(0.0))
+                };
                 emit(Event::SideRequest(Box::new(SideRequest {
                     purpose: "compaction".into(),
-                    usage: TokenUsage { input_tokens: Some(0), output_tokens: Some(0), ..TokenUsage::default() },
-                    cost_usd: Some(0.0),
+                    usage,
+                    cost_usd,
                     requests: error.requests,
                     api_ms: 0,
                 })));

@@ -26,7 +26,7 @@ pub enum RecipeVerb {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Show what a recipe is, asks for and gives
+    /// Show what a recipe is, asks for, gets of the policy, and may cost
     Show {
         /// The recipe
         #[arg(value_name = "NAME|FILE")]
@@ -46,6 +46,9 @@ pub enum RecipeVerb {
         /// Set a parameter (repeatable)
         #[arg(long = "param", value_name = "K=V")]
         params: Vec<String>,
+        /// The policy that it meets [default: as for `run`]
+        #[arg(long, value_name = "NAME|FILE")]
+        policy: Option<String>,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
@@ -76,6 +79,9 @@ pub enum RecipeVerb {
         /// The recipes, as files [default: all of .qwen/recipes]
         #[arg(value_name = "FILE")]
         recipes: Vec<PathBuf>,
+        /// Ask the model of the environment, and write each `transcript` that ends in .jsonl anew
+        #[arg(long)]
+        record: bool,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,

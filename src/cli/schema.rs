@@ -90,6 +90,14 @@ mod tests {
     }
 
     #[test]
+    fn the_schema_beside_the_manual_is_that_of_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/recipe-v1.schema.json");
+        let schema = crate::emit::to_pretty(&schema(SchemaKind::Recipe, || json!(true))) + "\n";
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(committed == schema, "write it anew: qwen schema recipe > docs/recipe-v1.schema.json");
+    }
+
+    #[test]
     fn every_field_of_the_result_is_required_and_explained() {
         let schema = schema(SchemaKind::Result, || json!(true));
         let properties = schema["properties"].as_object().unwrap();

@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         }
     }
     let policy = chosen.policy;
-    let secrets = Secrets::new(&secret_variables(environment, None), &policy.secret_patterns())
+    let secrets = Secrets::new(&secret_variables(environment, None, None), &policy.secret_patterns())
         .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
     let judge = |path: &RelPath, change: &Change| judge_change(&policy, &facts, path, change);
     let secret = |path: &RelPath, change: &Change| secrets.added(path, change, policy.refuses_secrets());

@@ -15,6 +15,7 @@ use crate::run::checks::{self, Action};
 use crate::run::runner::Runner;
 use crate::sandbox::Demand;
 use crate::settings::Environment;
+use crate::tools::Variables;
 use crate::verify::shape;
 
 /// What a command may take in all.
@@ -76,7 +77,7 @@ async fn repeat(
     let runner = Runner::new(workspace, place.repository.clone(), policy, facts, Demand::Auto, variables, helper)
         .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))?;
     let site = checks::Place { workspace: &place.workspace, repository: place.repository.as_ref() };
-    let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT).await;
+    let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT, &Variables::default()).await;
     runner.end().await;
     print(out, &done.output)?;
     Ok(if done.exit_code == Some(0) { Exit::Ok } else { Exit::Failed })

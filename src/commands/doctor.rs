@@ -29,6 +29,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
         ..settings::load::Request::default()
     };
     let mut context_settings = settings::Settings::default();
+    let mut whose = None;
     match place.trusted(environment) {
         Ok(trusted) => {
             facts.policy.push(Fact::new("trusted", trusted.describe()));
@@ -36,6 +37,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             if trusted.tree.is_some() {
                 request.trusted_ref = trusted.read_text(&place.top(), ".qwen/settings.json")?;
             }
+            whose = Some(trusted);
         }
         Err(failure) => {
             facts.problems.push(failure.error.message);
@@ -76,8 +78,11 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             exit = exit.or_worse(Exit::Config);
         }
     }
-    match place.policy(None, false, environment) {
-        Ok(chosen) => {
+    let top = place.top();
+    match (place.policy(None, false, environment), &whose) {
+        // What the trusted commit is was asked above, and it was said there that nobody knows.
+        (_, None) => {}
+        (Ok(chosen), Some(trusted)) => {
             let policy = chosen.policy.facts();
             facts.policy.push(Fact::new("name", policy.name));
             facts.policy.push(Fact::new("sha256", policy.sha256));
@@ -85,8 +90,9 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.warnings.extend(chosen.warnings);
             let (files, warnings) = context::gather(&ContextSources {
                 home: environment.home.as_deref(),
-                top: &place.top(),
+                top: &top,
                 workspace: place.workspace.root(),
+                project: trusted.source(),
                 settings: &context_settings,
                 policy: &chosen.policy,
             });
@@ -94,11 +100,15 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
                 files.into_iter().map(|(name, text)| Fact::new("file", format!("{name} ({} bytes)", text.len())));
             facts.context.extend(sizes);
             facts.warnings.extend(warnings);
-            let trusted = environment.is_on("QWEN_TRUST_CHECKOUT");
-            let commands = Commands::of(environment, &place.top(), trusted, &chosen.policy).names();
+            facts.warnings.extend(trusted.left_out(
+                &top,
+                place.workspace.root(),
+                &context::names(&context_settings),
+            )?);
+            let commands = Commands::of(environment, &top, trusted, &chosen.policy).names();
             facts.context.extend(commands.into_iter().map(|name| Fact::new("command", format!("/{name}"))));
         }
-        Err(failure) => {
+        (Err(failure), Some(_)) => {
             facts.problems.push(failure.error.message);
             exit = exit.or_worse(failure.exit);
         }

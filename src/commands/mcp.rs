@@ -146,6 +146,7 @@ fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
     let loaded = settings::load(&request, environment)
         .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))?;
     let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
+    trusted.require_same(&place.top(), place.workspace.root(), &chosen.words())?;
     let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
     chosen.warnings.splice(0..0, about);
     Ok(Found { chosen, environment: loaded.environment })
@@ -165,7 +166,12 @@ async fn list(
     }
     let policy = policy(&place, None, false, &environment)?;
     let runner = runner(&place, &policy.policy, &environment)?;
-    let pins = servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder)?;
+    let pins = servers::with_pins(
+        chosen.configs.clone(),
+        &policy.policy,
+        &policy.folder,
+        (&place.trusted(&environment)?, &place.top()),
+    )?;
     let started = servers::start(&chosen, pins, &runner, environment.home.as_deref(), &mut Vec::new()).await;
     let (servers, _) = started?;
     let rows = rows(&chosen, &servers);
@@ -303,7 +309,12 @@ pub(super) async fn start(
     err: &mut dyn Write,
 ) -> Result<Servers, Failure> {
     let Found { chosen, environment } = find(place, environment)?;
-    let pins = servers::with_pins(chosen.configs.clone(), &policy.policy, &policy.folder)?;
+    let pins = servers::with_pins(
+        chosen.configs.clone(),
+        &policy.policy,
+        &policy.folder,
+        (&place.trusted(&environment)?, &place.top()),
+    )?;
     let mut warnings = chosen.warnings.clone();
     let (servers, _) = servers::start(&chosen, pins, runner, environment.home.as_deref(), &mut warnings).await?;
     warn(&warnings, err);

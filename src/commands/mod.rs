@@ -7,6 +7,7 @@ mod doctor;
 mod mcp;
 mod policy;
 mod recipe;
+mod recipe_show;
 mod recipe_test;
 mod schema;
 mod tools;
@@ -106,11 +107,7 @@ impl Place {
             excluded: &[],
             cwd: &environment.cwd,
             top: &self.top(),
-            trusted: trusted.checkout,
-            trusted_text: match &trusted.tree {
-                Some(_) => trusted.read_text(&self.top(), ".qwen/policy.yaml")?,
-                None => None,
-            },
+            trusted: &trusted,
             machine: Path::new("/etc/qwen/policy.yaml"),
         })?;
         chosen.require_tests(&self.facts(environment))?;

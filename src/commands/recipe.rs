@@ -10,10 +10,10 @@ use crate::cli::recipe::RecipeVerb;
 use crate::emit::safe::escape;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
-use crate::recipe::params::Sources;
-use crate::recipe::{Recipe, RecipeError};
+use crate::recipe::RecipeError;
 use crate::run::Failure;
-use crate::run::recipe::{Active, Surroundings, failure};
+use crate::run::recipe::{Surroundings, failure};
+use crate::run::trust::Trusted;
 use crate::settings::Environment;
 
 /// A recipe to begin with.
@@ -33,31 +33,15 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             let place = Place::open(workspace, environment)?;
             list(&place, environment, *json, out)
         }
-        RecipeVerb::Show { recipe, prompt, commands, merged, json, params, workspace } => {
+        RecipeVerb::Show { recipe, prompt, commands, merged, json, params, policy, workspace } => {
             let place = Place::open(workspace, environment)?;
             let top = place.top();
-            let surroundings = surroundings(&place, &top, environment);
+            let trusted = place.trusted(environment)?;
+            let surroundings = surroundings(&place, &top, environment, &trusted);
             let recipe = surroundings.find(recipe)?;
-            if *merged || (*json && !*prompt && !*commands) {
-                let merged = serde_json::to_value(&recipe.file).unwrap_or_default();
-                let merged: serde_json::Map<_, _> = merged
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .filter(|(_, value)| !value.is_null())
-                    .map(|(k, v)| (k.clone(), v.clone()))
-                    .collect();
-                return print(
-                    out,
-                    &(to_pretty(&json!({"source": recipe.source, "sha256": recipe.sha256, "recipe": merged})) + "\n"),
-                );
-            }
-            if *prompt || *commands {
-                let sources = Sources { flags: params.clone(), ..Sources::default() };
-                let active = surroundings.bind(recipe, &sources)?;
-                return rendered(&active, *prompt, *commands, *json, out);
-            }
-            print(out, &description(&recipe))
+            let what = super::recipe_show::Shown { prompt: *prompt, commands: *commands, merged: *merged, json: *json };
+            let policy = place.policy(policy.as_deref(), false, environment)?.policy;
+            super::recipe_show::run(what, recipe, &surroundings, params, &policy, out)
         }
         RecipeVerb::Validate { recipes, strict, workspace } => {
             let place = Place::open(workspace, environment)?;
@@ -67,19 +51,24 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             let place = Place::open(workspace, environment)?;
             new(&place, name, out)
         }
-        RecipeVerb::Test { recipes, workspace } => {
+        RecipeVerb::Test { recipes, record, workspace } => {
             let place = Place::open(workspace, environment)?;
             let files = match recipes.is_empty() {
                 false => recipes.iter().map(|path| environment.cwd.join(path)).collect(),
                 true => own_files(&place),
             };
-            super::recipe_test::run(&files, environment, out).await
+            super::recipe_test::run(&files, *record, environment, out).await
         }
     }
 }
 
-fn surroundings<'a>(place: &'a Place, top: &'a Path, environment: &'a Environment) -> Surroundings<'a> {
-    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref() }
+fn surroundings<'a>(
+    place: &'a Place,
+    top: &'a Path,
+    environment: &'a Environment,
+    trusted: &'a Trusted,
+) -> Surroundings<'a> {
+    Surroundings { environment, top, root: place.workspace.root(), repository: place.repository.as_ref(), trusted }
 }
 
 fn own_files(place: &Place) -> Vec<std::path::PathBuf> {
@@ -93,7 +82,8 @@ fn own_files(place: &Place) -> Vec<std::path::PathBuf> {
 
 fn list(place: &Place, environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let top = place.top();
-    let listed = surroundings(place, &top, environment).with_library(|library| library.list());
+    let trusted = place.trusted(environment)?;
+    let listed = surroundings(place, &top, environment, &trusted).with_library(|library| library.list());
     if as_json {
         let rows: Vec<_> = listed
             .iter()
@@ -114,90 +104,6 @@ fn list(place: &Place, environment: &Environment, as_json: bool, out: &mut dyn W
     Ok(Exit::Ok)
 }
 
-fn description(recipe: &Recipe) -> String {
-    let file = &recipe.file;
-    let text =
-        |text: &Option<crate::recipe::file::Text>| text.as_ref().map(|text| text.value.clone()).unwrap_or_default();
-    let mut lines = vec![
-        format!("{} {}: {}", recipe.name(), text(&file.version), text(&file.description)),
-        format!("from {}, sha256 {}", recipe.source, recipe.sha256),
-    ];
-    for (name, param) in recipe.params() {
-        let default = match &param.default {
-            None => "must be given".to_owned(),
-            Some(given) => format!("default {}", serde_json::to_string(given).unwrap_or_default()),
-        };
-        lines.push(format!("param {name} ({}, {default}): {}", param.r#type.name(), param.description.value));
-    }
-    let json = |value: serde_json::Value| {
-        value.as_object().map(|map| {
-            map.iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| format!("{key} {value}"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        })
-    };
-    match recipe.needs() {
-        None => lines.push("needs: nothing".to_owned()),
-        Some(needs) => lines.push(format!("needs: {}", json(json!(needs)).unwrap_or_default())),
-    }
-    lines.push(format!("limits: {}", json(json!(recipe.limits())).unwrap_or_default()));
-    for check in recipe.checks() {
-        let words: Vec<&str> = check.run.iter().map(|word| word.as_str()).collect();
-        lines.push(format!("check {}: {}", check.name.value, words.join(" ")));
-    }
-    lines.push(format!("gives: {}", json!(recipe.output().kind).as_str().unwrap_or_default()));
-    lines.iter().map(|line| escape(line).into_owned() + "\n").collect()
-}
-
-fn rendered(
-    active: &Active,
-    prompt: bool,
-    commands: bool,
-    as_json: bool,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let stand_ins: Vec<(String, String)> = active
-        .recipe
-        .context()
-        .iter()
-        .map(|context| (context.name.value.clone(), format!("[context.{}]", context.name.value)))
-        .collect();
-    let text = active.prompt(&stand_ins)?;
-    let mut listed = Vec::new();
-    let of_context = active
-        .recipe
-        .context()
-        .iter()
-        .filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
-    let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
-    for (name, templates) in of_context.chain(of_checks) {
-        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words = active.renderer(&[]).words(&templates).map_err(|problem| {
-            Failure::new(Exit::Input, format!("{name}: {}", problem.message), "correct the parameter")
-        })?;
-        listed.push((name, words));
-    }
-    if as_json {
-        let commands: Vec<_> = listed.iter().map(|(name, words)| json!({"name": name, "argv": words})).collect();
-        return print(
-            out,
-            &(to_pretty(&json!({"prompt": text, "commands": commands, "limits": active.recipe.limits()})) + "\n"),
-        );
-    }
-    if commands {
-        for (name, words) in &listed {
-            let words: Vec<String> = words.iter().map(|word| crate::run::checks::quoted(word)).collect();
-            print(out, &format!("{name}: {}\n", escape(&words.join(" "))))?;
-        }
-    }
-    if prompt {
-        print(out, &(text.lines().map(escape).collect::<Vec<_>>().join("\n") + "\n"))?;
-    }
-    Ok(Exit::Ok)
-}
-
 fn validate(
     place: &Place,
     recipes: &[String],
@@ -210,7 +116,9 @@ fn validate(
         true => own_files(place).iter().map(|path| path.display().to_string()).collect(),
     };
     let top = place.top();
-    let surroundings = surroundings(place, &top, environment);
+    // Whoever validates a recipe means the file as it lies there.
+    let trusted = Trusted::as_it_lies();
+    let surroundings = surroundings(place, &top, environment, &trusted);
     let mut wrong: Vec<RecipeError> = Vec::new();
     for word in &words {
         match surroundings.with_library(|library| library.load(word)) {

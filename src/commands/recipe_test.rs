@@ -19,17 +19,30 @@ use crate::recipe::file::{Given, TestCase};
 use crate::run::Failure;
 use crate::run::outputs::Streams;
 use crate::run::recipe::Surroundings;
+use crate::run::trust::Trusted;
 use crate::settings::Environment;
 use crate::workspace::git::Git;
 
 /// Variables that a test may see: what toolchains need.
-const KEPT: [&str; 6] = ["PATH", "HOME", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
+const KEPT: [&str; 5] = ["PATH", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
 
-pub(super) async fn run(files: &[PathBuf], environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    files: &[PathBuf],
+    record: bool,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     let (mut passed, mut failed) = (0, 0);
     for file in files {
-        let surroundings =
-            Surroundings { environment, top: &environment.cwd, root: &environment.cwd, repository: None };
+        // Whoever tests a recipe means the file as it lies there.
+        let trusted = Trusted::as_it_lies();
+        let surroundings = Surroundings {
+            environment,
+            top: &environment.cwd,
+            root: &environment.cwd,
+            repository: None,
+            trusted: &trusted,
+        };
         let shown = file.display().to_string();
         let recipe = match surroundings.find(&shown) {
             Ok(recipe) => recipe,
@@ -45,7 +58,7 @@ pub(super) async fn run(files: &[PathBuf], environment: &Environment, out: &mut 
         }
         for test in &tests {
             let name = format!("{} {}", recipe.name(), test.name.value);
-            match one(file, test, environment).await {
+            match one(file, test, record, environment).await {
                 Ok(()) => {
                     passed += 1;
                     print(out, &format!("ok   {}\n", escape(&name)))?;
@@ -62,11 +75,14 @@ pub(super) async fn run(files: &[PathBuf], environment: &Environment, out: &mut 
     Ok(if failed == 0 { Exit::Ok } else { Exit::Verify })
 }
 
-async fn one(file: &Path, test: &TestCase, environment: &Environment) -> Result<(), String> {
+async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environment) -> Result<(), String> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let fixture = folder.join(test.fixture.as_str());
     if !fixture.is_dir() {
-        return Err(format!("the fixture {} is not there", test.fixture.value));
+        return Err(format!(
+            "the fixture {} is not there: make that folder, with the project's files under base/",
+            fixture.display()
+        ));
     }
     let temporary = tempfile::Builder::new().prefix("qwen-recipe-").tempdir().map_err(|error| error.to_string())?;
     let project = temporary.path().join("project");
@@ -96,7 +112,9 @@ async fn one(file: &Path, test: &TestCase, environment: &Environment) -> Result<
     match &test.transcript {
         Some(transcript) => {
             let path = folder.join(transcript.as_str());
-            if transcript.value.ends_with(".jsonl") {
+            if transcript.value.ends_with(".jsonl") && record {
+                arguments.test.record = Some(path);
+            } else if transcript.value.ends_with(".jsonl") {
                 arguments.test.replay = Some(path);
             } else {
                 arguments.test.script = Some(path);
@@ -109,8 +127,7 @@ async fn one(file: &Path, test: &TestCase, environment: &Environment) -> Result<
             arguments.test.script = Some(path);
         }
     }
-    let mut quiet = environment.clone();
-    quiet.variables.retain(|name, _| KEPT.contains(&name.as_str()));
+    let quiet = quiet(environment, temporary.path(), record);
     let output = Collected::default();
     let streams = Streams {
         stdout: Box::new(output.clone()),
@@ -122,6 +139,24 @@ async fn one(file: &Path, test: &TestCase, environment: &Environment) -> Result<
     let text = output.0.lock().expect("nothing panics while it holds the output").clone();
     let result: Value = serde_json::from_slice(&text).map_err(|error| format!("the result is no JSON: {error}"))?;
     compare(test, exit, &result)
+}
+
+/// Returns an environment in which a test says the same on every machine: no settings of the user's, but his toolchains.
+fn quiet(environment: &Environment, folder: &Path, record: bool) -> Environment {
+    let mut quiet = environment.clone();
+    for (name, below) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        if let Some(home) = &environment.home
+            && !quiet.variables.contains_key(name)
+        {
+            quiet.variables.insert(name.to_owned(), home.join(below).display().to_string());
+        }
+    }
+    let of_model = |name: &str| record && (name.starts_with("QWEN_") || name.starts_with("OPENAI_"));
+    quiet.variables.retain(|name, _| KEPT.contains(&name.as_str()) || of_model(name));
+    let home = folder.join("home");
+    quiet.variables.insert("HOME".to_owned(), home.display().to_string());
+    quiet.home = Some(home);
+    quiet
 }
 
 fn compare(test: &TestCase, exit: Exit, result: &Value) -> Result<(), String> {

@@ -20,8 +20,15 @@ pub(super) struct Reader {
 }
 
 /// Returns what `text` prints: the answer, and what a dry run would change.
+///
+/// A structured answer stands alone, so that whoever asked for JSON can read all of it as JSON.
 pub(super) fn answer(end: &RunFinished, mode: &str, reader: Reader) -> Vec<u8> {
     let mut text = Vec::new();
+    if let Some(value) = &end.structured {
+        text.extend_from_slice(super::to_pretty(value).trim_end().as_bytes());
+        text.push(b'\n');
+        return text;
+    }
     if !end.result.is_empty() {
         let safe = escape(&end.result);
         let safe = not_a_patch(&safe);

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::chunk::{self, Chunk};
+use super::alike::{Alike, Patterns};
+use super::chunk;
 use super::coerce::ToolSet;
 use super::cumulative::Joined;
 use super::leaked_calls::{self, TextTools};
 use super::slots::{self, Slots, Unnumbered, flag};
+use super::surrogates::Surrogates;
 use super::thinking::{self, Splitter};
 use super::{Arguments, AssistantMessage, Delta, Reasoning, Stop, StreamFault, ToolCall, Turn, Usage};
 
@@ -191,6 +193,8 @@ pub struct Assembler {
     tag_reasoning: String,
     details: Vec<Value>,
     slots: Slots,
+    alike: Patterns,
+    surrogates: Surrogates,
     /// Calls in the older field, which counts only if the newer one stays empty.
     older: Slots,
     finish: Option<Finish>,
@@ -219,6 +223,8 @@ impl Assembler {
             tag_reasoning: String::new(),
             details: Vec::new(),
             slots: Slots::default(),
+            alike: Patterns::default(),
+            surrogates: Surrogates::default(),
             older: Slots::default(),
             finish: None,
             usage: Usage::default(),
@@ -252,8 +258,20 @@ impl Assembler {
         if data.is_empty() {
             return Ok(());
         }
-        match serde_json::from_str::<Value>(data) {
-            Ok(value @ (Value::Object(_) | Value::Array(_))) => self.push_value(value, data, out),
+        if !self.surrogates.waits() && self.push_alike(data, out) {
+            return Ok(());
+        }
+        let read = serde_json::from_str::<Value>(data);
+        let waited = read.is_ok() && self.surrogates.lost();
+        let read =
+            read.or_else(|error| self.surrogates.mend(data).map_or(Err(error), |data| serde_json::from_str(&data)));
+        match read {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => {
+                if waited {
+                    flag(&mut self.flags, "half_a_character");
+                }
+                self.push_value(value, data, out)
+            }
             Ok(_) | Err(_) => {
                 self.skipped += 1;
                 flag(&mut self.flags, "skipped_data");
@@ -297,9 +315,27 @@ impl Assembler {
         }
     }
 
+    /// Takes an event that differs from an earlier one in its text alone; `false` leaves it to the parser.
+    fn push_alike(&mut self, data: &str, out: &mut Vec<Delta>) -> bool {
+        match self.alike.read(data) {
+            None => return false,
+            Some(Alike::Call(piece)) => {
+                self.is_withheld = false;
+                self.slots.push(piece, &self.tools);
+                self.is_too_large |= self.slots.too_large;
+            }
+            Some(Alike::Content(text)) => self.push_content(&text, false, out),
+            Some(Alike::Reasoning(text)) => self.push_reasoning(&text, false, out),
+        }
+        self.chunks += 1;
+        self.advance(out);
+        true
+    }
+
     fn push_value(&mut self, value: Value, raw: &str, out: &mut Vec<Delta>) -> Result<(), ErrorFrame> {
         let chunk = chunk::read(value);
         self.chunks += 1;
+        self.alike.learn(raw, &chunk);
         if let Some(error) = chunk.error {
             return Err(error);
         }
@@ -314,8 +350,15 @@ impl Assembler {
             self.usage = chunk::later_usage(self.usage, usage);
         }
         self.take_finish(chunk.finish.clone());
-        self.push_reasoning(&chunk, out);
-        self.push_content(&chunk, out);
+        for detail in &chunk.reasoning_details {
+            self.push_detail(detail);
+        }
+        if let Some(reasoning) = &chunk.reasoning {
+            self.push_reasoning(reasoning, chunk.is_message, out);
+        }
+        if let Some(content) = &chunk.content {
+            self.push_content(content, chunk.is_message, out);
+        }
         let repeats = chunk.is_message && !self.slots.is_empty();
         for mut piece in chunk.calls {
             self.is_withheld = false;
@@ -327,9 +370,9 @@ impl Assembler {
                 }
                 piece.index = None;
             }
-            self.slots.push(piece, &self.tools);
+            self.slots.push(&piece, &self.tools);
         }
-        if let Some(piece) = chunk.function_call {
+        if let Some(piece) = &chunk.function_call {
             self.older.push(piece, &self.tools);
         }
         self.is_too_large |= self.slots.too_large || self.older.too_large;
@@ -354,16 +397,12 @@ impl Assembler {
         }
     }
 
-    fn push_reasoning(&mut self, chunk: &Chunk, out: &mut Vec<Delta>) {
-        for detail in &chunk.reasoning_details {
-            self.push_detail(detail);
-        }
-        let Some(reasoning) = &chunk.reasoning else { return };
+    fn push_reasoning(&mut self, reasoning: &str, is_message: bool, out: &mut Vec<Delta>) {
         self.is_withheld = false;
-        if chunk.is_message && !self.field_reasoning.text().is_empty() {
+        if is_message && !self.field_reasoning.text().is_empty() {
             return;
         }
-        let added = self.field_reasoning.push(reasoning);
+        let added = self.field_reasoning.push(reasoning).to_owned();
         self.is_too_large |= self.field_reasoning.text().len() > MAX_TEXT;
         if !added.is_empty() {
             out.push(Delta::Reasoning(added));
@@ -394,21 +433,20 @@ impl Assembler {
         }
     }
 
-    fn push_content(&mut self, chunk: &Chunk, out: &mut Vec<Delta>) {
-        let Some(content) = &chunk.content else { return };
+    fn push_content(&mut self, content: &str, is_message: bool, out: &mut Vec<Delta>) {
         let so_far = self.content.text();
-        let added = if chunk.is_message && !so_far.is_empty() {
+        let added = if is_message && !so_far.is_empty() {
             // A closing `message` has the whole text once more.
             match content.strip_prefix(so_far) {
                 Some(more) => {
                     let more = more.to_owned();
-                    self.content.push(&more)
+                    self.content.push(&more).to_owned()
                 }
-                None if so_far.trim() == content.trim() || so_far.ends_with(content.as_str()) => return,
-                None => self.content.push(content),
+                None if so_far.trim() == content.trim() || so_far.ends_with(content) => return,
+                None => self.content.push(content).to_owned(),
             }
         } else {
-            self.content.push(content)
+            self.content.push(content).to_owned()
         };
         self.is_too_large |= self.content.text().len() > MAX_TEXT;
         self.split(&added, out);
@@ -492,12 +530,12 @@ impl Assembler {
 
     /// Ends the turn; text that was held back goes to `out`.
     pub fn finish(mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Failed> {
-        let rest = self.content.flush();
+        let rest = self.content.flush().to_owned();
         self.split(&rest, out);
         let mut pieces = Vec::new();
         self.splitter.finish(&mut pieces);
         self.take_pieces(pieces, out);
-        let rest = self.field_reasoning.flush();
+        let rest = self.field_reasoning.flush().to_owned();
         if !rest.is_empty() {
             out.push(Delta::Reasoning(rest));
         }

@@ -312,13 +312,11 @@ impl Attempt<'_> {
                 }
             };
             let mut over = None;
+            let mut has_data = false;
             for frame in frames {
                 match reading.take(frame) {
                     Step::More => {}
-                    Step::Data => {
-                        clock.last_data = Some(Instant::now());
-                        clock.alive = false;
-                    }
+                    Step::Data => has_data = true,
                     Step::Done => {
                         over = Some(Ok(Ending::Done));
                         break;
@@ -334,6 +332,10 @@ impl Attempt<'_> {
                         break;
                     }
                 }
+            }
+            if has_data {
+                clock.last_data = Some(Instant::now());
+                clock.alive = false;
             }
             for delta in reading.deltas.drain(..) {
                 printed.push(delta);

@@ -360,6 +360,11 @@ pub struct Player {
     next: Mutex<usize>,
 }
 
+/// Tells whether an operation asks what the server serves.
+fn is_probe(operation: &str) -> bool {
+    matches!(operation, "models" | "props")
+}
+
 impl Player {
     /// Reads a cassette.
     pub fn new(text: &str, masks: Masks) -> Result<Player, CassetteError> {
@@ -399,16 +404,16 @@ impl Player {
 
     fn find(&self, request: &WireRequest) -> Result<&Exchange, TransportError> {
         let method = request.method.name();
-        // A look at the list of models may happen beside anything else.
-        if request.operation == "models" {
+        // A look at what the server serves may happen beside anything else.
+        if is_probe(request.operation) {
             return self
                 .exchanges
                 .iter()
-                .find(|exchange| exchange.request.path == "models")
-                .ok_or_else(|| TransportError::Mismatch("the list of models was not asked for".to_owned()));
+                .find(|exchange| exchange.request.path == request.operation)
+                .ok_or_else(|| TransportError::Mismatch(format!("{} was not asked for", request.operation)));
         }
         let mut next = lock(&self.next);
-        while self.exchanges.get(*next).is_some_and(|exchange| exchange.request.path == "models") {
+        while self.exchanges.get(*next).is_some_and(|exchange| is_probe(&exchange.request.path)) {
             *next += 1;
         }
         let Some(exchange) = self.exchanges.get(*next) else {

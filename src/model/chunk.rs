@@ -64,7 +64,9 @@ pub fn read(value: Value) -> Chunk {
     chunk.error = error_in(&top);
     chunk.id = text_in(&top, "id").or_else(|| text_in(&top, "request_id"));
     chunk.model = text_in(&top, "model");
-    chunk.usage = top.get("usage").and_then(Value::as_object).and_then(usage);
+    chunk.usage = usage_in(&top)
+        .or_else(|| top.get("x_groq").and_then(Value::as_object).and_then(usage_in))
+        .or_else(|| own_counts(&top));
     // DashScope's own protocol wraps the choices once more.
     if !top.contains_key("choices")
         && let Some(Value::Object(output)) = top.get_mut("output")
@@ -100,6 +102,8 @@ fn read_choice(top: &Map<String, Value>, chunk: &mut Chunk, incremental: bool) {
     if chunk.error.is_none() && choice.get("error").is_some_and(is_something) {
         chunk.error = error_in(choice);
     }
+    // Kimi counts inside the choice.
+    chunk.usage = chunk.usage.or_else(|| usage_in(choice));
     if let Some(Value::Object(delta)) = choice.get("delta") {
         read_message(delta, chunk);
     } else if let Some(Value::Object(message)) = choice.get("message") {
@@ -270,6 +274,18 @@ fn finish(label: &str) -> Finish {
         "error" | "error_finish" => Finish::Error,
         _ => Finish::Other(label.chars().take(64).collect()),
     }
+}
+
+fn usage_in(object: &Map<String, Value>) -> Option<Usage> {
+    object.get("usage").and_then(Value::as_object).and_then(usage)
+}
+
+/// Reads the counts of Ollama's own protocol.
+fn own_counts(top: &Map<String, Value>) -> Option<Usage> {
+    let count = |key: &str| top.get(key).and_then(whole);
+    let read =
+        Usage { input_tokens: count("prompt_eval_count"), output_tokens: count("eval_count"), ..Usage::default() };
+    (read != Usage::default()).then_some(read)
 }
 
 fn usage(usage: &Map<String, Value>) -> Option<Usage> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::advice::{class_name, feature_name, hint};
@@ -20,18 +20,14 @@ use super::endpoint::{Endpoint, EndpointError};
 use super::http::Http;
 use super::leaked_calls::TextTools;
 use super::printed::Printed;
-use super::quirks::{Cache, ForcedTool, PreserveThinking, Quirks, ReasoningOut, quirks_named};
-use super::request::{self, Options, Shape};
+use super::quirks::{Quirks, quirks_named};
 use super::retry::{Budgets, Retry, Verdict, may_fall_back};
-use super::transport::{Method, Transport, WireRequest};
+use super::transport::{Method, Transport};
 use super::tries::{MAX_CONTINUATIONS, Tries};
 use super::{
     AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice, Part,
     Request, ToolSpec, Turn, Usage,
 };
-
-/// What a model is told whose answer was cut.
-const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
 
 /// The wait for a first byte from a server that is not this machine.
 const FIRST_BYTE: Duration = Duration::from_secs(120);
@@ -40,26 +36,26 @@ const FIRST_BYTE_LOCAL: Duration = Duration::from_secs(600);
 
 /// Answers requests by asking a server.
 pub struct Client {
-    config: ClientConfig,
-    quirks: &'static Quirks,
+    pub(super) config: ClientConfig,
+    pub(super) quirks: &'static Quirks,
     transport: Arc<dyn Transport>,
     state: Mutex<State>,
 }
 
 /// What the run has learned so far.
-struct State {
-    endpoint: Endpoint,
+pub(super) struct State {
+    pub(super) endpoint: Endpoint,
     /// 0 is the model of the configuration, then its fall-backs.
     model: usize,
-    given_up: HashSet<Feature>,
-    prompted: bool,
+    pub(super) given_up: HashSet<Feature>,
+    pub(super) prompted: bool,
     /// The server was asked, or need not be asked, which window it serves.
-    probed: bool,
-    learned_window: Option<u64>,
-    learned_output: Option<u64>,
+    pub(super) probed: bool,
+    pub(super) learned_window: Option<u64>,
+    pub(super) learned_output: Option<u64>,
     warned_of_truncation: bool,
     /// What the server counted for each token of our guess.
-    calibration: f64,
+    pub(super) calibration: f64,
     turns: u64,
     tools: Option<(Arc<[ToolSpec]>, Arc<ToolSet>)>,
 }
@@ -122,12 +118,12 @@ impl Client {
         true
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // What it holds is valid after any panic: each field stands for itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn model_name(&self) -> &str {
+    pub(super) fn model_name(&self) -> &str {
         let index = self.state().model;
         if index == 0 { &self.config.model } else { &self.config.fallback_models[index - 1] }
     }
@@ -167,91 +163,7 @@ impl Client {
         assemble::Options { turn: request.turn, text_tools, used_ids, model: self.model_name().to_owned() }
     }
 
-    /// Writes the body of a request as things stand now.
-    fn body(&self, request: &Request, continued: Option<&str>) -> request::Body {
-        let model = self.model_name().to_owned();
-        let facts = self.facts();
-        let state = self.state();
-        let has = |feature| !state.given_up.contains(&feature);
-        let family = catalogue::normal_name(&model);
-        // Other families' templates drop content that is a list.
-        let marks = self.config.cache_marks
-            && self.quirks.cache == Cache::Marks
-            && family.starts_with("qwen")
-            && has(Feature::CacheControl);
-        let shape = Shape {
-            prompted: state.prompted,
-            parts: marks,
-            images: facts.images && has(Feature::Media),
-            reasoning: if has(Feature::Thinking) { self.quirks.reasoning_out } else { ReasoningOut::Never },
-            null_content: self.quirks.null_content,
-            tool_media: self.quirks.tool_media,
-        };
-        let extra_messages = continued.map(|text| {
-            [
-                Message::Assistant(AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() }),
-                Message::User(vec![Part::Text(RESUME.to_owned())]),
-            ]
-        });
-        let messages: Vec<&Message> = request.messages.iter().chain(extra_messages.iter().flatten()).collect();
-        let mut options = Options {
-            stream: has(Feature::Stream),
-            stream_options: self.quirks.stream_options && has(Feature::StreamOptions),
-            max_tokens: None,
-            sampling: if has(Feature::Sampling) { self.sampling(&model) } else { Vec::new() },
-            force_tool: request
-                .force_tool
-                .clone()
-                .filter(|_| self.quirks.forced_tool == ForcedTool::Named && has(Feature::ToolChoice)),
-            parallel_tool_calls: self.quirks.parallel_tool_calls && has(Feature::ParallelToolCalls),
-            thinking: self
-                .config
-                .thinking
-                .map(|on| (self.quirks.thinking_switch, on))
-                .filter(|_| has(Feature::Thinking)),
-            preserve_thinking: self.quirks.preserve_thinking == PreserveThinking::Body
-                && family.starts_with("qwen")
-                && has(Feature::Thinking),
-            marks,
-            extra: self.config.extra_body.clone(),
-        };
-        let first = request::body(&model, &request.tools, &messages, shape, &options);
-        let Some(asked) = request.max_output_tokens.or(self.config.max_output_tokens).or(state.learned_output) else {
-            return first;
-        };
-        let prompt = (first.estimate as f64 * state.calibration) as u64;
-        let limit = output_limit(asked, &facts, prompt);
-        let field = match (has(Feature::MaxTokens), self.quirks.max_tokens_field) {
-            (true, field) => field,
-            (false, "max_tokens") => "max_completion_tokens",
-            (false, _) => "max_tokens",
-        };
-        options.max_tokens = limit.map(|limit| (field, limit));
-        request::body(&model, &request.tools, &messages, shape, &options)
-    }
-
-    fn sampling(&self, model: &str) -> Vec<(&'static str, Value)> {
-        let chosen = &self.config.sampling;
-        let card = if self.quirks.local { catalogue::card_sampling(model) } else { None };
-        let mut fields: Vec<(&'static str, Value)> = Vec::new();
-        let mut add = |name: &'static str, value: Option<Value>| {
-            if let Some(value) = value
-                && (matches!(name, "temperature" | "top_p") || self.quirks.sampling.contains(&name))
-            {
-                fields.push((name, value));
-            }
-        };
-        add("temperature", chosen.temperature.or(card.map(|card| card.temperature)).map(|number| json!(number)));
-        add("top_p", chosen.top_p.or(card.map(|card| card.top_p)).map(|number| json!(number)));
-        add("top_k", card.map(|card| json!(card.top_k)));
-        let penalty = card.and_then(|card| card.repetition_penalty).map(|number| json!(number));
-        add("repetition_penalty", penalty.clone());
-        add("repeat_penalty", penalty);
-        add("seed", chosen.seed.map(|number| json!(number)));
-        fields
-    }
-
-    fn attempt(&self, deadline: Option<Instant>) -> Attempt<'_> {
+    pub(super) fn attempt(&self, deadline: Option<Instant>) -> Attempt<'_> {
         let loopback = self.state().endpoint.is_loopback();
         let timers = &self.config.timers;
         let usual = if loopback { FIRST_BYTE_LOCAL } else { FIRST_BYTE };
@@ -266,12 +178,6 @@ impl Client {
             deadline,
             now: self.config.now,
         }
-    }
-
-    fn wire_request(&self, method: Method, operation: &'static str, body: Vec<u8>) -> WireRequest {
-        let headers =
-            self.quirks.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        WireRequest { method, url: self.state().endpoint.url_of(operation).to_string(), operation, headers, body }
     }
 
     /// Gives a feature up for the run; `None` if that was done before, so that it cannot be the cause.
@@ -289,7 +195,7 @@ impl Client {
         state.given_up.insert(feature).then(|| feature_name(feature).to_owned())
     }
 
-    fn error(&self, failure: Failure, requests: u32, reason: Option<String>) -> ModelError {
+    pub(super) fn error(&self, failure: Failure, requests: u32, usage: Usage, reason: Option<String>) -> ModelError {
         let model = self.model_name().to_owned();
         let endpoint = self.state().endpoint.clone();
         let hint = failure.hint.or_else(|| {
@@ -314,6 +220,7 @@ impl Client {
             status: failure.status,
             request_id: failure.request_id,
             requests,
+            usage: Box::new(usage),
         }
     }
 
@@ -390,7 +297,8 @@ impl Client {
                 Verdict::GiveUp(reason) => {
                     let next = self.state().model;
                     if !may_fall_back(&failure.class) || next >= self.config.fallback_models.len() {
-                        return Err(self.error(failure, run.requests, reason));
+                        let usage = run.spent(&failure);
+                        return Err(self.error(failure, run.requests, usage, reason));
                     }
                     let from = self.model_name().to_owned();
                     {
@@ -565,23 +473,6 @@ impl Client {
 /// What is asked for where a server refuses the output limit and does not say which it takes.
 const OUTPUT_WITHOUT_A_LIMIT: u64 = 4_096;
 
-/// The least that is asked for, where there is room.
-const OUTPUT_FLOOR: u64 = 4_096;
-
-/// Returns the output limit to send: what was asked for, the model's most, and the room behind the prompt, whichever is
-/// least (wire.md R47). `None` where the prompt seems to fill the window: the server's own count decides then.
-fn output_limit(asked: u64, facts: &ModelFacts, prompt: u64) -> Option<u64> {
-    let ceiling = asked.min(facts.max_output.max(1));
-    if facts.context_window == 0 {
-        return Some(ceiling);
-    }
-    let room = facts.context_window.saturating_sub(prompt);
-    // The guess may be wrong by some: the margin is for that, smaller where the window is small.
-    let margin = (facts.context_window / 20).max(10_000).min(facts.context_window / 8);
-    let limit = ceiling.min(room.saturating_sub(margin)).max(OUTPUT_FLOOR.min(ceiling)).min(room);
-    (limit > 0).then_some(limit)
-}
-
 fn has_media(request: &Request) -> bool {
     let is_media = |part: &Part| matches!(part, Part::Media { .. });
     request.messages.iter().any(|message| match message {
@@ -680,7 +571,15 @@ fn refused_endpoint(error: EndpointError) -> ModelError {
             ErrorClass::BadRequest { param: Some("base_url".to_owned()) }
         }
     };
-    ModelError { class, message: error.to_string(), hint: None, status: None, request_id: None, requests: 0 }
+    ModelError {
+        class,
+        message: error.to_string(),
+        hint: None,
+        status: None,
+        request_id: None,
+        requests: 0,
+        usage: Box::default(),
+    }
 }
 
 fn checked_endpoint(config: &ClientConfig) -> Result<Endpoint, ModelError> {
@@ -688,99 +587,6 @@ fn checked_endpoint(config: &ClientConfig) -> Result<Endpoint, ModelError> {
     endpoint.check_scheme(config.allow_http).map_err(refused_endpoint)?;
     endpoint.check_key(config.key.as_ref()).map_err(refused_endpoint)?;
     Ok(endpoint)
-}
-
-/// Asks a server for its models and returns the only one; an error when it has none or several.
-pub async fn only_model(config: &ClientConfig) -> Result<ServedModel, ModelError> {
-    let client = Client::new(config.clone())?;
-    client.only_model().await
-}
-
-impl Client {
-    /// Tells, once, whether the window is to be asked for: only on this machine, and only where neither the owner nor
-    /// the catalogue's price list knows who serves the model.
-    fn should_probe(&self) -> bool {
-        let mut state = self.state();
-        let needed = !state.probed
-            && state.endpoint.is_loopback()
-            && self.config.asks_for_window
-            && self.config.context_window.is_none()
-            && self.config.served_window.is_none()
-            && catalogue::facts_of(&self.config.model).price.is_none();
-        state.probed = true;
-        needed
-    }
-
-    /// Asks which window the server gives the model; whatever goes wrong with that is no one's concern.
-    async fn probe(&self) {
-        let wire = self.wire_request(Method::Get, "models", Vec::new());
-        let limit = Some(Instant::now() + PROBE);
-        let Ok(body) = self.attempt(limit).fetch(wire).await else { return };
-        let served = served_models(&body);
-        let window = match served.as_slice() {
-            [only] => only.window,
-            several => several.iter().find(|model| model.name == self.config.model).and_then(|model| model.window),
-        };
-        if let Some(window) = window {
-            let mut state = self.state();
-            state.learned_window = Some(state.learned_window.map_or(window, |known| known.min(window)));
-        }
-    }
-
-    /// Asks the server for its models and returns the only one; an error when it has none or several.
-    pub async fn only_model(&self) -> Result<ServedModel, ModelError> {
-        let wire = self.wire_request(Method::Get, "models", Vec::new());
-        let body = self.attempt(None).fetch(wire).await.map_err(|failure| self.error(*failure, 1, None))?;
-        let models = served_models(&body);
-        let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-        let problem = match models.as_slice() {
-            [only] => return Ok(only.clone()),
-            [] => "lists no model; load one, or name it with --model".to_owned(),
-            _ => format!("has several models; name one with --model: {}", names.join(", ")),
-        };
-        Err(ModelError {
-            class: ErrorClass::ModelNotFound,
-            message: format!("{} ({}) {problem}", self.quirks.name, self.state().endpoint.authority()),
-            hint: None,
-            status: None,
-            request_id: None,
-            requests: 1,
-        })
-    }
-}
-
-/// A model that a server lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServedModel {
-    /// Its name there.
-    pub name: String,
-    /// The window that it is served with, where the list says so.
-    pub window: Option<u64>,
-}
-
-/// How long the question for the window may take, beside the first request.
-const PROBE: Duration = Duration::from_secs(5);
-
-fn served_models(body: &str) -> Vec<ServedModel> {
-    let listed: Value = serde_json::from_str(body).unwrap_or_default();
-    let items = listed.get("data").or_else(|| listed.get("models")).unwrap_or(&listed).as_array();
-    // llama.cpp, vLLM and LM Studio each have their own word for the window.
-    let window = |item: &Value| {
-        ["/meta/n_ctx", "/max_model_len", "/loaded_context_length"]
-            .iter()
-            .find_map(|place| item.pointer(place)?.as_u64())
-            .filter(|window| *window >= 512)
-    };
-    let mut models: Vec<ServedModel> = items
-        .into_iter()
-        .flatten()
-        .filter_map(|item| {
-            let name = item.get("id").or_else(|| item.get("name")).unwrap_or(item).as_str()?;
-            Some(ServedModel { name: name.to_owned(), window: window(item) })
-        })
-        .collect();
-    models.dedup_by(|one, other| one.name == other.name);
-    models
 }
 
 #[cfg(test)]

@@ -5,11 +5,14 @@ use serde_json::json;
 use super::*;
 use crate::model::cassette::Player;
 use crate::model::config::{Proxies, Sampling, Timers};
+use crate::model::outgoing::{RESUME, output_limit};
+use crate::model::served::only_model;
 use crate::model::test_server::{
     DONE, Script, Step, TestServer, finish, respond, respond_with, says, stream, stream_head, text,
 };
 use crate::model::{Arguments, Price, Stop, StreamFault, TimeoutKind, ToolMessage};
 use crate::secret::Secret;
+use serde_json::Value;
 
 /// Of no known shape, so that only knowing it can hide it.
 const KEY: &str = "very-hidden-0123456789";
@@ -623,6 +626,34 @@ async fn the_only_model_of_a_server_is_found() {
     assert!(only_model(&config).await.unwrap_err().message.contains("one, two"));
     assert_eq!(only_model(&config).await.unwrap_err().class, ErrorClass::ModelNotFound);
     assert_eq!(server.seen()[0].line, "GET /v1/models HTTP/1.1");
+}
+
+#[tokio::test]
+async fn the_window_of_a_slot_is_asked_of_llama_cpp_where_the_list_does_not_say_it() {
+    let models = json!({"data": [{"id": "m", "owned_by": "llamacpp", "meta": {"n_ctx_train": 32768}}]});
+    let props = json!({"default_generation_settings": {"n_ctx": 8192}, "total_slots": 1});
+    let server = TestServer::play(vec![
+        respond(200, "application/json", &models.to_string()),
+        respond(200, "application/json", &props.to_string()),
+    ])
+    .await;
+    let client = Client::new(ClientConfig::new(server.url.clone(), "m")).unwrap();
+    client.probe().await;
+    assert_eq!(client.facts().context_window, 8192);
+    let lines: Vec<String> = server.seen().iter().map(|seen| seen.line.clone()).collect();
+    assert_eq!(lines, ["GET /v1/models HTTP/1.1", "GET /props HTTP/1.1"]);
+}
+
+#[tokio::test]
+async fn r44_what_broken_answers_cost_stands_in_the_error() {
+    let cut = || {
+        let chunk = json!({"choices": [{"delta": {"reasoning": "hm"}}], "usage": {"prompt_tokens": 10, "completion_tokens": 2}});
+        stream(&[&format!("data: {chunk}\n\n")])
+    };
+    let server = TestServer::play(vec![cut(), cut(), cut()]).await;
+    let ran = ask(&Client::new(config(&server)).unwrap(), &request()).await;
+    let error = ran.result.unwrap_err();
+    assert_eq!((error.requests, error.usage.input_tokens, error.usage.output_tokens), (3, Some(30), Some(6)));
 }
 
 /// A writer that can be looked at.

@@ -19,17 +19,22 @@ pub(super) struct Joined {
 
 impl Joined {
     /// Takes a chunk and returns what it adds.
-    pub(super) fn push(&mut self, chunk: &str) -> String {
+    pub(super) fn push(&mut self, chunk: &str) -> &str {
+        let before = self.text.len();
+        self.take(chunk);
+        &self.text[before..]
+    }
+
+    fn take(&mut self, chunk: &str) {
         if chunk.is_empty() {
-            return String::new();
+            return;
         }
         if self.is_cumulative {
             if let Some(more) = chunk.strip_prefix(self.text.as_str()) {
-                self.text.push_str(more);
-                return more.to_owned();
+                return self.text.push_str(more);
             }
             if self.text.starts_with(chunk) {
-                return String::new();
+                return;
             }
             self.is_cumulative = false;
         } else if self.text.len() >= SURE
@@ -37,37 +42,33 @@ impl Joined {
             && let Some(more) = chunk.strip_prefix(self.text.as_str())
         {
             self.is_cumulative = true;
-            self.text.push_str(more);
-            return more.to_owned();
+            return self.text.push_str(more);
         } else if !self.grew && self.text.len() < SURE && !self.text.is_empty() {
             let last = self.pending.last().unwrap_or(&self.text);
             if chunk.len() > last.len() && chunk.starts_with(last.as_str()) {
                 self.pending.push(chunk.to_owned());
                 if chunk.len() < SURE || self.pending.len() < 2 {
-                    return String::new();
+                    return;
                 }
                 self.pending.clear();
                 self.is_cumulative = true;
-                let more = chunk[self.text.len()..].to_owned();
-                self.text.push_str(&more);
-                return more;
+                let known = self.text.len();
+                return self.text.push_str(&chunk[known..]);
             }
         }
-        let mut added = self.flush();
+        self.flush();
         self.grew = self.grew || !self.text.is_empty();
         self.text.push_str(chunk);
-        added.push_str(chunk);
-        added
     }
 
     /// Returns what was held back, as pieces after all.
-    pub(super) fn flush(&mut self) -> String {
-        let added: String = self.pending.drain(..).collect();
-        if !added.is_empty() {
-            self.text.push_str(&added);
-            self.grew = true;
+    pub(super) fn flush(&mut self) -> &str {
+        let before = self.text.len();
+        for piece in self.pending.drain(..) {
+            self.text.push_str(&piece);
         }
-        added
+        self.grew |= self.text.len() > before;
+        &self.text[before..]
     }
 
     /// Returns the last chunk if every chunk so far began with the one before.
@@ -92,8 +93,11 @@ mod tests {
 
     fn joined(chunks: &[&str]) -> String {
         let mut joined = Joined::default();
-        let mut added: String = chunks.iter().map(|chunk| joined.push(chunk)).collect();
-        added.push_str(&joined.flush());
+        let mut added = String::new();
+        for chunk in chunks {
+            added.push_str(joined.push(chunk));
+        }
+        added.push_str(joined.flush());
         assert_eq!(added, joined.text());
         added
     }

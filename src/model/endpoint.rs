@@ -118,6 +118,14 @@ impl Endpoint {
         url
     }
 
+    /// Returns the URL of what stands beside the version and not below it, for example `props` of llama.cpp.
+    pub fn url_beside(&self, name: &str) -> Url {
+        let mut url = self.base.clone();
+        let path = self.base.path().trim_end_matches('/');
+        url.set_path(&format!("{}/{name}", path.strip_suffix("/v1").unwrap_or(path)));
+        url
+    }
+
     /// Returns the host, with its port where it is not the usual one.
     pub fn authority(&self) -> String {
         match self.base.port() {

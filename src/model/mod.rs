@@ -1,8 +1,10 @@
 //! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
 
 pub mod advice;
+mod alike;
 pub mod assemble;
 pub mod attempt;
+mod blocks;
 pub mod canonical;
 pub mod cassette;
 pub mod catalogue;
@@ -16,19 +18,23 @@ pub mod errors;
 pub mod http;
 pub mod leaked_calls;
 pub mod local;
+mod outgoing;
 pub mod printed;
 pub mod prompted;
 pub mod quirks;
+pub mod quirks_known;
 pub mod repair;
 pub mod request;
 pub mod retry;
 pub mod script;
+pub mod served;
 mod slots;
 pub mod sse;
 #[cfg(test)]
 mod stream_cases;
 #[cfg(test)]
 mod streams_tests;
+mod surrogates;
 #[cfg(test)]
 mod test_server;
 pub mod thinking;
@@ -283,6 +289,8 @@ pub struct ModelError {
     pub request_id: Option<String>,
     /// Requests sent.
     pub requests: u32,
+    /// Tokens that the server counted for them before they failed.
+    pub usage: Box<Usage>,
 }
 
 /// The classes of wire.md 4.1.

@@ -76,6 +76,7 @@ impl Model for Script {
                     status: None,
                     request_id: None,
                     requests: 0,
+                    usage: Box::default(),
                 });
             };
             let call = |(index, call): (usize, ScriptedCall)| ToolCall {

@@ -32,11 +32,14 @@ struct Nesting {
     objects: usize,
     /// Something else stands at the top.
     other: bool,
+    /// Anything but blanks came.
+    has_begun: bool,
     length: usize,
 }
 
 impl Nesting {
     fn push(&mut self, text: &str) {
+        self.has_begun = self.has_begun || !text.trim_start().is_empty();
         for byte in text.bytes() {
             if self.in_string {
                 match byte {
@@ -98,7 +101,7 @@ impl Slot {
     }
 
     fn has_arguments(&self) -> bool {
-        !self.arguments.text().trim_start().is_empty()
+        self.nesting.has_begun
     }
 
     /// Tells whether a piece repeats the last complete object.
@@ -116,6 +119,8 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     by_index: HashMap<u64, usize>,
+    /// The index of the last piece and its slot: most pieces follow their like.
+    last_index: Option<(u64, usize)>,
     by_id: HashMap<String, usize>,
     bytes: usize,
     /// Bytes that were looked at.
@@ -173,8 +178,8 @@ impl Slots {
     }
 
     /// Sorts a piece in.
-    pub(super) fn push(&mut self, piece: CallPiece, tools: &ToolSet) {
-        let Some(at) = self.pick(&piece, tools) else { return };
+    pub(super) fn push(&mut self, piece: &CallPiece, tools: &ToolSet) {
+        let Some(at) = self.pick(piece, tools) else { return };
         let slot = &mut self.slots[at];
         if let Some(id) = &piece.id
             && slot.id.is_none()
@@ -184,7 +189,10 @@ impl Slots {
         }
         if let Some(index) = piece.index {
             slot.index.get_or_insert(index);
-            self.by_index.insert(index, at);
+            if self.last_index != Some((index, at)) {
+                self.last_index = Some((index, at));
+                self.by_index.insert(index, at);
+            }
         }
         let slot = &mut self.slots[at];
         if let Some(name) = &piece.name {
@@ -219,7 +227,7 @@ impl Slots {
         }
         slot.last = None;
         let added = slot.arguments.push(&piece.arguments);
-        slot.nesting.push(&added);
+        slot.nesting.push(added);
         self.scanned += added.len() as u64;
     }
 
@@ -246,7 +254,7 @@ impl Slots {
                 return Some(at);
             }
             let at = match piece.index {
-                Some(index) => self.by_index.get(&index).copied(),
+                Some(index) => self.at_index(index),
                 None => self.slots.len().checked_sub(1).filter(|&at| {
                     // Without an index only a call that just began can be meant.
                     !self.slots[at].has_arguments() || piece.name.is_none()
@@ -255,7 +263,14 @@ impl Slots {
             return match at {
                 Some(at) => {
                     let slot = &self.slots[at];
+                    // Some servers make an id of its own for every piece: what stands in the middle of an object,
+                    // or has arguments and no name, goes on with the call that is open.
+                    let goes_on = slot.nesting.is_open() && !is_blank && !starts_object
+                        || piece.name.is_none() && !is_blank && !slot.name.is_empty() && !slot.has_arguments();
                     if slot.id.is_none() && !is_other_name(slot) && !slot.is_complete() {
+                        Some(at)
+                    } else if piece.index.is_some() && goes_on && !is_other_name(slot) {
+                        flag(&mut self.flags, "changing_id");
                         Some(at)
                     } else {
                         self.open(piece)
@@ -265,7 +280,7 @@ impl Slots {
             };
         }
         if let Some(index) = piece.index {
-            let Some(&at) = self.by_index.get(&index) else { return self.open(piece) };
+            let Some(at) = self.at_index(index) else { return self.open(piece) };
             let slot = &self.slots[at];
             if slot.is_complete() && starts_object {
                 let is_placeholder = slot.arguments.text().trim() == "{}" && tools.has_required(&slot.name);
@@ -308,6 +323,13 @@ impl Slots {
         Some(at)
     }
 
+    fn at_index(&self, index: u64) -> Option<usize> {
+        match self.last_index {
+            Some((last, at)) if last == index => Some(at),
+            Some(_) | None => self.by_index.get(&index).copied(),
+        }
+    }
+
     fn open(&mut self, piece: &CallPiece) -> Option<usize> {
         if self.slots.len() >= MAX_CALLS {
             self.too_large = true;
@@ -333,8 +355,7 @@ impl Slots {
         let count = slots.len();
         for (at, mut slot) in slots.into_iter().enumerate() {
             let whole = slot.arguments.pending_whole().map(str::to_owned);
-            let added = slot.arguments.flush();
-            slot.nesting.push(&added);
+            slot.nesting.push(slot.arguments.flush());
             let mut raw = slot.arguments.text();
             if let Some(whole) = &whole
                 && serde_json::from_str::<Value>(raw).is_err()

@@ -76,6 +76,11 @@ impl Tries {
         }
     }
 
+    /// Counts what all tries cost, the one that just failed included.
+    pub(super) fn spent(&self, failure: &Failure) -> Usage {
+        sum(self.kept_usage, failure.partial.usage)
+    }
+
     pub(super) fn finished_once(&self) -> bool {
         !self.kept.trim().is_empty()
     }

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use super::blocks::skip_blanks;
 use super::coerce::ToolSet;
-use super::leaked_calls::skip_blanks;
 
 /// The longest tag.
 const MAX_TAG: usize = 256;
@@ -125,11 +125,18 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
             let key = missing.next().filter(|_| missing.next().is_none())?;
             Some(((*key).to_owned(), start))
         };
-        let Some((key, start)) = named.or_else(unnamed) else {
+        // `<content>…</content>` instead of `<parameter=content>…</parameter>`.
+        let nested = || {
+            let (key, start) = own_tag(text, at)?;
+            properties.contains_key(key).then(|| (key.to_owned(), start))
+        };
+        let is_nested = named.is_none() && own_tag(text, at).is_some_and(|(key, _)| properties.contains_key(key));
+        let Some((key, start)) = named.or_else(nested).or_else(unnamed) else {
             let near: String = rest.chars().take(30).collect();
             return XmlCall::Bad { name, problem: format!("expected `<parameter=` or `</function>`, found `{near}`") };
         };
-        let Some((end, next)) = value_end(text, start, ends, |other| {
+        let close = if is_nested { format!("</{key}>") } else { "</parameter>".to_owned() };
+        let Some((end, next)) = value_end(text, start, ends, &close, |other| {
             other != key && !arguments.contains_key(other) && is_property(other, &properties)
         }) else {
             return XmlCall::Cut { name };
@@ -160,25 +167,39 @@ fn tag<'a>(text: &'a str, at: usize, begin: &str) -> Option<(&'a str, usize)> {
     (!name.is_empty() && name.len() <= 128).then_some((name, at + begin.len() + length + 1))
 }
 
+/// Reads `<NAME>`, with which some models wrap a value in the parameter's own name.
+fn own_tag(text: &str, at: usize) -> Option<(&str, usize)> {
+    let rest = text[at..].strip_prefix('<')?;
+    let length = rest.bytes().take(MAX_TAG).position(|byte| !byte.is_ascii_alphanumeric() && byte != b'_')?;
+    (length > 0 && rest[length..].starts_with('>')).then(|| (&rest[..length], at + length + 2))
+}
+
 fn is_property(name: &str, properties: &Map<String, Value>) -> bool {
     let squash = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     properties.keys().any(|property| property == name || squash(property) == squash(name))
 }
 
 /// Finds where a value ends and where to read on.
-fn value_end(text: &str, start: usize, ends: &Ends, is_new: impl Fn(&str) -> bool) -> Option<(usize, usize)> {
-    const CLOSE: &str = "</parameter>";
-    let next_parameter = |at: usize| tag(text, at, "<parameter").is_some_and(|(key, _)| is_new(key));
+fn value_end(
+    text: &str,
+    start: usize,
+    ends: &Ends,
+    close: &str,
+    is_new: impl Fn(&str) -> bool,
+) -> Option<(usize, usize)> {
+    let next_parameter =
+        |at: usize| tag(text, at, "<parameter").or_else(|| own_tag(text, at)).is_some_and(|(key, _)| is_new(key));
     let mut at = start;
     while let Some(offset) = text[at..].find('<') {
         let place = at + offset;
         let rest = &text[place..];
-        if rest.starts_with(CLOSE) {
-            let after = skip_blanks(text, place + CLOSE.len());
+        if rest.starts_with(close) {
+            let after = skip_blanks(text, place + close.len());
             let follows = &text[after..];
             let is_end = follows.is_empty()
                 || (follows.starts_with("</function>") && ends.is_end(text, after))
-                || (follows.starts_with("<parameter") && next_parameter(after))
+                || next_parameter(after)
+                || (follows.starts_with("<parameter>") && close == "</parameter>")
                 || (follows.starts_with("</tool_call>") && may_close(text, after));
             if is_end {
                 return Some((place, after));

@@ -146,6 +146,14 @@ impl Policy {
         self.layers.first().and_then(|layer| layer.shell.env.clone()).unwrap_or_default()
     }
 
+    /// Tells whether commands get this variable: every layer that grants or says something of variables names it.
+    pub fn passes_variable(&self, name: &str) -> bool {
+        let named = |layer: &layers::Layer| {
+            layer.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|passed| passed == name))
+        };
+        self.layers.iter().filter(|layer| layer.shell.env.is_some() || layer.grants).all(named)
+    }
+
     /// Returns the hosts that commands may reach: those that every layer names.
     pub fn network_shell(&self) -> Hosts {
         let mut hosts = match self.layers.first().and_then(|layer| layer.network_shell.clone()) {

@@ -59,16 +59,31 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
     };
     match command {
         Some((command, _)) => line(0, &format!("{verdict}: {}", one_line(command))),
-        None => line(0, &format!("{verdict}: {name}")),
+        None => line(0, format!("{verdict}: {name} {}", subject(input)).trim_end()),
     }
     line(0, "");
+    match (decision.verdict, &decision.rule) {
+        (Verdict::Allow, Some(rule)) if command.is_none() => {
+            line(0, &format!("why: {} allows it, and nothing denies it", shown(policy, rule)));
+        }
+        (Verdict::Allow, _) => line(0, "why: a rule allows every part, and nothing denies any of them"),
+        (Verdict::Deny, Some(rule)) => {
+            line(0, &format!("why: {}", decision.reason));
+            line(0, &format!("rule: {}", shown(policy, rule)));
+        }
+        (Verdict::Deny, None) => line(0, &format!("why: {}", decision.reason)),
+    }
+    if let Some(hint) = &decision.hint {
+        line(0, &format!("what would help: {hint}"));
+    }
     if let Some((command, directory)) = command {
         let answers = Answers::new(policy, facts);
         let folder = directory.as_ref().and_then(|path| path.to_str());
         let (steps, judged) = judge_in_steps(command, folder, &answers);
+        line(0, "");
         line(0, "what it would do, program by program:");
         if steps.is_empty() {
-            line(1, "nothing: it is stopped before its first program");
+            line(1, "nothing: it is stopped before any program starts");
         }
         for step in &steps {
             line(1 + step.depth, &one_line(&step.command));
@@ -85,34 +100,29 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
             line(1, "each of these may run; something else in the command may not:");
         }
     } else if !decision.effects.is_empty() {
+        line(0, "");
         line(0, "what it would do:");
         for effect in &decision.effects {
             line(1, effect);
         }
     }
-    if command.is_some() || !decision.effects.is_empty() {
-        line(0, "");
-    }
-    match (decision.verdict, &decision.rule) {
-        (Verdict::Allow, Some(rule)) if command.is_none() => {
-            line(0, &format!("why: {} allows it, and nothing denies it", shown(policy, rule)));
-        }
-        (Verdict::Allow, _) => line(0, "why: a rule allows every part, and nothing denies any of them"),
-        (Verdict::Deny, Some(rule)) => {
-            line(0, &format!("why: {}", decision.reason));
-            line(0, &format!("rule: {}", shown(policy, rule)));
-        }
-        (Verdict::Deny, None) => line(0, &format!("why: {}", decision.reason)),
-    }
-    if let Some(hint) = &decision.hint {
-        line(0, &format!("what would help: {hint}"));
-    }
-    line(0, "asked:");
+    line(0, "");
+    line(0, "policies asked; all of them must allow it:");
     for layer in policy.layers.iter() {
-        let role = if layer.grants { "grants: what it does not allow is denied" } else { "can only take away" };
-        line(1, &format!("{} ({role})", layer.source));
+        let role = match layer.grants {
+            true => "what it does not allow is denied",
+            false => "it only takes away",
+        };
+        line(1, &format!("{}: {role}", layer.source));
     }
     text.trim_end().to_owned()
+}
+
+/// Returns what a call of a tool other than the shell is about.
+fn subject(input: &Value) -> String {
+    let text = |key: &&str| input.get(*key).and_then(Value::as_str);
+    let found = ["file_path", "path", "url", "pattern", "tool"].iter().find_map(text).unwrap_or_default();
+    one_line(found)
 }
 
 fn one_line(command: &str) -> String {
@@ -123,7 +133,7 @@ fn outcome(policy: &Policy, step: &Step) -> String {
     match &step.outcome {
         Ok(Some(rule)) => format!("allowed by {}", shown(policy, rule)),
         Ok(None) => "harmless, or it only starts the program below it".to_owned(),
-        Err(_) => "denied: see below".to_owned(),
+        Err(_) => "denied".to_owned(),
     }
 }
 
@@ -234,6 +244,8 @@ shell:
         insta::assert_snapshot!(all, @r#"
         ALLOWED: git status && cargo test 2>&1 | tail -5
 
+        why: a rule allows every part, and nothing denies any of them
+
         what it would do, program by program:
           git status
               allowed by `git status|diff|log` [shell.allow[0], team.yaml:9]
@@ -242,114 +254,122 @@ shell:
           tail -5
               allowed by `cat|tail|rm` [shell.allow[2], team.yaml:11]
 
-        why: a rule allows every part, and nothing denies any of them
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
         DENIED: git push origin main
 
-        what it would do, program by program:
-          git push origin main
-              denied: see below
-
         why: `git push` is denied: CI pushes
         rule: `git push` [shell.deny[0], team.yaml:13]
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+
+        what it would do, program by program:
+          git push origin main
+              denied
+
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
         DENIED: cat .env
 
-        what it would do, program by program:
-          cat .env
-              denied: see below
-              would read .env
-
         why: `.env` is never read (.env)
         rule: files that hold secrets are never read [F3, built in]
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+
+        what it would do, program by program:
+          cat .env
+              denied
+              would read .env
+
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
         DENIED: echo hi > .github/workflows/x.yml
 
-        what it would do, program by program:
-          nothing: it is stopped before its first program
-
         why: `.github/workflows/x.yml` is protected (.github)
         rule: files that change what runs later are never written [F4, built in]
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+
+        what it would do, program by program:
+          nothing: it is stopped before any program starts
+
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
         DENIED: git status; rm -rf src; cargo check
+
+        why: rm: the option `-r` is denied
+        rule: some options of known programs are always denied, in every spelling [G8, built in]
 
         what it would do, program by program:
           git status
               allowed by `git status|diff|log` [shell.allow[0], team.yaml:9]
           rm -rf src
-              denied: see below
+              denied
           what follows was not looked at: one denied part denies all
 
-        why: rm: the option `-r` is denied
-        rule: some options of known programs are always denied, in every spelling [G8, built in]
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
         DENIED: eval "$X"
 
-        what it would do, program by program:
-          nothing: it is stopped before its first program
-
         why: the value of `$X` is not known
         what would help: write the value itself; only $HOME, $PWD, $? and variables of `for` are known
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+
+        what it would do, program by program:
+          nothing: it is stopped before any program starts
+
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
         ALLOWED: timeout 10 cargo test
+
+        why: a rule allows every part, and nothing denies any of them
 
         what it would do, program by program:
             cargo test
                 allowed by `cargo check|test` [shell.allow[1], team.yaml:10]
 
-        why: a rule allows every part, and nothing denies any of them
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
-        ALLOWED: edit
+        ALLOWED: edit src/lib.rs
+
+        why: `edit` [tools.allow[1], team.yaml:3] allows it, and nothing denies it
 
         what it would do:
           read src/lib.rs
           write src/lib.rs
 
-        why: `edit` [tools.allow[1], team.yaml:3] allows it, and nothing denies it
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
-        DENIED: edit
+        DENIED: edit src/generated/a.rs
+
+        why: `src/generated/a.rs` matches `src/generated/**`, which may not be written
+        rule: `src/generated/**` [paths.write.deny[0], .qwen/policy.yaml:3]
 
         what it would do:
           read src/generated/a.rs
           write src/generated/a.rs
 
-        why: `src/generated/a.rs` matches `src/generated/**`, which may not be written
-        rule: `src/generated/**` [paths.write.deny[0], .qwen/policy.yaml:3]
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         ----
-        DENIED: web_fetch
+        DENIED: web_fetch https://docs.rs/
 
         why: `tools.allow` in team.yaml does not name web_fetch
         rule: a tool must be named by `tools.allow` [tools, built in]
-        asked:
-          team.yaml (grants: what it does not allow is denied)
-          .qwen/policy.yaml (can only take away)
+
+        policies asked; all of them must allow it:
+          team.yaml: what it does not allow is denied
+          .qwen/policy.yaml: it only takes away
         "#);
     }
 }

@@ -23,6 +23,8 @@ mod operator;
 mod paths;
 pub mod programs;
 mod protected;
+#[cfg(test)]
+mod reach_tests;
 pub mod redact;
 mod rules;
 pub mod shell;

@@ -33,6 +33,9 @@ const SHAPES: &[(&str, &str)] = &[
 /// What a placeholder looks like.
 const PLACEHOLDER: &str = r"\[redacted:(?-u:[A-Za-z0-9_.-]{1,200})\]";
 
+/// The longest private key that is waited for while a text is streamed.
+const LONGEST_KEY: usize = 16 << 10;
+
 /// Words in the name of a variable that make its value a secret.
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PASSPHRASE"];
 
@@ -192,6 +195,40 @@ impl Secrets {
         met.of_text.insert(text.to_owned(), placeholder.clone());
         met.of_placeholder.insert(placeholder.clone(), Origin { text: text.to_owned(), is_plain: kind.is_none() });
         placeholder
+    }
+
+    /// Returns how much of a text that goes on can be shown: what is behind may be the beginning of a secret.
+    ///
+    /// A secret has no blank in it but for values that have one and private keys, so a piece ends before its last word.
+    /// `most` bounds what is kept back: without a blank in so many bytes only values and what has begun to look like a
+    /// shape are.
+    pub fn settled(&self, text: &str, most: usize) -> usize {
+        let last_word = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let mut end =
+            if text.len() - last_word > most { text.floor_char_boundary(text.len() - most) } else { last_word };
+        // A value that is cut by the end of the text: its beginning is the end of what there is.
+        let with_blanks = self.values.keys().filter(|value| value.contains(char::is_whitespace));
+        for value in with_blanks {
+            let longest = value.len().min(text.len());
+            let begun =
+                (1..=longest).rev().find(|length| value.is_char_boundary(*length) && text.ends_with(&value[..*length]));
+            end = end.min(text.len() - begun.unwrap_or(0));
+        }
+        // A key that has begun and not ended yet.
+        let has_ended = |key: &str| key.split_once("-----END ").is_some_and(|(_, rest)| rest.contains("-----"));
+        if let Some(begun) = text.rfind("-----BEGIN ")
+            && !has_ended(&text[begun..])
+            && text.len() - begun <= LONGEST_KEY
+        {
+            end = end.min(begun);
+        }
+        // Where something was found across the end it is kept back as a whole.
+        for found in self.finder().any.find_iter(text) {
+            if found.start() < end && end < found.end() {
+                end = found.start();
+            }
+        }
+        end
     }
 
     /// Puts the secrets back where a text holds placeholders of this run. `held` is the file as it was when the run

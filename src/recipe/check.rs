@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 use super::error::{Code, RecipeError, Warning};
 use super::file::{
-    CacheKey, CheckFile, Context, Kind, Limits, Needs, Output, OutputKind, Param, ParamType, Place, RecipeFile,
-    Severity, Text,
+    Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType, Place,
+    RecipeFile, Severity, Text,
 };
-use super::render::{self, NAMESPACES, Renderer, Values, is_template};
 use super::{needs, params};
 use crate::event::RecipeFacts;
+use crate::policy::file::Delivery;
 use crate::yaml::nearest;
 
 /// A recipe that holds together.
@@ -44,6 +44,7 @@ impl Recipe {
         checker.guards();
         checker.verify();
         checker.output();
+        checker.deliveries();
         if checker.errors.is_empty() {
             checker.warn();
         }
@@ -106,7 +107,8 @@ impl Recipe {
     }
 }
 
-fn untrusted(file: &RecipeFile) -> BTreeSet<String> {
+/// Returns the names whose text strangers may have written.
+pub(super) fn untrusted(file: &RecipeFile) -> BTreeSet<String> {
     let params = file.params.iter().flatten().filter(|(_, param)| param.untrusted);
     let mut names: BTreeSet<String> = params.map(|(name, _)| format!("params.{name}")).collect();
     for context in file.context.iter().flatten() {
@@ -118,32 +120,43 @@ fn untrusted(file: &RecipeFile) -> BTreeSet<String> {
     names
 }
 
-struct Checker<'a> {
-    file: RecipeFile,
-    source: &'a str,
-    errors: Vec<RecipeError>,
-    warnings: Vec<Warning>,
-    used: BTreeSet<String>,
+/// A recipe that is being checked, with what was found so far.
+pub(super) struct Checker<'a> {
+    pub(super) file: RecipeFile,
+    pub(super) source: &'a str,
+    pub(super) errors: Vec<RecipeError>,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) used: BTreeSet<String>,
 }
 
 impl Checker<'_> {
-    fn error(&mut self, code: Code, place: &Place, message: impl Into<String>) {
+    pub(super) fn error(&mut self, code: Code, place: &Place, message: impl Into<String>) {
         self.errors.push(RecipeError::new(code, place.clone(), message));
     }
 
-    fn error_with_help(&mut self, code: Code, place: &Place, message: impl Into<String>, help: impl Into<String>) {
+    pub(super) fn error_with_help(
+        &mut self,
+        code: Code,
+        place: &Place,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         self.errors.push(RecipeError::new(code, place.clone(), message).help(help));
     }
 
-    fn top(&self) -> Place {
-        Place { file: self.source.into(), line: 0, column: 0 }
+    /// Returns the place of a key, or of what it would stand in.
+    fn at(&self, path: &str) -> Place {
+        self.file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 })
     }
 
     fn head(&mut self, stem: &str) {
         match self.file.name.clone() {
-            None => {
-                self.error_with_help(Code::R005, &self.top(), "there is no `name`", format!("write `name: {stem}`"))
-            }
+            None => self.error_with_help(
+                Code::R005,
+                &self.at("recipe"),
+                "there is no `name`",
+                format!("write `name: {stem}`"),
+            ),
             Some(name) if !is_slug(&name.value) => self.error_with_help(
                 Code::R005,
                 &name.place,
@@ -159,7 +172,7 @@ impl Checker<'_> {
             Some(_) => {}
         }
         match self.file.description.clone() {
-            None => self.error(Code::R005, &self.top(), "there is no `description`"),
+            None => self.error(Code::R005, &self.at("recipe"), "there is no `description`"),
             Some(text) if text.value.trim().is_empty() || text.value.trim().contains('\n') => {
                 self.error(Code::R005, &text.place, "`description` is one line of text");
             }
@@ -169,7 +182,7 @@ impl Checker<'_> {
             (None, None) => {
                 self.error_with_help(
                     Code::R005,
-                    &self.top(),
+                    &self.at("recipe"),
                     "there is no `prompt`",
                     "write `prompt:` or `prompt_file:`",
                 );
@@ -193,8 +206,8 @@ impl Checker<'_> {
 
     fn declarations(&mut self) {
         for (name, param) in self.file.params.clone().iter().flatten() {
-            let place = param.description.place.clone();
             let path = format!("params.{name}");
+            let place = self.at(&path);
             if !is_name(name) {
                 self.error(Code::R005, &place, format!("`{path}`: a name is lower-case letters, digits and `_`"));
             }
@@ -208,6 +221,11 @@ impl Checker<'_> {
             if param.must_exist && param.r#type != ParamType::Path {
                 self.error(Code::R005, &place, format!("`{path}`: `must_exist` is for paths"));
             }
+            if param.secret && param.default.is_some() {
+                let place = self.at(&format!("{path}.default"));
+                let message = format!("`{path}.default`: a secret would stand in the file");
+                self.error_with_help(Code::R009, &place, message, "take it from a variable: `env: NAME`");
+            }
             if let Some(pattern) = &param.pattern
                 && let Err(problem) = params::whole(&pattern.value)
             {
@@ -215,6 +233,7 @@ impl Checker<'_> {
                 continue;
             }
             if let Err(problem) = params::check_default(name, param) {
+                let place = self.at(&format!("{path}.default"));
                 self.error(Code::R005, &place, format!("`{path}.default`: {problem}"));
             }
         }
@@ -246,6 +265,15 @@ impl Checker<'_> {
             if context.run.as_ref().is_some_and(Vec::is_empty) {
                 self.error(Code::R005, place, format!("`{path}.run` names no program"));
             }
+            let of_commands = [
+                ("ok_exit", context.ok_exit.is_some()),
+                ("timeout", context.timeout.is_some()),
+                ("env", context.env.is_some()),
+            ];
+            for (key, _) in of_commands.iter().filter(|(_, given)| *given && context.run.is_none()) {
+                self.error(Code::R005, place, format!("`{path}.{key}` belongs to `run`"));
+            }
+            self.variables(&path, context.env.as_ref());
             let is_range = context.diff == Some(super::file::DiffKind::Range);
             if is_range != context.range.is_some() {
                 self.error(Code::R005, place, format!("`{path}`: `diff: range` and `range` belong together"));
@@ -258,152 +286,6 @@ impl Checker<'_> {
                         format!("`{path}.param`: there is no parameter `{}`", param.value),
                     ),
                     Some(_) => drop(self.used.insert(format!("params.{}", param.value))),
-                }
-            }
-        }
-    }
-
-    fn templates(&mut self) {
-        let mut found: Vec<(String, Kind, Text)> = Vec::new();
-        self.file.clone().each_text(&mut |path, kind, text| found.push((path.to_owned(), kind, text.clone())));
-        let untrusted = untrusted(&self.file);
-        let secret: BTreeSet<String> = self
-            .file
-            .params
-            .iter()
-            .flatten()
-            .filter(|(_, param)| param.secret)
-            .map(|(name, _)| format!("params.{name}"))
-            .collect();
-        for (path, kind, text) in &found {
-            match kind {
-                Kind::Plain => {}
-                Kind::Fixed => {
-                    if is_template(&text.value) {
-                        self.error_with_help(
-                            Code::R010,
-                            &text.place,
-                            format!("`{path}`: a template; permissions cannot depend on input"),
-                            "write the value itself",
-                        );
-                    }
-                }
-                Kind::Prompt | Kind::Template | Kind::Word => {
-                    self.template(path, *kind, text, &untrusted, &secret);
-                }
-            }
-        }
-        if self.errors.is_empty() {
-            self.render_once(&found);
-        }
-    }
-
-    fn template(
-        &mut self,
-        path: &str,
-        kind: Kind,
-        text: &Text,
-        untrusted: &BTreeSet<String>,
-        secret: &BTreeSet<String>,
-    ) {
-        let names = match render::names(&text.value) {
-            Ok(names) => names,
-            Err(problem) => {
-                let message = format!("`{path}`, line {} of it: {}", problem.line, problem.message);
-                return self.error(Code::R006, &text.place, message);
-            }
-        };
-        for name in names {
-            let mut parts = name.split('.');
-            let (space, member) = (parts.next().unwrap_or_default(), parts.next());
-            let Some((_, members)) = NAMESPACES.iter().find(|(known, _)| *known == space) else {
-                let spaces: Vec<&str> = NAMESPACES.iter().map(|(name, _)| *name).collect();
-                let near = nearest(space, spaces.iter().copied()).unwrap_or("params");
-                self.error_with_help(
-                    Code::R006,
-                    &text.place,
-                    format!("`{path}`: there is no `{name}` in templates"),
-                    format!("names begin with {}; perhaps `{near}.{}`", spaces.join(", "), member.unwrap_or(space)),
-                );
-                continue;
-            };
-            let Some(member) = member else {
-                self.error(Code::R006, &text.place, format!("`{path}`: name one of `{space}`, as `{space}.x`"));
-                continue;
-            };
-            let full = format!("{space}.{member}");
-            let known: Vec<String> = match (space, members) {
-                (_, Some(members)) => members.iter().map(|member| (*member).to_owned()).collect(),
-                ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.clone()).collect(),
-                (_, None) => self.file.context.iter().flatten().map(|context| context.name.value.clone()).collect(),
-            };
-            if !known.iter().any(|known| known == member) {
-                let message = match nearest(member, known.iter().map(String::as_str)) {
-                    Some(near) => format!("`{path}`: `{full}` is not declared; did you mean `{space}.{near}`?"),
-                    None => format!("`{path}`: `{full}` is not declared"),
-                };
-                self.error(Code::R007, &text.place, message);
-                continue;
-            }
-            if space == "context" && kind != Kind::Prompt {
-                self.error(Code::R006, &text.place, format!("`{path}`: `context` is known in `prompt` alone"));
-            }
-            if untrusted.contains(&full) && kind != Kind::Prompt {
-                self.error_with_help(
-                    Code::R009,
-                    &text.place,
-                    format!("`{path}`: `{full}` is untrusted and may stand in `prompt` alone"),
-                    "declare a `pattern` or `enum` instead of `untrusted`, or leave it out here",
-                );
-            }
-            if secret.contains(&full) {
-                self.error(Code::R009, &text.place, format!("`{path}`: `{full}` is secret and may stand in no text"));
-            }
-            self.used.insert(full);
-        }
-    }
-
-    /// Filters are only looked at when a template is rendered, so each is rendered with full and with empty values.
-    fn render_once(&mut self, found: &[(String, Kind, Text)]) {
-        let untrusted = untrusted(&self.file);
-        for text in ["x", ""] {
-            let dummy = |param: &Param| match param.r#type {
-                ParamType::String | ParamType::Path | ParamType::Enum => Value::from(text),
-                ParamType::Integer => Value::from(i64::from(text.len() as u8)),
-                ParamType::Number => Value::from(0.5),
-                ParamType::Boolean => Value::from(!text.is_empty()),
-                ParamType::List => Value::from(vec![text]),
-            };
-            let fixed = |space: &str| {
-                let members = NAMESPACES.iter().find(|(name, _)| *name == space).and_then(|(_, members)| *members);
-                members.unwrap_or_default().iter().map(|member| (*member, text.to_owned())).collect()
-            };
-            let renderer = Renderer::new(&Values {
-                params: self.file.params.iter().flatten().map(|(name, param)| (name.clone(), dummy(param))).collect(),
-                context: self
-                    .file
-                    .context
-                    .iter()
-                    .flatten()
-                    .map(|context| (context.name.value.clone(), text.to_owned()))
-                    .collect(),
-                git: fixed("git"),
-                run: fixed("run"),
-                recipe: fixed("recipe"),
-                untrusted: untrusted.clone(),
-                secret: Vec::new(),
-            });
-            for (path, kind, text) in found {
-                let result = match kind {
-                    Kind::Plain | Kind::Fixed => continue,
-                    Kind::Prompt | Kind::Template => renderer.text(&text.value).map(drop),
-                    Kind::Word => renderer.words(&["--", &text.value]).map(drop),
-                };
-                if let Err(problem) = result {
-                    let message = format!("`{path}`, line {} of it: {}", problem.line, problem.message);
-                    if !self.errors.iter().any(|error| error.message == message) {
-                        self.error(Code::R006, &text.place, message);
-                    }
                 }
             }
         }
@@ -464,7 +346,16 @@ impl Checker<'_> {
     fn verify(&mut self) {
         let Some(verify) = self.file.verify.clone() else { return };
         if verify.attempts == Some(0) {
-            self.error(Code::R005, &self.top(), "`verify.attempts` is at least 1");
+            self.error(Code::R005, &self.at("verify.attempts"), "`verify.attempts` is at least 1");
+        }
+        let given = [
+            ("before", verify.before.is_some_and(|before| before != Before::Ignore)),
+            ("stop_if_same", verify.stop_if_same.is_some() && self.file.guards.is_none()),
+        ];
+        let none = verify.checks.as_ref().is_none_or(Vec::is_empty);
+        for (key, _) in given.iter().filter(|(_, given)| *given && none) {
+            let place = self.at(&format!("verify.{key}"));
+            self.error(Code::R005, &place, format!("`verify.{key}` needs `checks`"));
         }
         let mut names = BTreeSet::new();
         for check in verify.checks.iter().flatten() {
@@ -478,21 +369,42 @@ impl Checker<'_> {
             if !names.insert(check.name.value.clone()) {
                 self.error(Code::R005, &check.name.place, format!("`{path}` is there twice"));
             }
+            self.variables(&path, check.env.as_ref());
+        }
+    }
+
+    /// Checks the names of a command's variables: none that makes a program load or run something else.
+    fn variables(&mut self, path: &str, variables: Option<&BTreeMap<String, Text>>) {
+        const OURS: [&str; 9] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4", "TMPDIR"];
+        for (name, text) in variables.into_iter().flatten() {
+            let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            let is_name = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(plain);
+            let is_ours = OURS.contains(&name.as_str())
+                || ["LD_", "DYLD_", "GIT_", "QWEN_", "OPENAI_"].iter().any(|prefix| name.starts_with(prefix));
+            if !is_name {
+                let message = format!("`{path}.env`: `{name}` is no name of capital letters, digits and `_`");
+                self.error(Code::R005, &text.place, message);
+            } else if is_ours {
+                let message = format!("`{path}.env`: `{name}` is not for recipes to set");
+                self.error(Code::R005, &text.place, message);
+            }
         }
     }
 
     fn output(&mut self) {
         let Some(output) = self.file.output.clone() else { return };
-        let top = self.top();
+        let kind = self.at("output.kind");
         let is_json = output.kind == OutputKind::Json;
         match (&output.schema, is_json) {
             (None, true) if output.schema_file.is_none() => {
-                self.error(Code::R011, &top, "`output.kind: json` needs a `schema` or `schema_file`");
+                self.error(Code::R011, &kind, "`output.kind: json` needs a `schema` or `schema_file`");
             }
-            (Some(_), false) => self.error(Code::R005, &top, "`output.schema` belongs to `kind: json`"),
+            (Some(_), false) => {
+                self.error(Code::R005, &self.at("output.schema"), "`output.schema` belongs to `kind: json`")
+            }
             (Some(schema), true) => {
                 if let Err(problem) = check_schema(schema) {
-                    self.error(Code::R011, &top, format!("`output.schema`: {problem}"));
+                    self.error(Code::R011, &self.at("output.schema"), format!("`output.schema`: {problem}"));
                 }
             }
             (None, _) => {}
@@ -500,7 +412,7 @@ impl Checker<'_> {
         let is_findings = output.kind == OutputKind::Findings;
         let rules = output.rules.as_deref().unwrap_or_default();
         if is_findings && rules.is_empty() {
-            self.error(Code::R005, &top, "`output.kind: findings` needs `rules`, so that ids stay the same");
+            self.error(Code::R005, &kind, "`output.kind: findings` needs `rules`, so that ids stay the same");
         }
         let mut ids = BTreeSet::new();
         for rule in rules {
@@ -509,7 +421,7 @@ impl Checker<'_> {
                 self.error(Code::R005, &rule.id.place, message);
             }
             if rule.severity == Some(Severity::Never) {
-                self.error(Code::R005, &rule.id.place, "`severity` is error, warning or note");
+                self.error(Code::R005, &rule.id.place, "`severity` of a rule is error, warning or note");
             }
         }
         for (given, kind, key) in [
@@ -518,58 +430,34 @@ impl Checker<'_> {
             (output.max_findings.is_some(), is_findings, "max_findings"),
             (output.fail_on.is_some(), is_findings, "fail_on"),
             (output.max_chars.is_some(), output.kind == OutputKind::Message, "max_chars"),
+            (output.repairs.is_some(), is_json || is_findings, "repairs"),
         ] {
             if given && !kind {
-                self.error(Code::R005, &top, format!("`output.{key}` does not belong to this `kind`"));
+                let place = self.at(&format!("output.{key}"));
+                self.error(Code::R005, &place, format!("`output.{key}` does not belong to this `kind`"));
             }
         }
     }
 
-    fn warn(&mut self) {
-        let file = self.file.clone();
-        let mut warn = |code: Code, place: &Place, message: String| {
-            self.warnings.push(RecipeError::new(code, place.clone(), message));
-        };
-        let top = Place { file: self.source.into(), line: 0, column: 0 };
-        for (name, param) in file.params.iter().flatten() {
-            if !param.secret && !self.used.contains(&format!("params.{name}")) {
-                warn(Code::W101, &param.description.place, format!("the parameter `{name}` is not used"));
+    /// Checks keys that mean something only together.
+    fn deliveries(&mut self) {
+        let git = self.file.git.clone().unwrap_or_default();
+        let is_branch = git.changes == Some(Delivery::Branch);
+        if is_branch != git.branch.is_some() {
+            let place = self.at(if is_branch { "git.changes" } else { "git.branch" });
+            self.error(Code::R005, &place, "`git.changes: branch` and `git.branch` belong together");
+        }
+        let gives_changes = self.file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes);
+        if let Some(cache) = self.file.cache.clone() {
+            if cache.key.is_none() {
+                self.error(Code::R005, &self.at("cache"), "`cache` needs `key`: context or none");
+            }
+            if cache.key == Some(CacheKey::Context) && gives_changes {
+                self.error(Code::R005, &self.at("cache"), "`cache` is for answers; changes are made anew each time");
             }
         }
-        for context in file.context.iter().flatten() {
-            let skips = context.on_empty.is_some_and(|on_empty| on_empty != super::file::OnEmpty::Continue);
-            if !skips && !self.used.contains(&format!("context.{}", context.name.value)) {
-                warn(Code::W103, &context.name.place, format!("the input `{}` is not used", context.name.value));
-            }
-        }
-        let cached = file.cache.as_ref().is_some_and(|cache| cache.key == Some(CacheKey::Context));
-        if cached && let Some(prompt) = &file.prompt {
-            let names = render::names(&prompt.value).unwrap_or_default();
-            if names.iter().any(|name| name.starts_with("run.")) {
-                let message = "`run.*` in the prompt of a cached recipe: no answer is ever found again".to_owned();
-                warn(Code::W102, &prompt.place, message);
-            }
-        }
-        let is_changes = file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes);
-        if is_changes && file.verify.as_ref().is_none_or(|verify| verify.checks.iter().flatten().next().is_none()) {
-            warn(Code::W104, &top, "it gives changes and nothing verifies them".to_owned());
-        }
-        if file.limits.as_ref().is_none_or(|limits| limits.cost_usd.is_none()) {
-            warn(Code::W105, &top, "there is no `limits.cost_usd`".to_owned());
-        }
-        let needs = file.needs.as_ref().and_then(Option::as_ref);
-        if let Some(text) =
-            needs.into_iter().flat_map(|needs| needs.run.iter().flatten()).find(|text| text.value == "**")
-        {
-            warn(Code::W106, &text.place, "`needs.run` asks for every command".to_owned());
-        }
-        let acts = needs.is_some_and(|needs| {
-            [&needs.write, &needs.create, &needs.delete, &needs.run, &needs.net]
-                .iter()
-                .any(|list| list.as_ref().is_some_and(|list| !list.is_empty()))
-        });
-        if acts && !untrusted(&file).is_empty() {
-            warn(Code::W107, &top, "untrusted text comes beside the right to write, run or reach out".to_owned());
+        if self.file.offline == Some(Offline::Cached) && gives_changes {
+            self.error(Code::R005, &self.at("offline"), "`offline: cached` is for answers, not for changes");
         }
     }
 }

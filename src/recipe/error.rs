@@ -33,12 +33,11 @@ pub enum Code {
     W105,
     W106,
     W107,
-    W108,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 26] = [
+    pub const ALL: [Code; 25] = [
         Code::R001,
         Code::R002,
         Code::R003,
@@ -64,7 +63,6 @@ impl Code {
         Code::W105,
         Code::W106,
         Code::W107,
-        Code::W108,
     ];
 
     /// Returns what it stands for.
@@ -95,7 +93,6 @@ impl Code {
             Code::W105 => "no `limits.cost_usd`",
             Code::W106 => "`needs.run` asks for everything",
             Code::W107 => "untrusted input beside the right to write or reach out",
-            Code::W108 => "a number whose spelling is lost",
         }
     }
 }

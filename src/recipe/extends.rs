@@ -62,6 +62,7 @@ pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
             temperature: child.temperature.or(parent.temperature),
             top_p: child.top_p.or(parent.top_p),
             seed: child.seed.or(parent.seed),
+            thinking: child.thinking.or(parent.thinking),
         }),
         guards: both(child.guards, parent.guards, guards),
         verify: both(child.verify, parent.verify, |child, parent| Verify {
@@ -78,6 +79,7 @@ pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
         cache: child.cache.or(parent.cache),
         offline: child.offline.or(parent.offline),
         tests: child.tests,
+        places: child.places.over(parent.places),
     }
 }
 

@@ -1,69 +1,14 @@
 //! The recipe file: its keys, as types that refuse everything else.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::policy::file::Span;
-use crate::yaml::Spanned;
-
-/// Where a text stands.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The file, as messages name it.
-    pub file: Arc<str>,
-    /// From 1; 0 where no place is known.
-    pub line: u64,
-    /// From 1.
-    pub column: u64,
-}
-
-/// A text of the file, with its place.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Text {
-    /// The text.
-    pub value: String,
-    /// Its place.
-    pub place: Place,
-}
-
-impl Text {
-    /// Returns the text.
-    pub fn as_str(&self) -> &str {
-        &self.value
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
-        let spanned = Spanned::<String>::deserialize(deserializer)?;
-        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
-        Ok(Text { value: spanned.value, place })
-    }
-}
-
-impl Serialize for Text {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.value)
-    }
-}
-
-impl JsonSchema for Text {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        String::schema_name()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        String::json_schema(generator)
-    }
-}
+use super::places::Places;
+pub use super::scalar::{Given, Place, Text, Time};
+pub use super::texts::Kind;
 
 /// A recipe file. Keys that begin with `x-` are free; any other unknown key is an error.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -115,6 +60,9 @@ pub struct RecipeFile {
     pub offline: Option<Offline>,
     /// Examples, run by `qwen recipe test`.
     pub tests: Option<Vec<TestCase>>,
+    /// Where its keys stand.
+    #[serde(skip)]
+    pub places: Places,
 }
 
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
@@ -242,101 +190,6 @@ impl ParamType {
     }
 }
 
-/// A value as the file spells it: converted by the declared type, never by its looks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Given {
-    /// One.
-    One(Text),
-    /// Several.
-    Many(Vec<Text>),
-}
-
-impl<'de> Deserialize<'de> for Given {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
-        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
-        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
-        Ok(match spanned.value {
-            Loose::One(value) => Given::One(Text { value, place }),
-            Loose::Many(values) => Given::Many(values),
-        })
-    }
-}
-
-impl Serialize for Given {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Given::One(text) => text.serialize(serializer),
-            Given::Many(texts) => texts.serialize(serializer),
-        }
-    }
-}
-
-impl JsonSchema for Given {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Given".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({"type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}})
-    }
-}
-
-/// Stands before a number whose spelling is still to be looked up.
-pub(crate) const NUMBER: char = '\0';
-
-enum Loose {
-    One(String),
-    Many(Vec<Text>),
-}
-
-struct Word(Text);
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
-        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
-        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
-        match spanned.value {
-            Loose::One(value) => Ok(Word(Text { value, place })),
-            Loose::Many(_) => Err(de::Error::custom("a list inside a list")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Loose {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Loose;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, a number, true or false, or a list of them")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Loose, E> {
-                Ok(Loose::One(text.to_owned()))
-            }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Loose, E> {
-                Ok(Loose::One(value.to_string()))
-            }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Loose, E> {
-                Ok(Loose::One(value.to_string()))
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Loose, E> {
-                Ok(Loose::One(value.to_string()))
-            }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Loose, E> {
-                // `1.10` is 1.1 here: the mark lets `parse` look up how the file spells it.
-                Ok(Loose::One(format!("{NUMBER}{value}")))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Loose, A::Error> {
-                let mut words = Vec::new();
-                while let Some(Word(word)) = seq.next_element()? {
-                    words.push(word);
-                }
-                Ok(Loose::Many(words))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
 /// A named input. Exactly one of `run`, `file`, `glob`, `diff`, `stdin` and `param` says where it comes from.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -370,6 +223,8 @@ pub struct Context {
     pub ok_exit: Option<Vec<i32>>,
     /// The most time of the command.
     pub timeout: Option<Time>,
+    /// Variables of the command; the policy's `shell.env.pass` must name them. The one place for a secret.
+    pub env: Option<BTreeMap<String, Text>>,
 }
 
 /// Which change.
@@ -410,31 +265,6 @@ pub enum OnEmpty {
     SkipRun,
     /// The run ends with 42.
     Fail,
-}
-
-/// A duration, kept as it was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Time(pub std::time::Duration);
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-        Span::deserialize(deserializer).map(|Span(time)| Time(time))
-    }
-}
-
-impl Serialize for Time {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{}ms", self.0.as_millis()))
-    }
-}
-
-impl JsonSchema for Time {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Time".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$"})
-    }
 }
 
 /// What the recipe asks of the policy. What it does not ask for, the run does not get.
@@ -489,6 +319,8 @@ pub struct ModelWishes {
     pub top_p: Option<f64>,
     /// The seed of sampling.
     pub seed: Option<u64>,
+    /// Whether the model thinks before it answers, where it can be told.
+    pub thinking: Option<bool>,
 }
 
 /// Rules that judge the change itself.
@@ -585,6 +417,8 @@ pub struct CheckFile {
     pub feedback_bytes: Option<usize>,
     /// Which tree it runs on.
     pub tree: Option<CheckTree>,
+    /// Variables of the command; the policy's `shell.env.pass` must name them. The one place for a secret.
+    pub env: Option<BTreeMap<String, Text>>,
 }
 
 /// What a check is expected to do.
@@ -791,144 +625,4 @@ pub struct TestExpect {
     pub changed: Option<Vec<Text>>,
     /// Texts that the result or the patch holds.
     pub contains: Option<Vec<Text>>,
-}
-
-/// What a text may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A template; untrusted values may stand in it, inside a fence.
-    Prompt,
-    /// A template without untrusted values.
-    Template,
-    /// A template that is one word of a command.
-    Word,
-    /// No template at all: permissions cannot depend on input.
-    Fixed,
-    /// Not a template: braces mean themselves.
-    Plain,
-}
-
-impl RecipeFile {
-    /// Shows each text with its path and what it may be.
-    pub fn each_text(&mut self, see: &mut dyn FnMut(&str, Kind, &mut Text)) {
-        let mut one = |path: &str, kind: Kind, text: &mut Option<Text>| {
-            if let Some(text) = text {
-                see(path, kind, text);
-            }
-        };
-        one("name", Kind::Fixed, &mut self.name);
-        one("description", Kind::Plain, &mut self.description);
-        one("version", Kind::Fixed, &mut self.version);
-        one("extends", Kind::Fixed, &mut self.extends);
-        one("instructions", Kind::Template, &mut self.instructions);
-        one("prompt", Kind::Prompt, &mut self.prompt);
-        one("prompt_file", Kind::Fixed, &mut self.prompt_file);
-        list("instructions_files", Kind::Fixed, self.instructions_files.as_mut(), see);
-        if let Some(requires) = &mut self.requires {
-            optional("requires.qwen", Kind::Fixed, &mut requires.qwen, see);
-            list("requires.programs", Kind::Fixed, requires.programs.as_mut(), see);
-        }
-        for (name, param) in self.params.iter_mut().flatten() {
-            let path = format!("params.{name}");
-            see(&format!("{path}.description"), Kind::Plain, &mut param.description);
-            list(&format!("{path}.enum"), Kind::Plain, param.r#enum.as_mut(), see);
-            optional(&format!("{path}.pattern"), Kind::Plain, &mut param.pattern, see);
-            optional(&format!("{path}.env"), Kind::Fixed, &mut param.env, see);
-            if let Some(default) = &mut param.default {
-                given_texts(&format!("{path}.default"), default, see);
-            }
-        }
-        for context in self.context.iter_mut().flatten() {
-            let path = format!("context.{}", context.name.value);
-            see(&format!("{path}.name"), Kind::Fixed, &mut context.name);
-            list(&format!("{path}.run"), Kind::Word, context.run.as_mut(), see);
-            optional(&format!("{path}.file"), Kind::Template, &mut context.file, see);
-            list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
-            optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
-            optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
-        }
-        if let Some(needs) = self.needs.as_mut().and_then(Option::as_mut) {
-            for (name, texts) in [
-                ("read", &mut needs.read),
-                ("write", &mut needs.write),
-                ("create", &mut needs.create),
-                ("delete", &mut needs.delete),
-                ("run", &mut needs.run),
-                ("net", &mut needs.net),
-                ("tools", &mut needs.tools),
-            ] {
-                list(&format!("needs.{name}"), Kind::Fixed, texts.as_mut(), see);
-            }
-        }
-        if let Some(model) = &mut self.model {
-            optional("model.name", Kind::Fixed, &mut model.name, see);
-        }
-        if let Some(guards) = &mut self.guards {
-            list("guards.only_paths", Kind::Fixed, guards.only_paths.as_mut(), see);
-            list("guards.never_paths", Kind::Fixed, guards.never_paths.as_mut(), see);
-            for (name, rules) in
-                [("forbid_added", &mut guards.forbid_added), ("forbid_removed", &mut guards.forbid_removed)]
-            {
-                for (index, rule) in rules.iter_mut().flatten().enumerate() {
-                    see(&format!("guards.{name}[{index}].pattern"), Kind::Fixed, &mut rule.pattern);
-                    see(&format!("guards.{name}[{index}].why"), Kind::Plain, &mut rule.why);
-                }
-            }
-        }
-        for check in self.verify.iter_mut().flat_map(|verify| verify.checks.iter_mut().flatten()) {
-            let path = format!("verify.checks.{}", check.name.value);
-            see(&format!("{path}.name"), Kind::Fixed, &mut check.name);
-            list(&format!("{path}.run"), Kind::Word, Some(&mut check.run), see);
-            optional(&format!("{path}.cwd"), Kind::Template, &mut check.cwd, see);
-        }
-        if let Some(output) = &mut self.output {
-            optional("output.schema_file", Kind::Fixed, &mut output.schema_file, see);
-            for (index, rule) in output.rules.iter_mut().flatten().enumerate() {
-                see(&format!("output.rules[{index}].id"), Kind::Fixed, &mut rule.id);
-                see(&format!("output.rules[{index}].description"), Kind::Plain, &mut rule.description);
-            }
-        }
-        if let Some(git) = &mut self.git {
-            optional("git.branch", Kind::Template, &mut git.branch, see);
-            optional("git.base", Kind::Word, &mut git.base, see);
-            optional("git.subject", Kind::Template, &mut git.subject, see);
-            for (name, text) in git.trailers.iter_mut().flatten() {
-                see(&format!("git.trailers.{name}"), Kind::Template, text);
-            }
-        }
-        for test in self.tests.iter_mut().flatten() {
-            let path = format!("tests.{}", test.name.value);
-            see(&format!("{path}.name"), Kind::Fixed, &mut test.name);
-            see(&format!("{path}.fixture"), Kind::Fixed, &mut test.fixture);
-            optional(&format!("{path}.transcript"), Kind::Fixed, &mut test.transcript, see);
-            for (name, given) in test.params.iter_mut().flatten() {
-                given_texts(&format!("{path}.params.{name}"), given, see);
-            }
-            if let Some(expect) = &mut test.expect {
-                list(&format!("{path}.expect.changed"), Kind::Plain, expect.changed.as_mut(), see);
-                list(&format!("{path}.expect.contains"), Kind::Plain, expect.contains.as_mut(), see);
-            }
-        }
-    }
-}
-
-type See<'a> = &'a mut dyn FnMut(&str, Kind, &mut Text);
-
-fn optional(path: &str, kind: Kind, text: &mut Option<Text>, see: See<'_>) {
-    if let Some(text) = text {
-        see(path, kind, text);
-    }
-}
-
-fn list(path: &str, kind: Kind, texts: Option<&mut Vec<Text>>, see: See<'_>) {
-    for (index, text) in texts.into_iter().flatten().enumerate() {
-        see(&format!("{path}[{index}]"), kind, text);
-    }
-}
-
-fn given_texts(path: &str, given: &mut Given, see: See<'_>) {
-    match given {
-        Given::One(text) => see(path, Kind::Plain, text),
-        Given::Many(texts) => list(path, Kind::Plain, Some(texts), see),
-    }
 }

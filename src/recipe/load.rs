@@ -21,6 +21,9 @@ pub struct Library<'a> {
     pub project: &'a dyn Fn(&str) -> Option<Vec<u8>>,
     /// The names of the files there.
     pub project_names: &'a dyn Fn() -> Vec<String>,
+    /// Reads a file that the command line names by its path, or that such a recipe names; the error says why it does
+    /// not count.
+    pub named: &'a dyn Fn(&Path) -> Result<Option<Vec<u8>>, String>,
 }
 
 /// A recipe that can be had by its name.
@@ -96,14 +99,21 @@ impl Library<'_> {
             let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
             let shown = word.strip_suffix(&file).unwrap_or_default().to_owned();
-            let folder = Folder { shown, read: Box::new(move |name| std::fs::read(parent.join(name)).ok()) };
-            if (folder.read)(&file).is_none() {
+            let failed = |message: String, help: &str| {
                 let place = Place { file: word.into(), ..Place::default() };
-                return Err(
-                    RecipeError::new(Code::R008, place, "the recipe cannot be read").help("name a file that is there")
-                );
-            }
-            return Ok((folder, file));
+                Err(RecipeError::new(Code::R008, place, message).help(help))
+            };
+            return match (self.named)(&path) {
+                Ok(Some(_)) => {
+                    let read = move |name: &str| (self.named)(&parent.join(name)).ok().flatten();
+                    Ok((Folder { shown, read: Box::new(read) }, file))
+                }
+                Ok(None) => failed("the recipe cannot be read".to_owned(), "name a file that is there"),
+                Err(why) => failed(
+                    format!("the recipe cannot be read: {why}"),
+                    "name one that is trusted; --trust-checkout takes the files of the tree",
+                ),
+            };
         }
         let project = Folder { shown: ".qwen/recipes/".to_owned(), read: Box::new(|name| (self.project)(name)) };
         if let Some(file) = one_of(&project, word)? {

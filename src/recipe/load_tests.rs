@@ -237,12 +237,23 @@ fn r011_and_r012_schema_and_name() {
 #[test]
 fn warnings_say_what_will_surprise() {
     let text = format!(
-        "{HEAD}params: {{a: {{type: string, description: A}}, b: {{type: string, description: B, untrusted: true}}}}\ncontext: [{{name: c, file: c}}]\nprompt: '{{{{ params.b | fence }}}} {{{{ run.id }}}}'\nneeds: {{run: ['**']}}\noutput: {{kind: changes}}\ncache: {{key: context}}\n"
+        "{HEAD}params: {{a: {{type: string, description: A}}, b: {{type: string, description: B, untrusted: true}}}}\ncontext: [{{name: c, file: c}}]\nprompt: '{{{{ params.b | fence }}}} {{{{ run.id }}}}'\nneeds: {{run: ['**']}}\noutput: {{kind: changes}}\n"
     );
     let found = warnings(&text);
-    for code in ["W101", "W102", "W103", "W104", "W105", "W106", "W107"] {
+    for code in ["W101", "W103", "W104", "W105", "W106", "W107"] {
         assert!(found.contains(code), "{code} is missing in {found}");
     }
+    let cached = warnings(&format!("{HEAD}prompt: '{{{{ run.id }}}}'\ncache: {{key: context}}\n"));
+    assert!(cached.contains("W102"), "{cached}");
+}
+
+#[test]
+fn a_number_keeps_its_spelling() {
+    let params = "params: {v: {type: string, description: V, default: 1.10}, h: {type: string, description: H, default: 0x1F}, n: {type: integer, description: N, default: 12}}\n";
+    let text = format!("{HEAD}{params}prompt: '{{{{ params.v }}}}{{{{ params.h }}}}{{{{ params.n }}}}'\n");
+    let recipe = load_all(&[("r.yaml", &text)]).unwrap();
+    let default = |name: &str| serde_json::to_value(&recipe.params()[name].default).unwrap();
+    assert_eq!((default("v"), default("h"), default("n")), ("1.10".into(), "0x1F".into(), "12".into()));
 }
 
 #[test]
@@ -250,7 +261,8 @@ fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
     let text = format!("{HEAD}prompt: p\n");
     let project = |name: &str| ["r.yaml", "r.yml"].contains(&name).then(|| text.clone().into_bytes());
     let names = || vec!["r.yaml".to_owned()];
-    let library = Library { cwd: Path::new("/"), home: None, project: &project, project_names: &names };
+    let library =
+        Library { cwd: Path::new("/"), home: None, project: &project, project_names: &names, named: &|_| Ok(None) };
     assert!(library.load("r").unwrap_err()[0].to_string().contains("r.yml stands beside it"));
     assert!(library.load("fix-lnt").unwrap_err()[0].to_string().contains("did you mean `fix-lint`?"));
     assert_eq!(library.load("builtin:fix-lint").unwrap().name(), "fix-lint");

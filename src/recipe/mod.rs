@@ -5,6 +5,7 @@
 
 pub mod builtin;
 pub mod check;
+mod check_templates;
 pub mod error;
 pub mod extends;
 pub mod file;
@@ -12,7 +13,11 @@ pub mod load;
 pub mod needs;
 pub mod params;
 pub mod parse;
+pub mod places;
 pub mod render;
+pub mod scalar;
+pub mod texts;
+mod warnings;
 
 pub use check::Recipe;
 pub use error::{Code, RecipeError, Warning};

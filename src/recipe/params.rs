@@ -255,6 +255,12 @@ fn checked(
     } else if text.contains('\0') {
         return Err(wrong("a NUL character".to_owned()));
     }
+    if param.secret && (text.len() < 8 || text.starts_with('/') || text.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(wrong(
+            "a secret has 8 characters or more and is neither a number nor a path, else it could not be masked"
+                .to_owned(),
+        ));
+    }
     if let Some(most) = param.max_bytes
         && text.len() > most
     {
@@ -421,7 +427,22 @@ pub(crate) mod tests {
         ");
         insta::assert_snapshot!(bound(ALL, &["path=link"]).unwrap_err(), @"P004: path: `link` is a link out of the workspace");
         let secret = "  s: {type: string, description: S, secret: true, pattern: '[a-z]+'}\n";
-        insta::assert_snapshot!(bound(secret, &["s=HUSH"]).unwrap_err(), @"P003: s: the value does not match `[a-z]+`");
+        insta::assert_snapshot!(bound(secret, &["s=HUSHHUSH"]).unwrap_err(), @"P003: s: the value does not match `[a-z]+`");
+        assert!(bound(secret, &["s=hush"]).unwrap_err().contains("8 characters"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_value_is_that_of_its_parameter_alone(value in "(\\PC|\n|=|,|: |--param b=x){0,20}") {
+            let yaml = "  a: {type: string, description: A}\n  b: {type: string, description: B, default: kept}\n";
+            let given = if value.starts_with('@') { format!("a=@{value}") } else { format!("a={value}") };
+            if value != "-" {
+                let values = bound(yaml, &[&given]).unwrap();
+                proptest::prop_assert_eq!(values.len(), 2);
+                proptest::prop_assert_eq!(values["a"].as_str(), Some(value.as_str()));
+                proptest::prop_assert_eq!(values["b"].as_str(), Some("kept"));
+            }
+        }
     }
 
     #[test]

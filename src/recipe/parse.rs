@@ -1,12 +1,14 @@
 //! Bytes of a recipe file into its types: strict, bounded, and every refusal with its place.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 
 use super::error::{Code, RecipeError, is_hidden};
-use super::file::{KEYS, NUMBER, Place, RESERVED, RecipeFile};
+use super::file::{KEYS, RESERVED, RecipeFile};
+use super::places::Node;
+use super::scalar::{Given, NUMBER, Place, Text};
 use crate::yaml::{self, MAX_BYTES, Spanned, YamlError, nearest};
 
 /// The number of the format that is read.
@@ -36,113 +38,96 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
     let fault = |code: Code, error: YamlError| {
         RecipeError::new(code, at(error.line, error.column), error.message).with_snippet(text)
     };
-    let top: TopLevel = yaml::parse(name, text).map_err(|error| fault(Code::R002, error))?;
-    if let Some(problem) = top.check(&at) {
+    let top: Node = yaml::parse(name, text).map_err(|error| fault(Code::R002, error))?;
+    if let Some(problem) = check_top(&top, &at) {
         return Err(problem.with_snippet(text));
     }
     let mut recipe: RecipeFile = yaml::parse(name, text).map_err(|error| {
         let code = if error.message.starts_with("unknown key") { Code::R003 } else { Code::R005 };
         fault(code, error)
     })?;
+    recipe.places = top.places(&file);
     recipe.each_text(&mut |_, _, found| {
         found.place.file = Arc::clone(&file);
-        if let Some(value) = found.value.strip_prefix(NUMBER) {
-            found.value = spelling(text, &found.place, value).unwrap_or(value).to_owned();
-        }
+        respell(text, found);
     });
     Ok(recipe)
 }
 
-/// Returns how the file spells a number, if the word at its place is that number.
-fn spelling<'a>(text: &'a str, place: &Place, value: &str) -> Option<&'a str> {
+/// Reads a file of parameters: one key each, a scalar or a list of them, as the file spells them.
+pub fn parse_params(name: &str, text: &str) -> Result<BTreeMap<String, Given>, YamlError> {
+    let mut params: BTreeMap<String, Given> = yaml::parse(name, text)?;
+    for given in params.values_mut() {
+        let found = match given {
+            Given::One(found) => std::slice::from_mut(found),
+            Given::Many(found) => found.as_mut_slice(),
+        };
+        found.iter_mut().for_each(|found| respell(text, found));
+    }
+    Ok(params)
+}
+
+/// Puts the file's spelling in the place of a number's value.
+fn respell(text: &str, found: &mut Text) {
+    if let Some(value) = found.value.strip_prefix(NUMBER) {
+        found.value = spelling(text, &found.place).unwrap_or(value).to_owned();
+    }
+}
+
+/// Returns how the file spells the number at a place: `1.10` stays that, and so does `0x1f`.
+fn spelling<'a>(text: &'a str, place: &Place) -> Option<&'a str> {
     let line = text.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)?;
     let skipped = usize::try_from(place.column).ok()?.checked_sub(1)?;
     let (start, _) = line.char_indices().nth(skipped)?;
     let word = line[start..].split([' ', ',', ']', '}', '#']).next()?;
-    (word.parse::<f64>() == value.parse::<f64>()).then_some(word)
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    (!word.is_empty() && word.chars().all(plain)).then_some(word)
 }
 
-/// The keys of the top level and the format number, read before everything else: a file of a later format is not to be
+/// Judges the keys of the top level and the format number before everything else: a file of a later format is not to be
 /// judged by this one's keys.
-struct TopLevel {
-    keys: Vec<(String, u64, u64)>,
-    format: Option<serde_json::Value>,
-    is_map: bool,
-}
-
-impl TopLevel {
-    fn check(&self, at: &dyn Fn(u64, u64) -> Place) -> Option<RecipeError> {
-        if !self.is_map {
-            return Some(
-                RecipeError::new(Code::R005, at(1, 1), "a recipe is a map of keys")
-                    .help("begin with `recipe: 1`; `qwen recipe new NAME` writes one"),
-            );
+fn check_top(top: &Node, at: &dyn Fn(u64, u64) -> Place) -> Option<RecipeError> {
+    let Node::Map(entries) = top else {
+        return Some(
+            RecipeError::new(Code::R005, at(1, 1), "a recipe is a map of keys")
+                .help("begin with `recipe: 1`; `qwen recipe new NAME` writes one"),
+        );
+    };
+    let place = |key: &Spanned<String>| at(key.referenced.line(), key.referenced.column());
+    let Some((key, format)) = entries.iter().find(|(key, _)| key.value == "recipe") else {
+        return Some(
+            RecipeError::new(Code::R004, at(1, 1), "there is no `recipe:` key").help("begin with `recipe: 1`"),
+        );
+    };
+    let number = match format {
+        Node::Scalar(Value::String(text)) => text.parse().ok(),
+        Node::Scalar(value) => value.as_u64(),
+        Node::Map(_) | Node::List(_) => None,
+    };
+    match number {
+        Some(FORMAT) => {}
+        Some(number) => {
+            let message = format!("this file is format {number}, this qwen reads {FORMAT}");
+            return Some(RecipeError::new(Code::R004, place(key), message).help("use a newer qwen"));
         }
-        let place = |key: &str| {
-            let found = self.keys.iter().find(|(known, _, _)| known == key);
-            found.map_or_else(|| at(0, 0), |(_, line, column)| at(*line, *column))
-        };
-        let number = match &self.format {
-            None => {
-                return Some(
-                    RecipeError::new(Code::R004, at(1, 1), "there is no `recipe:` key").help("begin with `recipe: 1`"),
-                );
-            }
-            Some(serde_json::Value::String(text)) => text.parse().ok(),
-            Some(value) => value.as_u64(),
-        };
-        match number {
-            Some(FORMAT) => {}
-            Some(number) => {
-                let message = format!("this file is format {number}, this qwen reads {FORMAT}");
-                return Some(RecipeError::new(Code::R004, place("recipe"), message).help("use a newer qwen"));
-            }
-            None => {
-                let message = "`recipe` is the number of the format";
-                return Some(RecipeError::new(Code::R004, place("recipe"), message).help("write `recipe: 1`"));
-            }
+        None => {
+            let message = "`recipe` is the number of the format";
+            return Some(RecipeError::new(Code::R004, place(key), message).help("write `recipe: 1`"));
         }
-        let unknown = |key: &str| !KEYS.contains(&key) && !key.starts_with("x-");
-        let (key, line, column) = self.keys.iter().find(|(key, _, _)| unknown(key))?;
-        let error = |message: String| RecipeError::new(Code::R003, at(*line, *column), message);
-        if RESERVED.contains(&key.as_str()) {
-            return Some(
-                error(format!("`{key}` is reserved for a later format"))
-                    .help("compose recipes with `extends`, and runs with the shell"),
-            );
-        }
-        Some(match nearest(key, KEYS.iter().copied()) {
-            Some(near) => error(format!("unknown key `{key}`; did you mean `{near}`?")),
-            None => error(format!("unknown key `{key}`"))
-                .help("keys of your own begin with `x-`; `qwen schema recipe` lists the known ones"),
-        })
     }
-}
-
-impl<'de> Deserialize<'de> for TopLevel {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TopLevel, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = TopLevel;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of keys")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopLevel, A::Error> {
-                let mut top = TopLevel { keys: Vec::new(), format: None, is_map: true };
-                while let Some(key) = map.next_key::<Spanned<String>>()? {
-                    if key.value == "recipe" {
-                        top.format = Some(map.next_value()?);
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                    top.keys.push((key.value, key.referenced.line(), key.referenced.column()));
-                }
-                Ok(top)
-            }
-            fn visit_unit<E>(self) -> Result<TopLevel, E> {
-                Ok(TopLevel { keys: Vec::new(), format: None, is_map: false })
-            }
-        }
-        deserializer.deserialize_map(Keys)
+    let unknown = |key: &str| !KEYS.contains(&key) && !key.starts_with("x-");
+    let (found, _) = entries.iter().find(|(key, _)| unknown(&key.value))?;
+    let key = found.value.as_str();
+    let error = |message: String| RecipeError::new(Code::R003, place(found), message);
+    if RESERVED.contains(&key) {
+        return Some(
+            error(format!("`{key}` is reserved for a later format"))
+                .help("compose recipes with `extends`, and runs with the shell"),
+        );
     }
+    Some(match nearest(key, KEYS.iter().copied()) {
+        Some(near) => error(format!("unknown key `{key}`; did you mean `{near}`?")),
+        None => error(format!("unknown key `{key}`"))
+            .help("keys of your own begin with `x-`; `qwen schema recipe` lists the known ones"),
+    })
 }

@@ -480,6 +480,23 @@ mod tests {
         assert_eq!(renderer.words(&["{{ params.build }}"]).unwrap(), ["cargo", "check", "--locked"]);
     }
 
+    /// Text that tries to be YAML, a template, an option or a shell's words.
+    fn hostile() -> impl Strategy<Value = String> {
+        let pieces = prop_oneof![
+            Just("{{ params.secret }}".to_owned()),
+            Just("{% if 1 %}".to_owned()),
+            Just("${{ x }}".to_owned()),
+            Just("\n- b: [c\n".to_owned()),
+            Just("'\" $(id) `id` ; | &&".to_owned()),
+            Just("--opt=".to_owned()),
+            Just("```\n</untrusted-0>\n".to_owned()),
+            Just("{{ '".to_owned()),
+            Just("}} %}".to_owned()),
+            "\\PC{0,8}",
+        ];
+        proptest::collection::vec(pieces, 0..5).prop_map(|pieces| pieces.concat())
+    }
+
     proptest! {
         #[test]
         fn a_value_is_one_word_and_is_rendered_once(value in "\\PC*") {
@@ -489,6 +506,30 @@ mod tests {
             let kept: String = value.chars().filter(|c| *c != OPEN).collect();
             prop_assert_eq!(&words[2], &kept);
             prop_assert_eq!(&words[3], &format!("x{kept}y"));
+        }
+
+        #[test]
+        fn a_list_is_as_many_words_as_it_has_items(items in proptest::collection::vec(hostile(), 0..5), other in hostile()) {
+            let renderer = Renderer::new(&values(&[("l", items.clone().into()), ("o", other.clone().into()), ("secret", "TOP".into())]));
+            let words = renderer.words(&["p", "--", "{{ params.l }}", "{{ params.l | join(',') }}", "--o={{ params.o }}", ""]).unwrap();
+            prop_assert_eq!(words.len(), 5 + items.len());
+            let kept = |text: &str| text.chars().filter(|c| *c != OPEN).collect::<String>();
+            prop_assert_eq!(&words[2..2 + items.len()], &items.iter().map(|item| item.to_owned()).collect::<Vec<_>>()[..]);
+            prop_assert_eq!(&words[3 + items.len()], &format!("--o={}", kept(&other)));
+            // The text of another value appears only where its own template stands.
+            prop_assert!(!words.concat().contains("TOP"));
+        }
+
+        #[test]
+        fn untrusted_text_is_whole_between_its_tags_and_rendered_once(text in hostile()) {
+            let mut values = values(&[("a", text.clone().into()), ("secret", "TOP".into())]);
+            values.untrusted.insert("params.a".into());
+            let shown = Renderer::new(&values).text("<{{ params.a | fence }}>").unwrap();
+            let kept: String = text.chars().filter(|c| *c != OPEN && *c != CLOSE).collect();
+            let shown: String = shown.chars().filter(|c| *c != OPEN && *c != CLOSE).collect();
+            prop_assert!(shown.contains(&kept), "{shown}");
+            prop_assert_eq!(shown.matches("<untrusted-").count(), usize::from(!text.is_empty()) + kept.matches("<untrusted-").count());
+            prop_assert!(!shown.contains("TOP"));
         }
 
         #[test]

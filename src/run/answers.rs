@@ -1,13 +1,18 @@
 //! The answer of a run as it was asked for: a value of a schema, findings, or a short message.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::event::{FindingPlace, RuleFacts, RunFinished};
+use crate::event::{Event, FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
 use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
 use crate::verify::findings::{self, Finding, NewSide};
 
-use super::Failure;
+use super::answer_cache::{AnswerCache, Kept};
+use super::outcome::Stage;
+use super::setup::Setup;
+use super::{Answer, Failure};
 
 /// How often the model may correct an answer that does not fit.
 const REPAIRS: u32 = 2;
@@ -168,6 +173,57 @@ impl Taken {
         if self.fails {
             finished.exit = finished.exit.or_worse(Exit::Gate);
         }
+    }
+}
+
+/// The kept answers to one first message.
+pub struct KeptAnswers<'a> {
+    /// The run.
+    pub setup: &'a Setup,
+    /// The cache.
+    pub cache: &'a AnswerCache,
+    /// The message's name in it.
+    pub key: String,
+}
+
+impl KeptAnswers<'_> {
+    /// Returns an answer that saves the request.
+    pub fn fresh(&self, stage: &Stage, diff: Option<&NewSide>, emit: &dyn Fn(Event)) -> Option<Answer> {
+        let kept = self.cache.fresh(&self.key, &self.setup.time)?;
+        let message = format!("the answer of {} is taken again: nothing that it depends on has changed", kept.time);
+        let answer = self.answer(kept, stage, diff)?;
+        emit(Event::Status { message, waited: Duration::ZERO });
+        Some(answer)
+    }
+
+    /// Returns an answer of any age: the provider is not available.
+    pub fn offline(&self, stage: &Stage, diff: Option<&NewSide>, emit: &dyn Fn(Event)) -> Option<Answer> {
+        let kept = self.cache.offline(&self.key)?;
+        let message = format!("the provider is not available: the answer of {} is taken again", kept.time);
+        let answer = self.answer(kept, stage, diff)?;
+        emit(Event::Warning { message });
+        Some(answer)
+    }
+
+    /// Keeps an answer. One that came with changes is not kept: they would be missing the next time.
+    pub fn keep(&self, stage: &Stage, text: &str, structured: Option<Value>, emit: &dyn Fn(Event)) {
+        if !stage.workspace.changes().is_empty() {
+            return;
+        }
+        let hide = |text: &str| self.setup.without_secrets(text.to_owned());
+        let structured = structured.and_then(|value| serde_json::from_str(&hide(&value.to_string())).ok());
+        let kept = Kept { time: self.setup.time.clone(), text: hide(text), structured };
+        if let Err(error) = self.cache.keep(&self.key, &kept) {
+            emit(Event::Warning { message: format!("the answer is not kept: {error}") });
+        }
+    }
+
+    /// Takes a kept answer as if it had just come; one that no longer fits is none.
+    fn answer(&self, kept: Kept, stage: &Stage, diff: Option<&NewSide>) -> Option<Answer> {
+        let wanted = &self.setup.wanted;
+        let mut taken = wanted.take(kept.structured, &kept.text).ok()?;
+        wanted.anchor(&mut taken, diff, &|path| self.setup.readable(stage, path));
+        Some(Answer { text: kept.text, denials: 0, taken, nothing_to_do: false })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commands of recipes and of `--verify`: judged once, run on what is staged, our own small checks without a process.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -7,17 +8,20 @@ use crate::agent::invoke::Judge;
 use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
+use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
-use crate::recipe::file::{CheckFile, Expect};
+use crate::recipe::file::{CheckFile, Expect, Text};
 use crate::recipe::params::normalised;
-use crate::tools::{CommandReport, CommandRequest, CommandRunner};
+use crate::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
 use crate::verify::guards::Guards;
 use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed, shape};
 use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
 
+use super::Failure;
+use super::recipe::Active;
 use super::runner::Runner;
 
 /// What a command comes to.
@@ -127,9 +131,15 @@ pub fn quoted(word: &str) -> String {
 
 impl Action {
     /// Does it on the staged state.
-    pub async fn perform(&self, runner: &dyn CommandRunner, place: &Place<'_>, timeout: Duration) -> Done {
+    pub async fn perform(
+        &self,
+        runner: &dyn CommandRunner,
+        place: &Place<'_>,
+        timeout: Duration,
+        variables: &Variables,
+    ) -> Done {
         match self {
-            Action::Command(plan) => command(plan, runner, timeout).await,
+            Action::Command(plan) => command(plan, runner, timeout, variables).await,
             Action::Repeat { times, plan } => {
                 let deadline = Instant::now() + timeout;
                 let (mut codes, mut failures, mut output) = (String::new(), 0, String::new());
@@ -138,14 +148,18 @@ impl Action {
                     if left.is_zero() {
                         return Done { exit_code: None, output, timed_out: true };
                     }
-                    let done = command(plan, runner, left).await;
+                    let done = command(plan, runner, left, variables).await;
                     let passed = done.exit_code == Some(0);
                     codes.push(if passed { '.' } else { 'F' });
                     if !passed {
                         failures += 1;
                         if failures <= 3 {
                             let tail = verify::middle_cut(&done.output, 4_000);
-                            output.push_str(&format!("--- run {number} ({:?}) ---\n{tail}\n", done.exit_code));
+                            let how = match done.exit_code {
+                                Some(code) => format!("exit code {code}"),
+                                None => "no exit code".to_owned(),
+                            };
+                            output.push_str(&format!("--- run {number}, {how} ---\n{tail}\n"));
                         }
                     }
                 }
@@ -192,8 +206,30 @@ fn text(workspace: &Workspace, path: &RelPath) -> String {
     }
 }
 
-async fn command(plan: &CommandPlan, runner: &dyn CommandRunner, timeout: Duration) -> Done {
-    match runner.run(plan, CommandRequest { timeout, background: false }).await {
+/// Renders the variables of a command. Those that the policy does not pass to commands end the run.
+pub fn variables(
+    env: Option<&BTreeMap<String, Text>>,
+    active: &Active,
+    policy: &Policy,
+    what: &str,
+) -> Result<Variables, Failure> {
+    let mut variables = Variables::default();
+    for (name, text) in env.into_iter().flatten() {
+        if !policy.passes_variable(name) {
+            return Err(Failure::new(
+                Exit::Denied,
+                format!("N001: the policy does not let {what} set the variable {name}"),
+                format!("this line grants it: shell: {{env: {{pass: [{name}]}}}}"),
+            ));
+        }
+        variables.0.insert(name.clone(), active.text(text)?);
+    }
+    Ok(variables)
+}
+
+async fn command(plan: &CommandPlan, runner: &dyn CommandRunner, timeout: Duration, variables: &Variables) -> Done {
+    let request = CommandRequest { timeout, background: false, variables: variables.clone() };
+    match runner.run(plan, request).await {
         Ok(report) => Done { exit_code: report.exit_code, output: output(&report), timed_out: report.timed_out },
         // A check that cannot be run has not passed.
         Err(error) => Done {
@@ -223,6 +259,7 @@ pub struct Check {
     timeout: Option<Duration>,
     feedback_bytes: usize,
     on_base: bool,
+    variables: Variables,
 }
 
 impl Check {
@@ -237,6 +274,7 @@ impl Check {
             timeout: None,
             feedback_bytes: FEEDBACK_BYTES,
             on_base: false,
+            variables: Variables::default(),
         })
     }
 
@@ -256,7 +294,14 @@ impl Check {
             timeout: check.timeout.map(|time| time.0),
             feedback_bytes: check.feedback_bytes.unwrap_or(FEEDBACK_BYTES),
             on_base: check.tree.is_some(),
+            variables: Variables::default(),
         })
+    }
+
+    /// Gives its command variables.
+    #[must_use]
+    pub fn with(self, variables: Variables) -> Check {
+        Check { variables, ..self }
     }
 
     /// Tells whether it runs on the tree as it was.
@@ -313,7 +358,10 @@ impl Verification {
             let runner = if check.on_base { bench.base.unwrap_or(bench.runner) } else { bench.runner };
             let mut result = CheckResult::default();
             for _ in 0..check.repeat {
-                let done = check.action.perform(runner, &bench.place, check.timeout.unwrap_or(bench.timeout)).await;
+                let done = check
+                    .action
+                    .perform(runner, &bench.place, check.timeout.unwrap_or(bench.timeout), &check.variables)
+                    .await;
                 result = CheckResult {
                     name: check.name.clone(),
                     command: check.command.clone(),

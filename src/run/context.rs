@@ -8,6 +8,7 @@ use crate::prompt::context_files::{ContextFile, ImportFormat, NAMES, bounded, re
 use crate::settings::Settings;
 
 use super::library::Folder;
+use super::trust::Source;
 
 /// Where context files are looked for.
 pub struct ContextSources<'a> {
@@ -17,6 +18,8 @@ pub struct ContextSources<'a> {
     pub top: &'a Path,
     /// The workspace.
     pub workspace: &'a Path,
+    /// Where the project's files are read from.
+    pub project: Source<'a>,
     /// Names and format.
     pub settings: &'a Settings,
     /// What may be read.
@@ -25,22 +28,19 @@ pub struct ContextSources<'a> {
 
 /// Reads the context files in the order in which the model sees them: what is nearest to the work comes last.
 ///
-/// They are read from every checkout, trusted or not: they can only ask. Returns names with texts, and warnings.
+/// Returns names with texts, and warnings.
 pub fn gather(sources: &ContextSources<'_>) -> (Vec<(String, String)>, Vec<String>) {
     let mut warnings = Vec::new();
     let mut files: Vec<ContextFile> = Vec::new();
-    let names: Vec<String> = match &sources.settings.context_file_names {
-        Some(names) => names.value.clone(),
-        None => NAMES.iter().map(|name| (*name).to_owned()).collect(),
-    };
+    let names = names(sources.settings);
     let format = match sources.settings.context_import_format.as_ref().map(|format| format.value.as_str()) {
         Some("flat") => ImportFormat::Flat,
         Some(_) | None => ImportFormat::Tree,
     };
     let home = sources.home.map(|home| home.display().to_string()).unwrap_or_default();
     let own = sources.home.map(|home| home.join(".qwen")).filter(|own| own.is_dir());
-    let mut look = |root: &Path, folders: &[RelPath], shown: &str| {
-        let Some(library) = Folder::open(root, &home, sources.policy) else { return };
+    let mut look = |library: Option<Folder>, folders: &[RelPath], shown: &str| {
+        let Some(library) = library else { return };
         for folder in folders {
             for name in &names {
                 let Some(path) = folder.join(name) else {
@@ -54,13 +54,22 @@ pub fn gather(sources: &ContextSources<'_>) -> (Vec<(String, String)>, Vec<Strin
         }
     };
     if let Some(own) = &own {
-        look(own, &[RelPath::root()], "~/.qwen/");
+        look(Folder::open(own, &home, sources.policy), &[RelPath::root()], "~/.qwen/");
     }
-    look(sources.top, &folders_down(sources.top, sources.workspace), "");
+    let project = Folder::of_project(sources.project, sources.top, &home, sources.policy);
+    look(project, &folders_down(sources.top, sources.workspace), "");
     let files = bounded(files, &mut warnings);
     warnings.sort();
     warnings.dedup();
     (files.into_iter().map(|file| (file.name, file.text)).collect(), warnings)
+}
+
+/// Returns the names of context files.
+pub fn names(settings: &Settings) -> Vec<String> {
+    match &settings.context_file_names {
+        Some(names) => names.value.clone(),
+        None => NAMES.iter().map(|name| (*name).to_owned()).collect(),
+    }
 }
 
 /// Returns the folders from the root down to the workspace, both included.
@@ -103,6 +112,7 @@ mod tests {
                 home: Some(&at("home")),
                 top: &at("repo"),
                 workspace: &at("repo/a/b"),
+                project: Source::Disk,
                 settings,
                 policy: &policy,
             })

@@ -8,7 +8,7 @@ use crate::event::{Event, RunFinished, ToolResult};
 use crate::exit::Exit;
 use crate::policy::redact::Secrets;
 
-use super::redaction::without_secrets;
+use super::redaction::Streamed;
 
 /// Passes events on, remembers which calls are still without an answer, and ends the stream exactly once.
 pub struct Emitter {
@@ -21,6 +21,7 @@ struct State {
     last: Instant,
     waiting_for: String,
     secrets: Option<Arc<Secrets>>,
+    streamed: Streamed,
 }
 
 impl Emitter {
@@ -32,6 +33,7 @@ impl Emitter {
             last: Instant::now(),
             waiting_for: String::new(),
             secrets: None,
+            streamed: Streamed::default(),
         };
         Emitter { state: Mutex::new(state) }
     }
@@ -61,12 +63,10 @@ impl Emitter {
             }
             _ => {}
         }
-        let event = match &state.secrets {
-            Some(secrets) => without_secrets(event, secrets),
-            None => event,
-        };
-        if let Some(renderer) = &mut state.renderer {
-            renderer.event(&event);
+        let State { secrets, streamed, renderer: Some(renderer), .. } = &mut *state else { return };
+        match secrets {
+            Some(secrets) => streamed.without_secrets(event, secrets).iter().for_each(|event| renderer.event(event)),
+            None => renderer.event(&event),
         }
     }
 

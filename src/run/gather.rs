@@ -19,7 +19,7 @@ use crate::workspace::repository::Repository;
 use crate::workspace::walk::{Filter, walk};
 
 use super::Failure;
-use super::checks::{Place, action};
+use super::checks::{self, Place, action};
 use super::recipe::Active;
 use super::runner::Runner;
 
@@ -160,7 +160,9 @@ impl Gatherer<'_> {
         })?;
         let place = Place { workspace: self.workspace, repository: self.repository };
         let timeout = context.timeout.map_or(TIMEOUT, |time| time.0);
-        let done = action.perform(self.runner, &place, timeout).await;
+        let what = format!("context.{name}");
+        let variables = checks::variables(context.env.as_ref(), self.active, self.policy, &what)?;
+        let done = action.perform(self.runner, &place, timeout, &variables).await;
         let ok = context.ok_exit.clone().unwrap_or_else(|| vec![0]);
         if done.timed_out || done.exit_code.is_none_or(|code| !ok.contains(&code)) {
             let how = match (done.timed_out, done.exit_code) {

@@ -312,6 +312,18 @@ fn decision(stdout: &str) -> Option<Verdict> {
     Some(Verdict::Pass { said: text(specific, "additionalContext").map(|said| words(&said, "")).unwrap_or_default() })
 }
 
+/// Returns the commands of all hooks, each with a name for messages; what is no hook is found by [`Hooks::of`].
+pub fn commands(hooks: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (event, groups) in hooks {
+        let groups = groups.as_array().into_iter().flatten();
+        let each = groups.filter_map(|group| group.get("hooks")?.as_array()).flatten();
+        let commands = each.filter_map(|hook| hook.get("command")?.as_str());
+        found.extend(commands.map(|command| (format!("hooks.{event}"), command.to_owned())));
+    }
+    found
+}
+
 fn read(when: When, groups: &Value) -> Result<Vec<Hook>, String> {
     let mut hooks = Vec::new();
     for group in groups.as_array().ok_or("it must be a list")? {

@@ -1,26 +1,43 @@
-//! A folder as a library of texts for the prompt: context files, what they import, and commands.
+//! A folder as a library of texts for the prompt: context files, what they import, commands, agents and skills.
 //!
+//! The folder lies on the disk or in a trusted commit.
 //! What the policy keeps from the model, what `.qwenignore` names and what a link leads out to is not in it.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::path::RelPath;
+use crate::path::{Node, RelPath, Tree};
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::prompt::context_files::{FILE_BYTES, Library};
 use crate::workspace::Workspace;
 use crate::workspace::ignore::{Kind, Rules};
+use crate::workspace::trusted::TrustedTree;
 
 use super::outcome;
+use super::trust::Source;
 
 /// The readable texts below one folder.
 pub struct Folder {
     workspace: Arc<Workspace>,
+    commit: Option<TrustedTree>,
     rules: Rules,
     facts: Facts,
     policy: Policy,
+}
+
+/// A disk on which every path is plain: in a commit links are refused, not followed.
+struct Plain;
+
+impl Tree for Plain {
+    fn look(&self, _path: &Path) -> std::io::Result<Option<Node>> {
+        Ok(None)
+    }
+
+    fn names(&self, _path: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+        Ok(Vec::new())
+    }
 }
 
 impl Folder {
@@ -28,17 +45,40 @@ impl Folder {
     pub fn open(root: &Path, home: &str, policy: &Policy) -> Option<Folder> {
         let workspace = Arc::new(Workspace::open(root).ok()?);
         let facts = outcome::facts(&workspace, home.to_owned(), std::path::PathBuf::new(), Vec::new(), Vec::new());
-        Some(Folder { rules: Rules::new(&workspace), facts, workspace, policy: policy.clone() })
+        Some(Folder { rules: Rules::new(&workspace), facts, workspace, commit: None, policy: policy.clone() })
+    }
+
+    /// Opens the project's folder where its texts count; `None` where they count nowhere.
+    pub fn of_project(source: Source<'_>, top: &Path, home: &str, policy: &Policy) -> Option<Folder> {
+        let on_disk = match source {
+            Source::Nowhere => None,
+            Source::Disk | Source::Commit(_) => Folder::open(top, home, policy),
+        }?;
+        Some(match source {
+            Source::Commit(tree) => {
+                let facts = Facts { tree: Arc::new(Plain), ..on_disk.facts };
+                Folder { commit: Some(tree.clone()), facts, ..on_disk }
+            }
+            Source::Disk | Source::Nowhere => on_disk,
+        })
     }
 
     /// Tells whether something of this name is there, readable or not.
     pub fn has(&self, path: &RelPath) -> bool {
-        std::fs::symlink_metadata(path.under(self.workspace.root())).is_ok_and(|data| !data.is_dir())
+        match &self.commit {
+            Some(commit) => path.as_path().to_str().is_some_and(|path| commit.has(path).unwrap_or(true)),
+            None => std::fs::symlink_metadata(path.under(self.workspace.root())).is_ok_and(|data| !data.is_dir()),
+        }
     }
 
     /// Returns the files below a folder whose names end in one of these, in order, at most `most`.
     pub fn files(&self, folder: &RelPath, endings: &[&str], most: usize) -> Vec<RelPath> {
         let mut found = Vec::new();
+        if let Some(commit) = &self.commit {
+            let below = commit.files_below(&folder.to_string_lossy()).unwrap_or_default();
+            let named = below.iter().filter(|path| endings.iter().any(|ending| path.ends_with(ending)));
+            return named.filter_map(RelPath::new).take(most).collect();
+        }
         let mut folders = vec![(folder.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             let Ok(entries) = std::fs::read_dir(folder.under(self.workspace.root())) else { continue };
@@ -65,6 +105,12 @@ impl Folder {
 
 impl Library for Folder {
     fn read(&self, path: &RelPath) -> Result<String, String> {
+        if let Some(commit) = &self.commit {
+            self.permits(path)?;
+            let path = path.as_path().to_str().ok_or("its name is not UTF-8")?;
+            let bytes = commit.read(path).map_err(|error| error.to_string())?.ok_or("there is no such file")?;
+            return text_of(bytes);
+        }
         let root = self.workspace.root();
         let real = path.under(root).canonicalize().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "there is no such file".to_owned(),
@@ -72,10 +118,7 @@ impl Library for Folder {
         })?;
         let target = RelPath::below(root, &real).ok_or("it leads outside of the root")?;
         for path in [path, &target] {
-            if self.rules.of(path, Kind::File).qwen {
-                return Err("it is ignored by .qwenignore".into());
-            }
-            self.policy.may_read(path, &self.facts).map_err(|denial| format!("the policy: {}", denial.reason))?;
+            self.permits(path)?;
         }
         let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
         // Looked at before it is opened: opening a pipe would wait for its writer.
@@ -86,9 +129,23 @@ impl Library for Folder {
         let file = std::fs::File::open(&real).map_err(unreadable)?;
         // A little more than is used: whoever cuts it then sees that there is more.
         file.take(FILE_BYTES as u64 * 2).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.contains(&0) {
-            return Err("it is no text".into());
-        }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        text_of(bytes)
     }
+}
+
+impl Folder {
+    /// What the policy or an ignore file of the tree takes away is not there, wherever the text comes from.
+    fn permits(&self, path: &RelPath) -> Result<(), String> {
+        if self.rules.of(path, Kind::File).qwen {
+            return Err("it is ignored by .qwenignore".into());
+        }
+        self.policy.may_read(path, &self.facts).map_err(|denial| format!("the policy: {}", denial.reason))
+    }
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    if bytes.contains(&0) {
+        return Err("it is no text".into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

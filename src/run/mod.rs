@@ -1,5 +1,6 @@
 //! One run, from flags to exit code: the story, each step in a file of its own.
 
+pub mod answer_cache;
 pub mod answers;
 pub mod bounds;
 pub mod checks;
@@ -204,7 +205,8 @@ async fn local_server(
         emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
     let path = environment.value("PATH").unwrap_or_default();
-    let started = local::start(&environment.cwd.join(model), &path, &tell).await;
+    let launcher = crate::sandbox::launcher();
+    let started = local::start(&environment.cwd.join(model), &path, &launcher, &tell).await;
     started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
 }
 
@@ -268,6 +270,11 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         }
     }
     let message = setup.masked(message, &emit);
+    // An answer that goes on with a conversation depends on more than its message.
+    let answers = setup.kept_answers(&message).filter(|_| session.earlier.is_empty());
+    if let Some(answer) = answers.as_ref().and_then(|answers| answers.fresh(stage, side.as_ref(), &emit)) {
+        return Ok(answer);
+    }
     let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
     let mask = |text: String| setup.without_secrets(text);
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
@@ -298,7 +305,9 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             Ending::Answer(text) => text,
             Ending::Stopped(stopped) => {
                 hooks.iter().flat_map(Hooks::warnings).for_each(emit);
-                return Err(stopped.into());
+                let kept = answers.as_ref().filter(|_| stopped.exit == Exit::Unavailable);
+                let kept = kept.and_then(|answers| answers.offline(stage, side.as_ref(), &emit));
+                return kept.ok_or_else(|| stopped.into());
             }
         };
         if let Some(hooks) = &hooks {
@@ -320,6 +329,9 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             }
         };
         let Some(failed) = verification.judge(&bench, attempt, &emit).await else {
+            if let Some(answers) = answers.filter(|_| agent.account().denials() == 0) {
+                answers.keep(stage, &text, taken.structured.clone(), &emit);
+            }
             setup.wanted.anchor(&mut taken, side.as_ref(), &|path| setup.readable(stage, path));
             return Ok(Answer { text, denials: agent.account().denials(), taken, nothing_to_do: false });
         };

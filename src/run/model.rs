@@ -1,6 +1,7 @@
 //! The model of a run: a server, a server that is recorded, or a cassette.
 
 use crate::model::script::Script;
+use crate::recipe::file::ModelWishes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub async fn choose(
     settings: &Settings,
     environment: &Environment,
     root: &std::path::Path,
-    recipe_model: Option<&str>,
+    recipe: &ModelWishes,
 ) -> Result<Chosen, Failure> {
     if let Some(path) = &arguments.test.script {
         let script = std::fs::read_to_string(path).map_err(|error| error.to_string());
@@ -111,7 +112,7 @@ pub async fn choose(
         base_url: flags.openai_base_url.as_deref().or(recorded.map(|header| header.base_url.as_str())),
         allow_http: flags.allow_http,
         model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
-        recipe_model,
+        recipe_model: recipe.name.as_ref().map(|name| name.as_str()),
         offline: player.is_some(),
     };
     let refused_key = |error: keys::KeyError| Failure::new(error.exit, error.message, error.hint);
@@ -130,13 +131,20 @@ pub async fn choose(
     let used = key.clone();
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
+    if let Some(thinking) = recipe.thinking {
+        config.thinking = Some(thinking);
+        if !thinking {
+            // How much the settings would have it think.
+            config.extra_body.retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
+        }
+    }
     if let Some(header) = recorded {
         config.served_window = header.served_window;
     }
     config.model = match &endpoint.model {
         ModelChoice::Named(name) => name.value.clone(),
         ModelChoice::TheOnlyOne => {
-            let served = crate::model::client::only_model(&config).await.map_err(|error| {
+            let served = crate::model::served::only_model(&config).await.map_err(|error| {
                 let exit = match &error.class {
                     ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
                     _ => Exit::Config,

@@ -8,7 +8,11 @@ use crate::policy::decide::Facts;
 use crate::policy::layers::{LayerText, Standing};
 use crate::policy::{Policy, builtin, check};
 
+use super::trust::{NamedFile, Trusted};
 use super::{Failure, tool_lists};
+
+/// Where a repository keeps its policy.
+const REPOSITORY: &str = ".qwen/policy.yaml";
 
 /// What the flags, the environment and the repository say about the policy.
 pub struct PolicySources<'a> {
@@ -28,10 +32,8 @@ pub struct PolicySources<'a> {
     pub cwd: &'a Path,
     /// The repository's top folder, else the workspace.
     pub top: &'a Path,
-    /// Whether the repository's own files are trusted as they lie there.
-    pub trusted: bool,
-    /// The repository's policy from the trusted commit, with a name for messages.
-    pub trusted_text: Option<(String, String)>,
+    /// Whose files of the checkout count.
+    pub trusted: &'a Trusted,
     /// The machine's policy; `/etc/qwen/policy.yaml` but in tests.
     pub machine: &'a Path,
 }
@@ -66,8 +68,13 @@ impl Chosen {
 /// Reads the layers and puts them together. Every fault is 52: nothing was sent.
 pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let mut warnings = Vec::new();
-    let repository = sources.top.join(".qwen/policy.yaml");
+    let repository = sources.top.join(REPOSITORY);
     let repository_text = read_optional(&repository)?;
+    let trusted = sources.trusted;
+    let trusted_text = match &trusted.tree {
+        Some(_) => trusted.read_text(sources.top, REPOSITORY)?,
+        None => None,
+    };
     let mut narrowing = Vec::new();
     for list in sources.core {
         narrowing.push(tool_lists::core_layer(list)?);
@@ -76,12 +83,15 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         narrowing.push(tool_lists::excluded_layer(sources.excluded)?);
     }
 
-    let (mut first, from_file) = match (sources.named, &sources.trusted_text, &repository_text) {
-        (Some(named), _, _) => (named_layer(named, sources.cwd)?, !named.starts_with("builtin:")),
-        (None, Some((name, text)), _) => (layer(name, text.clone(), Standing::Operator), true),
-        (None, None, Some(text)) if sources.trusted => {
-            (layer(".qwen/policy.yaml", text.clone(), Standing::Operator), true)
+    let (mut first, from_file) = match (sources.named, &trusted_text, &repository_text) {
+        (Some(named), _, _) if named.starts_with("builtin:") => (named_layer(named, sources.cwd)?, false),
+        (Some(named), _, _) => {
+            let (text, of_tree) = named_file(named, sources)?;
+            narrowing.extend(of_tree);
+            (text, true)
         }
+        (None, Some((name, text)), _) => (layer(name, text.clone(), Standing::Operator), true),
+        (None, None, Some(text)) if trusted.checkout => (layer(REPOSITORY, text.clone(), Standing::Operator), true),
         (None, None, _) => {
             let name = match (sources.mode, sources.delivers) {
                 // A delivery flag is the operator's word, so the plain mode may deliver.
@@ -99,14 +109,14 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
             warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned())
         }
     }
-    if let (Some(_), Some((name, text))) = (sources.named, &sources.trusted_text) {
+    if let (Some(_), Some((name, text))) = (sources.named, &trusted_text) {
         narrowing.push(layer(name, text.clone(), Standing::Repository));
     }
-    let same_as_trusted = |text: &String| sources.trusted_text.as_ref().is_some_and(|(_, trusted)| trusted == text);
+    let same_as_trusted = |text: &String| trusted_text.as_ref().is_some_and(|(_, trusted)| trusted == text);
     if let Some(text) = repository_text.filter(|text| !same_as_trusted(text))
-        && !(sources.named.is_none() && sources.trusted)
+        && !(sources.named.is_none() && trusted.checkout)
     {
-        match (&sources.trusted_text, sources.trusted) {
+        match (&trusted_text, trusted.checkout) {
             (_, true) => {}
             (Some((name, _)), false) => {
                 warnings.push(format!("policy: .qwen/policy.yaml of the tree narrows only; what counts is {name}"));
@@ -115,7 +125,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
                 warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
             }
         }
-        narrowing.push(layer(".qwen/policy.yaml", text, Standing::Repository));
+        narrowing.push(layer(REPOSITORY, text, Standing::Repository));
     }
     if let Some(mode) = sources.mode
         && (from_file || sources.named.is_some())
@@ -130,8 +140,9 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let files: Vec<String> = [sources.named.filter(|named| !named.starts_with("builtin:")).map(str::to_owned)]
         .into_iter()
         .flatten()
-        .chain(sources.trusted_text.iter().map(|(name, _)| name.clone()))
-        .chain([".qwen/policy.yaml".to_owned(), sources.machine.display().to_string()])
+        .chain(trusted_text.iter().map(|(name, _)| name.clone()))
+        .chain([first.name.clone()].into_iter().filter(|_| from_file))
+        .chain([REPOSITORY.to_owned(), sources.machine.display().to_string()])
         .collect();
     let base = match sources.named {
         Some(named) if !named.starts_with("builtin:") => {
@@ -139,7 +150,10 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         }
         Some(_) | None => sources.top.join(".qwen"),
     };
-    let parents = |name: &str| std::fs::read_to_string(base.join(name)).ok();
+    let parents = |name: &str| {
+        let bytes = trusted.read_named(sources.top, &base.join(name)).ok()??;
+        String::from_utf8(bytes).ok()
+    };
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;
@@ -153,6 +167,28 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let tested: Result<Vec<Policy>, _> = std::iter::once(&first).chain(&narrowing).filter(is_file).map(alone).collect();
     let tested = tested.map_err(|error| config(error.to_string(), "correct the file"))?;
     Ok(Chosen { policy, warnings, from_file, tested, folder: base })
+}
+
+/// Reads a file that a flag or variable names. One that came with a checkout under review is read from the trusted
+/// commit, and the tree's own narrows beside it where it says something else.
+fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Option<LayerText>), Failure> {
+    let path = sources.cwd.join(named);
+    let below = match sources.trusted.named(sources.top, &path) {
+        Ok(NamedFile::OnDisk) => return Ok((named_layer(named, sources.cwd)?, None)),
+        Ok(NamedFile::InCommit(below)) => below,
+        Err(why) => {
+            return Err(config(
+                format!("policy {named}: {why}"),
+                "name one that is trusted, or a file outside of the checkout; --trust-checkout takes the tree's own",
+            ));
+        }
+    };
+    let Some((name, text)) = sources.trusted.read_text(sources.top, &below)? else {
+        return Err(config(format!("policy {named}: it is no file in the trusted commit"), "name another one"));
+    };
+    let of_tree = read_optional(&path)?.filter(|of_tree| *of_tree != text);
+    let of_tree = of_tree.map(|text| layer(named, text, Standing::Repository));
+    Ok((layer(&name, text, Standing::Operator), of_tree))
 }
 
 /// Reads a policy by the name that a flag or variable gives.
@@ -209,7 +245,13 @@ fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(path)
+    use std::io::{Error, ErrorKind};
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file"),
+        ErrorKind::IsADirectory => Error::new(ErrorKind::IsADirectory, "it is a folder, not a file"),
+        ErrorKind::InvalidData => Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"),
+        _ => error,
+    })
 }
 
 fn config(message: String, hint: &str) -> Failure {

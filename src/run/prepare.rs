@@ -29,6 +29,7 @@ use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
 use super::Failure;
+use super::answer_cache::AnswerCache;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
@@ -94,7 +95,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
     if !arguments.context.bare {
-        warnings.extend(trusted.left_out(&top));
+        warnings.extend(trusted.left_out(&top, workspace.root(), &context::names(&settings))?);
     }
     let says_no = |key: &Option<settings::Valued<bool>>| key.as_ref().is_some_and(|yes| !yes.value);
     workspace.disregard(Ignored {
@@ -103,8 +104,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     });
 
     let time = jiff::Timestamp::now().to_string();
-    let surroundings =
-        Surroundings { environment: &environment, top: &top, root: workspace.root(), repository: repository.as_ref() };
+    let surroundings = Surroundings {
+        environment: &environment,
+        top: &top,
+        root: workspace.root(),
+        repository: repository.as_ref(),
+        trusted: &trusted,
+    };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
     let arguments = with_wishes.as_ref().unwrap_or(arguments);
@@ -114,6 +120,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
     warnings.append(&mut chosen_servers.warnings);
+
+    let mut started = super::hooks::commands(&settings.hooks);
+    let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
+    started.extend(discovery.map(|command| ("the discovery of tools".to_owned(), command.value.clone())));
+    started.extend(chosen_servers.words());
+    trusted.require_same(&top, workspace.root(), &started)?;
 
     let mode = approval_mode(arguments, &settings)?;
     let asked = arguments.changes.mode();
@@ -137,11 +149,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         excluded: &lists.excluded,
         cwd: &environment.cwd,
         top: &top,
-        trusted: trusted.checkout,
-        trusted_text: match &trusted.tree {
-            Some(_) => trusted.read_text(&top, ".qwen/policy.yaml")?,
-            None => None,
-        },
+        trusted: &trusted,
         machine: Path::new("/etc/qwen/policy.yaml"),
     })?;
     warnings.extend(chosen.warnings.iter().cloned());
@@ -158,7 +166,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         // A recipe that names its tools gets no server's.
         chosen_servers.configs.clear();
     }
-    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder)?;
+    let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder, (&trusted, &top))?;
     let output = recipe.as_ref().map(|active| active.recipe.output()).unwrap_or_default();
     let json_schema = arguments
         .output
@@ -224,10 +232,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Some(_) => Prompt::default(),
         None => read_prompt(arguments, &environment, &mut warnings).await?,
     };
-    let recipe_model = recipe.as_ref().and_then(|active| active.recipe.file.model.as_ref()?.name.as_ref());
-    let recipe_model = recipe_model.map(|name| name.value.clone());
-    let client =
-        super::model::choose(arguments, &settings, &environment, workspace.root(), recipe_model.as_deref()).await?;
+    let wishes = recipe.as_ref().and_then(|active| active.recipe.file.model.clone()).unwrap_or_default();
+    let client = super::model::choose(arguments, &settings, &environment, workspace.root(), &wishes).await?;
     warnings.extend(client.warnings.iter().cloned());
     strictly(arguments, &warnings)?;
     let mut limits = limits(arguments, &settings, &policy);
@@ -248,6 +254,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         policy: &policy,
         home: &home,
         included: &included,
+        top: &top,
+        project: trusted.source(),
     };
     let super::tools::Tools { mut registry, agents, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;
@@ -262,7 +270,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
     let secrets = Arc::new(
-        Secrets::new(&secret_variables(&environment, client.key.as_ref()), &policy.secret_patterns())
+        Secrets::new(&secret_variables(&environment, client.key.as_ref(), recipe.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
     // Last, since it may take the longest: whatever else is wrong has been found by now.
@@ -289,11 +297,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             home: environment.home.as_deref(),
             top: &top,
             workspace: workspace.root(),
+            project: trusted.source(),
             settings: &settings,
             policy: &policy,
         });
         skipped(problems, arguments.context.strict, &mut warnings)?;
-        (context, Commands::of(&environment, &top, trusted.checkout, &policy))
+        (context, Commands::of(&environment, &top, &trusted, &policy))
     };
     let mut problems = Vec::new();
     let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
@@ -328,6 +337,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             .map_or(2_000, |n| usize::try_from(n.value).unwrap_or(usize::MAX)),
         outputs: runner.outputs(),
     };
+    let answer_cache = recipe.as_ref().and_then(|active| AnswerCache::of(&active.recipe, arguments, &environment));
     let setup = Setup {
         run_id: id.to_owned(),
         time,
@@ -363,6 +373,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         warnings,
         recipe,
         wanted,
+        answer_cache,
         outer,
         trusted,
         prompt,
@@ -457,8 +468,13 @@ fn sandbox_failure(error: SandboxError) -> Failure {
     Failure::new(exit, error.to_string(), "`qwen sandbox doctor` says what this machine gives")
 }
 
-/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, and the key in use.
-pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTreeMap<String, String> {
+/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, the key in use, and the
+/// recipe's secret parameters.
+pub fn secret_variables(
+    environment: &Environment,
+    key: Option<&Secret>,
+    recipe: Option<&Active>,
+) -> BTreeMap<String, String> {
     let mut variables = environment.variables.clone();
     for (name, (value, _)) in &environment.additional {
         variables.entry(name.clone()).or_insert_with(|| value.clone());
@@ -466,5 +482,6 @@ pub fn secret_variables(environment: &Environment, key: Option<&Secret>) -> BTre
     if let Some(key) = key.filter(|key| !variables.values().any(|value| value.trim() == key.expose())) {
         variables.insert("API_KEY".to_owned(), key.expose().to_owned());
     }
+    variables.extend(recipe.into_iter().flat_map(Active::secrets));
     variables
 }

@@ -15,7 +15,7 @@ use crate::policy::file::{Delivery, UntrustedInput};
 use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
 use crate::recipe::load::Library;
 use crate::recipe::params::{Bound, Sources, World, bind};
-use crate::recipe::render::{Renderer, Values};
+use crate::recipe::render::{Renderer, Values, plain};
 use crate::recipe::{Code, Recipe, RecipeError, check, needs};
 use crate::settings::Environment;
 use crate::workspace::repository::Repository;
@@ -23,6 +23,10 @@ use crate::workspace::repository::Repository;
 use super::Failure;
 use super::checks::program_exists;
 use super::outcome::Mode;
+use super::trust::{Source, Trusted};
+
+/// Where a project keeps its recipes.
+const FOLDER: &str = ".qwen/recipes";
 
 /// The secret of fences where a conversation must be the same on every machine.
 const CONSTANT_SECRET: &[u8] = b"recorded";
@@ -48,6 +52,8 @@ pub struct Surroundings<'a> {
     pub root: &'a Path,
     /// The repository.
     pub repository: Option<&'a Repository>,
+    /// Whose files of the checkout count.
+    pub trusted: &'a Trusted,
 }
 
 impl Surroundings<'_> {
@@ -56,20 +62,33 @@ impl Surroundings<'_> {
         self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
     }
 
-    /// Calls with the places where recipes are looked for. A checkout's recipes are read whoever made it: they can only
-    /// ask.
+    /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are read
+    /// whoever made it: they can only ask. In CI they come from the trusted commit.
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
-        let folder = self.top.join(".qwen/recipes");
-        let project = |name: &str| read_inside(&folder, name);
-        let names = || {
-            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        let folder = self.top.join(FOLDER);
+        let project = |name: &str| match self.trusted.source() {
+            Source::Disk => read_inside(&folder, name),
+            Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).ok().flatten(),
+            Source::Nowhere => None,
+        };
+        let names = || match self.trusted.source() {
+            Source::Disk => {
+                let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+                entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+            }
+            Source::Commit(tree) => {
+                let files = tree.files_below(FOLDER).unwrap_or_default();
+                let name = |file: &String| file.strip_prefix(FOLDER)?.strip_prefix('/').map(str::to_owned);
+                files.iter().filter_map(name).filter(|name| !name.contains('/')).collect()
+            }
+            Source::Nowhere => Vec::new(),
         };
         call(&Library {
             cwd: &self.environment.cwd,
             home: self.environment.home.as_deref(),
             project: &project,
             project_names: &names,
+            named: &|path| self.trusted.read_named(self.top, path),
         })
     }
 }
@@ -157,7 +176,7 @@ fn params_file(
         return serde_json::from_str(&text).map_err(|error| wrong(format!("{shown}: {error}")));
     }
     // A scalar keeps its spelling: the declared type converts it.
-    let given: BTreeMap<String, Given> = crate::yaml::parse(&shown, &text).map_err(|error| wrong(error.to_string()))?;
+    let given = crate::recipe::parse::parse_params(&shown, &text).map_err(|error| wrong(error.to_string()))?;
     let value = |given: Given| match given {
         Given::One(text) => Value::from(text.value),
         Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
@@ -353,6 +372,20 @@ impl Active {
             (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
         }
         if errors.is_empty() { Ok(()) } else { Err(failure(&errors)) }
+    }
+
+    /// Returns the values of secret parameters, under names by which masking knows them.
+    pub fn secrets(&self) -> Vec<(String, String)> {
+        let params = self.recipe.params();
+        let secret = self.bound.iter().filter(|(name, _)| params.get(*name).is_some_and(|param| param.secret));
+        let named = |name: &str, value: &Value| (format!("SECRET_{}", name.to_uppercase()), plain(value));
+        let one = |(name, value): (&String, &Value)| match value {
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| named(&format!("{name}_{at}"), item)).collect()
+            }
+            value => vec![named(name, value)],
+        };
+        secret.flat_map(one).collect()
     }
 
     /// Returns the limits that the recipe sets.

@@ -193,7 +193,7 @@ impl Runner {
         let run = RunRequest {
             seen_at: Some(self.workspace.root().to_path_buf()),
             read: lent.reads().to_vec(),
-            variables: git_environment(),
+            variables: git_environment().into_iter().chain(request.variables.0).collect(),
             background: request.background,
             ..RunRequest::in_folder(lent.root(), request.timeout)
         };

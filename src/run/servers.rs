@@ -28,6 +28,7 @@ use crate::workspace::private_file;
 
 use super::Failure;
 use super::runner::Runner;
+use super::trust::Trusted;
 
 /// The name of the server of `mcp.serverCommand`.
 const COMMAND_NAME: &str = "mcp";
@@ -56,6 +57,22 @@ impl Chosen {
     /// Returns what the user's word adds to a built-in policy: the servers that are trusted.
     pub fn trusted(&self) -> impl Iterator<Item = String> {
         self.configs.iter().filter(|config| config.trust).map(|config| format!("mcp__{}", config.name))
+    }
+
+    /// Returns the words that start a program, each with a name for messages.
+    pub fn words(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for config in &self.configs {
+            let Connect::Stdio(program) = &config.connect else { continue };
+            for word in [&program.command].into_iter().chain(&program.args) {
+                let name = format!("the MCP server {}", config.name);
+                if let Some(folder) = &program.cwd {
+                    found.push((name.clone(), folder.join(word).display().to_string()));
+                }
+                found.push((name, word.clone()));
+            }
+        }
+        found
     }
 }
 
@@ -158,14 +175,21 @@ pub fn unavailable(name: &str, why: &str) -> Failure {
 }
 
 /// Reads the pins of each server. A file of pins that cannot be read is an error: without it nothing can be compared.
-pub fn with_pins(configs: Vec<Config>, policy: &Policy, folder: &Path) -> Result<Vec<(Config, Pins)>, Failure> {
+pub fn with_pins(
+    configs: Vec<Config>,
+    policy: &Policy,
+    folder: &Path,
+    (trusted, top): (&Trusted, &Path),
+) -> Result<Vec<(Config, Pins)>, Failure> {
     configs
         .into_iter()
         .map(|config| {
             let Some(file) = policy.mcp_pins(&config.name) else { return Ok((config, Pins::default())) };
             let path = folder.join(&file);
-            let pins = std::fs::read_to_string(&path)
-                .map_err(|error| error.to_string())
+            let pins = trusted
+                .read_named(top, &path)
+                .and_then(|bytes| bytes.ok_or_else(|| "there is no such file".to_owned()))
+                .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()))
                 .and_then(|text| Pins::parse(&text, &config.name))
                 .map_err(|problem| {
                     Failure::new(

@@ -19,8 +19,9 @@ use crate::tools::task::AgentFile;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 
 use super::Failure;
-use super::answers::Wanted;
-use super::checks::{Bench, Check, Place, Verification};
+use super::answer_cache::AnswerCache;
+use super::answers::{KeptAnswers, Wanted};
+use super::checks::{self, Bench, Check, Place, Verification};
 use super::gather::Gatherer;
 use super::hooks::Hooks;
 use super::judge::RunJudge;
@@ -92,6 +93,8 @@ pub struct Setup {
     pub recipe: Option<Active>,
     /// What the answer must be.
     pub wanted: Wanted,
+    /// Where answers of this recipe are kept.
+    pub(super) answer_cache: Option<AnswerCache>,
     pub(super) outer: Policy,
     /// Whose files of the checkout count.
     pub trusted: Trusted,
@@ -170,7 +173,10 @@ impl Setup {
                     )
                 })?;
                 let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
-                verification.checks.push(Check::of_recipe(check, &words, cwd.as_deref(), judge).map_err(|denial| {
+                let what = format!("verify.checks.{name}");
+                let variables = checks::variables(check.env.as_ref(), active, judge.policy, &what)?;
+                let made = Check::of_recipe(check, &words, cwd.as_deref(), judge);
+                verification.checks.push(made.map(|made| made.with(variables)).map_err(|denial| {
                     Failure::new(
                         Exit::Denied,
                         format!(
@@ -226,6 +232,15 @@ impl Setup {
     /// Tells whether a run without a provider ends with 0.
     pub fn skips_offline(&self) -> bool {
         self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
+    }
+
+    /// Returns the kept answers to a first message; `None` where none are kept.
+    pub fn kept_answers(&self, message: &[Part]) -> Option<KeptAnswers<'_>> {
+        let (cache, active) = (self.answer_cache.as_ref()?, self.recipe.as_ref()?);
+        let (recipe, policy) = (&active.recipe.sha256, &self.policy_facts.sha256);
+        let schema = self.wanted.schema.as_ref();
+        let key = super::answer_cache::key(recipe, policy, &self.client.name, &self.system_prompt(), schema, message);
+        Some(KeptAnswers { setup: self, cache, key })
     }
 
     /// Returns the recipe's wishes for the delivery.

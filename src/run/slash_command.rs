@@ -17,6 +17,7 @@ use crate::yaml;
 use super::Failure;
 use super::library::Folder;
 use super::task::Task;
+use super::trust::{Source, Trusted};
 
 /// Commands that are listed at most, for the nearest name.
 const LISTED: usize = 500;
@@ -53,20 +54,27 @@ impl Commands {
         Commands { places: Vec::new(), environment: Environment::default() }
     }
 
-    /// The user's and the project's commands. The project's come first, unless the checkout is not trusted.
-    pub fn of(environment: &Environment, top: &Path, trusted: bool, policy: &Policy) -> Commands {
+    /// The user's and the project's commands. The project's come first, unless they are not trusted.
+    pub fn of(environment: &Environment, top: &Path, trusted: &Trusted, policy: &Policy) -> Commands {
         let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        let place = |root: &Path, folder: &str, shown: &'static str, trusted: bool| {
-            let folder = RelPath::new(folder)?;
-            // Opened only where there are any: a prompt is rarely a call.
-            let is_there = folder.under(root).is_dir();
-            let library = is_there.then(|| Folder::open(root, &home, policy)).flatten()?;
-            Some(Place { library, folder, shown, trusted })
+        let folder = RelPath::new(".qwen/commands").expect("it is a path below the root");
+        // Opened only where there are any: a prompt is rarely a call.
+        let is_there = match trusted.source() {
+            Source::Disk => folder.under(top).is_dir(),
+            Source::Commit(_) => true,
+            Source::Nowhere => false,
         };
-        let project = place(top, ".qwen/commands", ".qwen/commands", trusted);
-        let user =
-            environment.home.as_ref().and_then(|home| place(&home.join(".qwen"), "commands", "~/.qwen/commands", true));
-        let places = if trusted { [project, user] } else { [user, project] };
+        let library = is_there.then(|| Folder::of_project(trusted.source(), top, &home, policy)).flatten();
+        let counts = trusted.checkout || trusted.tree.is_some();
+        let project = library.map(|library| Place { library, folder, shown: ".qwen/commands", trusted: counts });
+        let user = environment.home.as_ref().and_then(|home_folder| {
+            let folder = RelPath::new("commands")?;
+            let root = home_folder.join(".qwen");
+            let is_there = folder.under(&root).is_dir();
+            let library = is_there.then(|| Folder::open(&root, &home, policy)).flatten()?;
+            Some(Place { library, folder, shown: "~/.qwen/commands", trusted: true })
+        });
+        let places = if counts { [project, user] } else { [user, project] };
         Commands { places: places.into_iter().flatten().collect(), environment: environment.clone() }
     }
 
@@ -194,7 +202,11 @@ impl Commands {
             expanded.text.push_str(value.trim_end_matches('\n'));
             return Ok(());
         }
-        let request = CommandRequest { timeout: task.context.limits.shell_timeout, background: false };
+        let request = CommandRequest {
+            timeout: task.context.limits.shell_timeout,
+            background: false,
+            ..CommandRequest::default()
+        };
         let report = task.context.runner.run(plan, request).await.map_err(|error| {
             Failure::new(Exit::Input, format!("{shown}: `{command}`: {}", error.message), "correct the command")
         })?;

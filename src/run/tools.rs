@@ -1,9 +1,11 @@
 //! The tools of a run: ours, and those that settings and the project add.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::path::RelPath;
 use crate::policy::Policy;
+use crate::prompt::context_files::Library as _;
 use crate::settings::{Environment, Settings};
 use crate::tools::discovered::{Commands, discover};
 use crate::tools::skill::Skill;
@@ -15,7 +17,9 @@ use crate::tools::web_search::WebSearch;
 use crate::tools::{CommandRunner, Registry};
 use crate::workspace::Workspace;
 
+use super::library::Folder;
 use super::outcome;
+use super::trust::Source;
 
 /// What decides which tools there are.
 pub struct Wanted<'a> {
@@ -29,6 +33,10 @@ pub struct Wanted<'a> {
     pub home: &'a str,
     /// Included folders.
     pub included: &'a [PathBuf],
+    /// The repository's top folder, else the workspace.
+    pub top: &'a Path,
+    /// Where the project's agents and skills are read from.
+    pub project: Source<'a>,
 }
 
 /// The tools of a run.
@@ -53,12 +61,21 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     }
     let mut agents = Vec::new();
     if !wanted.policy.denies_tool("skill")
-        && let Some(skill) = Skill::find(workspace)
+        && let Some(skill) = match wanted.project {
+            Source::Disk => Skill::find(workspace),
+            Source::Commit(_) | Source::Nowhere => {
+                let files = of_commit(wanted, workspace, ".qwen/skills", "/SKILL.md");
+                Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect())
+            }
+        }
     {
         registry.add_own(Arc::new(skill));
     }
     if !wanted.policy.denies_tool("task") {
-        let (found, wrong) = AgentFile::find(workspace);
+        let (found, wrong) = match wanted.project {
+            Source::Disk => AgentFile::find(workspace),
+            Source::Commit(_) | Source::Nowhere => AgentFile::of(of_commit(wanted, workspace, ".qwen/agents", ".md")),
+        };
         warnings.extend(wrong);
         agents.clone_from(&found);
         if let Some(task) = Task::new(found) {
@@ -92,4 +109,28 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         }
     }
     Tools { registry, agents, warnings }
+}
+
+/// Reads the texts of a folder of the workspace from the trusted commit, by their paths below the workspace.
+fn of_commit(
+    wanted: &Wanted<'_>,
+    workspace: &Workspace,
+    folder: &str,
+    ending: &str,
+) -> Vec<(String, Result<String, String>)> {
+    /// Files that are looked at.
+    const MOST: usize = 200;
+    let Some(library) = Folder::of_project(wanted.project, wanted.top, wanted.home, wanted.policy) else {
+        return Vec::new();
+    };
+    let Some(below) = RelPath::below(wanted.top, workspace.root()) else { return Vec::new() };
+    let Some(folder) = below.join(folder) else { return Vec::new() };
+    let files = library.files(&folder, &[ending], MOST).into_iter();
+    files
+        .filter_map(|path| {
+            let shown = RelPath::below(below.as_path(), path.as_path())
+                .map_or_else(|| path.to_string_lossy(), |below| below.to_string_lossy());
+            Some((shown, library.read(&path)))
+        })
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! Whether this checkout's own files count in a run, and from which commit they are read if not from the tree.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -14,8 +15,11 @@ use super::Failure;
 /// The largest event that is read.
 const LARGEST_EVENT: u64 = 64 << 20;
 
-/// Files of a checkout that need trust before anything of them is taken.
-const SENSITIVE: [&str; 3] = [".qwen", ".mcp.json", ".env"];
+/// Files that are named one by one where they do not count.
+const NAMED: usize = 20;
+
+/// Files of `.qwen` that are looked at.
+const LOOKED_AT: usize = 500;
 
 /// What the flags say about trust.
 #[derive(Debug, Clone, Default)]
@@ -33,11 +37,39 @@ pub struct Trusted {
     pub checkout: bool,
     /// Files are read from this commit; those of the tree can only take away.
     pub tree: Option<TrustedTree>,
+    /// Texts of the tree that can only ask (context, commands, recipes, agents, skills) are read all the same: where no
+    /// event says that the tree is somebody's change. Where one does, its words count as little as its settings.
+    pub asks: bool,
     /// Why nothing is trusted; empty where something is.
     pub why_not: String,
 }
 
+/// Where a project's own texts are read from.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// From the tree, as it lies there.
+    Disk,
+    /// From the trusted commit.
+    Commit(&'a TrustedTree),
+    /// From nowhere: nothing says whose they are.
+    Nowhere,
+}
+
+/// A file that the command line names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedFile {
+    /// It is read from the disk: it lies outside of the checkout, or it is trusted as it lies there.
+    OnDisk,
+    /// It is read from the trusted commit: its path below the top folder.
+    InCommit(String),
+}
+
 impl Trusted {
+    /// Trusts the checkout as it lies there, for verbs that look at its files and let nothing of them act.
+    pub fn as_it_lies() -> Trusted {
+        Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }
+    }
+
     /// Reads a text by its path below the repository's top folder, from where it is trusted: the trusted commit, or the
     /// trusted checkout. `None` where there is none, or where nothing is trusted. The name is for messages.
     pub fn read_text(&self, top: &Path, path: &str) -> Result<Option<(String, String)>, Failure> {
@@ -66,13 +98,165 @@ impl Trusted {
         }
     }
 
-    /// Names what an untrusted checkout holds and nobody else names: settings and `.env` files are named by the loader
-    /// of settings, the policy by the reader of policies.
-    pub fn left_out(&self, top: &Path) -> Vec<String> {
-        if self.checkout || self.tree.is_some() || !top.join(".mcp.json").is_file() {
-            return Vec::new();
+    /// Says where the project's texts that can only ask are read from.
+    pub fn source(&self) -> Source<'_> {
+        match (&self.tree, self.asks) {
+            (Some(tree), _) => Source::Commit(tree),
+            (None, true) => Source::Disk,
+            (None, false) => Source::Nowhere,
         }
-        vec![".mcp.json left out: this checkout is not trusted (`qwen policy trust`, or --trust-checkout)".to_owned()]
+    }
+
+    /// Says where a file that the command line names is read from. What came with a checkout under review is read from
+    /// the trusted commit; what the job itself put there is the operator's, like a file outside.
+    pub fn named(&self, top: &Path, path: &Path) -> Result<NamedFile, String> {
+        if matches!(self.source(), Source::Disk) {
+            return Ok(NamedFile::OnDisk);
+        }
+        let Some(below) = below(top, path) else { return Ok(NamedFile::OnDisk) };
+        if let Some(tree) = &self.tree
+            && tree.has(&below).map_err(|error| error.to_string())?
+        {
+            return Ok(NamedFile::InCommit(below));
+        }
+        // Where no repository is, nothing was checked out.
+        let came_with_checkout = match top.join(".git").symlink_metadata() {
+            Ok(_) => trusted::came_with_checkout(top, &below).map_err(|error| error.to_string())?,
+            Err(_) => false,
+        };
+        match came_with_checkout {
+            false => Ok(NamedFile::OnDisk),
+            true => Err(match &self.tree {
+                Some(tree) => format!("{below} is not in the trusted commit {} ({})", short(&tree.commit), tree.why),
+                None => format!("{below} came with this checkout, which is not trusted: {}", self.why_not),
+            }),
+        }
+    }
+
+    /// Reads a file that the command line names, or that such a file names; `None` where there is none.
+    pub fn read_named(&self, top: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
+        match (self.named(top, path)?, &self.tree) {
+            (NamedFile::InCommit(below), Some(tree)) => tree.read(&below).map_err(|error| error.to_string()),
+            (NamedFile::InCommit(_), None) => Ok(None),
+            (NamedFile::OnDisk, _) => match std::fs::read(path) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound) => Ok(None),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// Names what the checkout holds, does not count, and is named by nobody else: settings and `.env` files are named
+    /// by the loader of settings, the policy by the reader of policies. `contexts` are the names of context files.
+    pub fn left_out(&self, top: &Path, workspace: &Path, contexts: &[String]) -> Result<Vec<String>, Failure> {
+        if self.checkout {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        if top.join(".mcp.json").is_file() {
+            found.push(".mcp.json".to_owned());
+        }
+        if !matches!(self.source(), Source::Disk) {
+            for folder in workspace.ancestors().take_while(|folder| folder.starts_with(top)) {
+                let names = contexts.iter().filter(|name| !name.contains(".."));
+                let files = names.map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
+                found.extend(files.filter_map(|path| below(top, &path)));
+            }
+            files_of(&top.join(".qwen"), top, &mut found);
+            let by_others = [".qwen/settings.json", ".qwen/policy.yaml", ".qwen/.env"];
+            found.retain(|path| !by_others.contains(&path.as_str()));
+        }
+        found.sort();
+        found.dedup();
+        let (same, why) = match &self.tree {
+            Some(tree) => (
+                tree.same_as(top, &found).map_err(refused)?,
+                format!("it is not as in the trusted commit {} ({})", short(&tree.commit), tree.why),
+            ),
+            None if self.asks => {
+                (BTreeSet::new(), "this checkout is not trusted (`qwen policy trust`, or --trust-checkout)".to_owned())
+            }
+            None => (BTreeSet::new(), format!("this checkout is not trusted: {}", self.why_not)),
+        };
+        found.retain(|path| !same.contains(path));
+        let more = found.len().saturating_sub(NAMED);
+        let mut said: Vec<String> = found.iter().take(NAMED).map(|path| format!("{path} left out: {why}")).collect();
+        if more > 0 {
+            said.push(format!("{more} more files of .qwen left out: {why}"));
+        }
+        Ok(said)
+    }
+
+    /// Refuses commands of trusted settings that start or read a file of the tree which is not the trusted commit's:
+    /// the settings would be trusted, and the program somebody's change. `commands` are a name for messages and words.
+    pub fn require_same(&self, top: &Path, workspace: &Path, commands: &[(String, String)]) -> Result<(), Failure> {
+        let Some(tree) = &self.tree else { return Ok(()) };
+        for (name, command) in commands {
+            let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
+            let mut files: Vec<String> = words
+                .filter(|word| !word.is_empty())
+                .flat_map(|word| [top.join(word), workspace.join(word)])
+                .filter(|path| path.symlink_metadata().is_ok_and(|data| !data.is_dir()))
+                .filter_map(|path| below(top, &path))
+                .collect();
+            files.sort();
+            files.dedup();
+            let same = tree.same_as(top, &files).map_err(refused)?;
+            if let Some(changed) = files.iter().find(|path| !same.contains(*path)) {
+                return Err(Failure::new(
+                    Exit::Config,
+                    format!(
+                        "{name} starts {changed}, which is not as in the trusted commit {} ({})",
+                        short(&tree.commit),
+                        tree.why
+                    ),
+                    "keep its program outside of the checkout, or say --trust-checkout where the change is your own",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn short(commit: &str) -> &str {
+    &commit[..commit.len().min(12)]
+}
+
+/// Returns a path below the top folder as git writes it; `None` outside. A link on the way does not lead out: what the
+/// checkout says about itself is not asked.
+fn below(top: &Path, path: &Path) -> Option<String> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => plain.push(part),
+        }
+    }
+    let real = || Some(plain.parent()?.canonicalize().ok()?.join(plain.file_name()?));
+    let inside = |path: PathBuf| Some(path.strip_prefix(top).ok()?.to_str()?.to_owned());
+    inside(plain.clone()).or_else(|| inside(real()?)).filter(|below| !below.is_empty())
+}
+
+/// Collects the files below a folder by their paths below the top; links count as files.
+fn files_of(folder: &Path, top: &Path, found: &mut Vec<String>) {
+    let mut folders = vec![folder.to_path_buf()];
+    if folder.symlink_metadata().is_ok_and(|data| !data.is_dir()) {
+        found.extend(below(top, folder));
+        return;
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if found.len() >= LOOKED_AT {
+                return;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(_) | Err(_) => found.extend(below(top, &entry.path())),
+            }
+        }
     }
 }
 
@@ -102,8 +286,11 @@ pub fn find(
         is_approved: !by_operator && state.is_some_and(|state| is_approved(state, top, workspace)),
     };
     match circumstances.trust() {
-        Trust::Checkout => Ok(Trusted { checkout: true, tree: None, why_not: String::new() }),
-        Trust::Nothing { why } => Ok(Trusted { checkout: false, tree: None, why_not: why }),
+        Trust::Checkout => Ok(Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }),
+        Trust::Nothing { why } => {
+            let asks = event_name.is_none();
+            Ok(Trusted { checkout: false, tree: None, asks, why_not: why })
+        }
         Trust::Ref(found) if !is_repository => {
             if flags.trusted_ref.is_some() {
                 return Err(Failure::new(
@@ -112,11 +299,11 @@ pub fn find(
                     "run in a clone, or leave the flag out",
                 ));
             }
-            Ok(Trusted { checkout: false, tree: None, why_not: "there is no repository".to_owned() })
+            Ok(Trusted { checkout: false, tree: None, asks: false, why_not: "there is no repository".to_owned() })
         }
         Trust::Ref(found) => {
             let tree = TrustedTree::find(top, &found.revision, &found.why).map_err(refused)?;
-            Ok(Trusted { checkout: false, tree: Some(tree), why_not: String::new() })
+            Ok(Trusted { checkout: false, tree: Some(tree), asks: false, why_not: String::new() })
         }
     }
 }
@@ -143,9 +330,4 @@ fn read_event(path: &Path) -> Option<Value> {
 fn is_approved(state: &Path, top: &Path, workspace: &Path) -> bool {
     let Some(approval) = trusted::read_approval(&trusted::approval_file(state, top)) else { return false };
     trusted::fingerprint(top, workspace).is_ok_and(|now| approval.changed(&now).is_empty())
-}
-
-/// Tells whether a checkout holds anything that trust is about.
-pub fn is_concerned(top: &Path) -> bool {
-    SENSITIVE.iter().any(|name| top.join(name).symlink_metadata().is_ok())
 }

@@ -35,15 +35,41 @@ const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
 
 /// Runs the part that the arguments after [`HELPER`] name. Prints nothing: what it has to say goes over its socket.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let part = arguments.into_iter().next();
+    let mut arguments = arguments.into_iter();
+    let part = arguments.next();
     let outcome = match part.as_deref().and_then(OsStr::to_str) {
         Some("keep") => keep(),
         Some("lead") => lead(),
         Some("probe") => probe(),
+        Some("with-us") => become_program(arguments),
         Some("probe-inside") => super::namespaces::probe_inside(),
         Some(_) | None => return ExitCode::from(2),
     };
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns the command line before a program that shall end with us, even if we are killed; empty where the system has
+/// no such thing.
+pub fn launcher() -> Vec<OsString> {
+    if cfg!(target_os = "linux") {
+        let us = std::process::id().to_string();
+        vec![own_executable().into_os_string(), HELPER.into(), "with-us".into(), us.into()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Becomes the program that the arguments name behind the process that it shall end with.
+fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+    let starter = arguments.next();
+    die_with_keeper()?;
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    if parent.is_none() || parent.map(OsString::from) != starter {
+        // It was gone before the system knew of our wish.
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    let program = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
+    Err(Command::new(program).args(arguments).exec())
 }
 
 /// Below namespaces the programs could otherwise end what ends them. In namespaces we are out of their reach.

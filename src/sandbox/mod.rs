@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-pub use helper::{HELPER, helper_main, make_undumpable, own_executable};
+pub use helper::{HELPER, helper_main, launcher, make_undumpable, own_executable};
 pub use output::{Captured, OutputBounds};
 pub use run::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};

@@ -51,7 +51,7 @@ pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<
         return Err(named("there is no tools.callCommand that could run its tools".into()));
     }
     let plan = commands.plan(&commands.discovery).map_err(named)?;
-    let request = CommandRequest { timeout: PATIENCE, background: false };
+    let request = CommandRequest { timeout: PATIENCE, background: false, ..CommandRequest::default() };
     let report = runner.run(&plan, request).await.map_err(|error| named(error.message))?;
     let specs = match &report {
         CommandReport { timed_out: true, .. } => Err(format!("it did not end within {} s", PATIENCE.as_secs())),
@@ -193,7 +193,8 @@ impl Call for DiscoveredCall {
             let plan = self.commands.plan(&self.command).map_err(|problem| {
                 ToolError::failed(format!("{} was not run: tools.callCommand is {problem}", self.tool))
             })?;
-            let request = CommandRequest { timeout: cx.limits.shell_timeout, background: false };
+            let request =
+                CommandRequest { timeout: cx.limits.shell_timeout, background: false, ..CommandRequest::default() };
             let report = cx.runner.run(&plan, request).await?;
             answer(&self.tool, &report, cx)
         })

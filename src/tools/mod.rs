@@ -22,7 +22,7 @@ pub mod web_search;
 pub mod write_file;
 
 pub use registry::{Prepared, Registry};
-pub use run_shell_command::{CommandReport, CommandRequest, CommandRunner};
+pub use run_shell_command::{CommandReport, CommandRequest, CommandRunner, Variables};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

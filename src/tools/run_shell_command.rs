@@ -1,5 +1,7 @@
 //! `run_shell_command`: what is asked of the command runner, and how its report reads.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,12 +36,24 @@ pub trait CommandRunner: Send + Sync {
 }
 
 /// How a command is to be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandRequest {
     /// The whole process group is killed after this.
     pub timeout: Duration,
     /// Whether it goes on while the call returns; it ends with the run.
     pub background: bool,
+    /// Variables that the command gets beside its usual ones.
+    pub variables: Variables,
+}
+
+/// Variables of a command. Their values may be secrets: `Debug` shows only the names.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// How a command went.
@@ -145,7 +159,10 @@ impl Call for ShellCall {
             let plan =
                 grant.command().ok_or_else(|| ToolError::failed("the policy granted no command to this call"))?;
             let timeout = self.timeout.unwrap_or(cx.limits.shell_timeout).min(cx.limits.shell_timeout_max);
-            let report = cx.runner.run(plan, CommandRequest { timeout, background: self.background }).await?;
+            let report = cx
+                .runner
+                .run(plan, CommandRequest { timeout, background: self.background, ..CommandRequest::default() })
+                .await?;
             let shown = shown_command(&plan.start, &self.command);
             let directory = self.directory.as_deref().map_or("(root)".to_owned(), names::one_line);
             let text = render(&shown, &directory, &report, timeout);

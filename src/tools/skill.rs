@@ -18,8 +18,14 @@ const DESCRIPTION: usize = 100;
 
 /// The tool, knowing the skills that there are.
 pub struct Skill {
-    /// Name and description, by name.
-    skills: Vec<(String, String)>,
+    skills: Vec<Known>,
+}
+
+struct Known {
+    name: String,
+    about: String,
+    /// Its text where it does not come from the workspace.
+    text: Option<String>,
 }
 
 impl Skill {
@@ -30,9 +36,19 @@ impl Skill {
             let name = name.into_string().ok().filter(|name| is_name(name))?;
             let entry = workspace.entry(&RelPath::new(file_of(&name))?).ok()?;
             let text = Decoded::from_bytes(entry.content()?)?.text;
-            Some((name, description(&text)))
+            Some(Known { name, about: description(&text), text: None })
         };
-        let skills: Vec<(String, String)> = folders.into_iter().filter_map(known).collect();
+        let skills: Vec<Known> = folders.into_iter().filter_map(known).collect();
+        (!skills.is_empty()).then_some(Skill { skills })
+    }
+
+    /// Takes skills from elsewhere, by the paths that they would have in the workspace; `None` if there are none.
+    pub fn of(files: Vec<(String, String)>) -> Option<Skill> {
+        let known = |(path, text): (String, String)| {
+            let name = path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix("/SKILL.md")?.to_owned();
+            is_name(&name).then(|| Known { name, about: description(&text), text: Some(text) })
+        };
+        let skills: Vec<Known> = files.into_iter().filter_map(known).collect();
         (!skills.is_empty()).then_some(Skill { skills })
     }
 }
@@ -67,8 +83,8 @@ pub(super) fn split_front_matter(text: &str) -> (&str, &str) {
 
 impl Tool for Skill {
     fn spec(&self) -> ToolSpec {
-        let list: Vec<String> = self.skills.iter().map(|(name, about)| format!("{name}: {about}")).collect();
-        let names: Vec<&str> = self.skills.iter().map(|(name, _)| name.as_str()).collect();
+        let list: Vec<String> = self.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.about)).collect();
+        let names: Vec<&str> = self.skills.iter().map(|skill| skill.name.as_str()).collect();
         ToolSpec {
             name: "skill".into(),
             description: format!("Load the project's instructions for a task. {}", list.join("; ")),
@@ -87,15 +103,16 @@ impl Tool for Skill {
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
         let name = required_str(&arguments, "skill")?;
-        if !self.skills.iter().any(|(known, _)| known == name) {
+        let Some(skill) = self.skills.iter().find(|skill| skill.name == name) else {
             return Err(ToolError::arguments(format!("there is no skill {name:?}")));
-        }
-        Ok(Box::new(SkillCall { name: name.to_owned() }))
+        };
+        Ok(Box::new(SkillCall { name: name.to_owned(), text: skill.text.clone() }))
     }
 }
 
 struct SkillCall {
     name: String,
+    text: Option<String>,
 }
 
 impl Call for SkillCall {
@@ -115,9 +132,14 @@ impl Call for SkillCall {
         Box::pin(async move {
             let file = file_of(&self.name);
             let shown = names::shown(cx, &file);
-            let view = cx.workspace.read(grant, &file).map_err(|error| names::file_error(&error, &shown))?;
-            let binary = || ToolError::failed(format!("Cannot display content of binary file: {shown}"));
-            let text = Decoded::from_bytes(&view.content).ok_or_else(binary)?.text;
+            let text = match self.text {
+                Some(text) => text,
+                None => {
+                    let view = cx.workspace.read(grant, &file).map_err(|error| names::file_error(&error, &shown))?;
+                    let binary = || ToolError::failed(format!("Cannot display content of binary file: {shown}"));
+                    Decoded::from_bytes(&view.content).ok_or_else(binary)?.text
+                }
+            };
             let (_, body) = split_front_matter(&text);
             Ok(ToolOutput::text(body.trim(), format!("Loaded the skill {}", self.name)))
         })

@@ -70,17 +70,23 @@ impl AgentFile {
 
     /// Returns the agents of a workspace by name, and what is wrong with files that are none.
     pub fn find(workspace: &Workspace) -> (Vec<AgentFile>, Vec<String>) {
-        let (mut agents, mut warnings): (Vec<AgentFile>, Vec<String>) = Default::default();
-        for name in workspace.names(&workspace.root().join(FOLDER)).unwrap_or_default() {
-            let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(".md")) else { continue };
-            let file = format!("{FOLDER}/{stem}.md");
-            let entry = RelPath::new(&file).and_then(|path| workspace.entry(&path).ok());
+        let names = workspace.names(&workspace.root().join(FOLDER)).unwrap_or_default();
+        let text = |name: &std::ffi::OsString| {
+            let path = format!("{FOLDER}/{}", name.to_str()?);
+            let entry = RelPath::new(&path).and_then(|path| workspace.entry(&path).ok());
             let text = entry.as_ref().and_then(|entry| entry.content()).and_then(Decoded::from_bytes);
-            let agent = match text {
-                Some(text) => AgentFile::parse(stem, &text.text),
-                None => Err("it is no text file".to_owned()),
-            };
-            match agent {
+            Some((path, text.map(|text| text.text).ok_or_else(|| "it is no text file".to_owned())))
+        };
+        AgentFile::of(names.iter().filter_map(text))
+    }
+
+    /// Reads agents from texts by their paths in the workspace, and says what is wrong with files that are none.
+    pub fn of(files: impl IntoIterator<Item = (String, Result<String, String>)>) -> (Vec<AgentFile>, Vec<String>) {
+        let (mut agents, mut warnings): (Vec<AgentFile>, Vec<String>) = Default::default();
+        for (file, text) in files {
+            let stem = file.strip_prefix(FOLDER).and_then(|name| name.strip_prefix('/')?.strip_suffix(".md"));
+            let Some(stem) = stem.filter(|stem| !stem.contains('/')) else { continue };
+            match text.and_then(|text| AgentFile::parse(stem, &text)) {
                 Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {
                     warnings.push(format!("{file}: there is another agent called {}", agent.name));
                 }

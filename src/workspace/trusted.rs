@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "approvals are kept and taken back here")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -101,6 +102,50 @@ impl TrustedTree {
         Ok(paths)
     }
 
+    /// Tells whether something other than a folder stands at a path.
+    pub fn has(&self, path: &str) -> Result<bool, TrustedError> {
+        Ok(self.entries(path, false)?.iter().any(|entry| entry.path == path && entry.mode != "040000"))
+    }
+
+    /// Returns the object names of the files at these paths and below them, by path. Links and submodules are in it, too,
+    /// with no name.
+    fn objects(&self, paths: &[&str]) -> Result<BTreeMap<String, String>, TrustedError> {
+        let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str(), "--"];
+        arguments.extend(paths);
+        let listed = self.git.run(&arguments, b"")?;
+        let entries = listed.split(|byte| *byte == 0).filter_map(Entry::read);
+        Ok(entries
+            .map(|entry| match entry.mode.starts_with("100") {
+                true => (entry.path, entry.object),
+                false => (entry.path, String::new()),
+            })
+            .collect())
+    }
+
+    /// Tells which of these files of the disk are byte for byte those of the commit; filters play no part.
+    pub fn same_as(&self, top: &Path, paths: &[String]) -> Result<BTreeSet<String>, TrustedError> {
+        let wanted: Vec<&str> = paths.iter().map(String::as_str).collect();
+        if wanted.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let objects = self.objects(&wanted)?;
+        let mut same = BTreeSet::new();
+        for path in paths {
+            let is_same = match (objects.get(path), std::fs::symlink_metadata(top.join(path))) {
+                (Some(object), Ok(data)) if data.is_file() && data.len() <= MOST_BYTES => {
+                    let bytes = std::fs::read(top.join(path)).unwrap_or_default();
+                    let arguments = ["hash-object", "-t", "blob", "--no-filters", "--stdin"];
+                    self.git.line(&arguments, &bytes)? == *object
+                }
+                (Some(_) | None, _) => false,
+            };
+            if is_same {
+                same.insert(path.clone());
+            }
+        }
+        Ok(same)
+    }
+
     fn entries(&self, path: &str, recursive: bool) -> Result<Vec<Entry>, TrustedError> {
         let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l"];
         if recursive {
@@ -110,6 +155,27 @@ impl TrustedTree {
         let listed = self.git.run(&arguments, b"")?;
         Ok(listed.split(|byte| *byte == 0).filter_map(Entry::read).collect())
     }
+}
+
+/// Tells whether a commit or the index of the repository holds this path, or a submodule on the way to it: then it came
+/// with the checkout. Anything else was put there by the job itself.
+pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> {
+    let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
+    let parts: Vec<&str> = path.split('/').collect();
+    let on_the_way: Vec<String> = (1..=parts.len()).map(|count| parts[..count].join("/")).collect();
+    let mut indexed = vec!["ls-files", "-z", "--stage", "--"];
+    indexed.extend(on_the_way.last().map(String::as_str));
+    if !git.run(&indexed, b"")?.is_empty() {
+        return Ok(true);
+    }
+    if git.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"], b"").is_err() {
+        return Ok(false);
+    }
+    let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l", "HEAD", "--"];
+    arguments.extend(on_the_way.iter().map(String::as_str));
+    let listed = git.run(&arguments, b"")?;
+    let mut entries = listed.split(|byte| *byte == 0).filter_map(Entry::read);
+    Ok(entries.any(|entry| entry.mode != "040000"))
 }
 
 struct Entry {

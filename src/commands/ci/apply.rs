@@ -127,7 +127,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
     }
     let policy = &chosen.policy;
-    let secrets = Secrets::new(&secret_variables(&job.environment, None), &policy.secret_patterns())
+    let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
         .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
     let prefix = &repository.prefix;
     let judge = |path: &RelPath, change: &Change| {
@@ -264,11 +264,7 @@ fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chose
         excluded: &[],
         cwd,
         top: &repository.top,
-        trusted: trusted.checkout,
-        trusted_text: match &trusted.tree {
-            Some(_) => trusted.read_text(&repository.top, ".qwen/policy.yaml")?,
-            None => None,
-        },
+        trusted,
         machine: Path::new("/etc/qwen/policy.yaml"),
     })
 }

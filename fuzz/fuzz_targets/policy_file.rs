@@ -1,0 +1,11 @@
+//! Any text is a policy file or an error with its place.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use qwen_run::policy::file::PolicyFile;
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = PolicyFile::parse("policy.yaml", text) {
+        assert!(!error.to_string().is_empty());
+    }
+});

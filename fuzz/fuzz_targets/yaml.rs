@@ -1,0 +1,12 @@
+//! Any text is read as a value or refused with a place inside it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use qwen_run::yaml;
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = yaml::parse::<serde_json::Value>("a.yaml", text) {
+        assert!(!error.to_string().is_empty());
+        assert!(error.line <= text.lines().count() as u64 + 1);
+    }
+});

@@ -1,0 +1,207 @@
+//! `qwen recipe show`: what a recipe is, asks for, gets and may cost, before a run. No model, no request.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::print;
+use crate::cli::RunArgs;
+use crate::emit::safe::escape;
+use crate::emit::to_pretty;
+use crate::event::Limits;
+use crate::exit::Exit;
+use crate::policy::Policy;
+use crate::policy::layers::lowest_of;
+use crate::recipe::params::Sources;
+use crate::recipe::{Recipe, needs};
+use crate::run::Failure;
+use crate::run::bounds::limits;
+use crate::run::recipe::{Active, Surroundings};
+use crate::settings::Settings;
+
+/// What is to be shown.
+pub(super) struct Shown {
+    /// The rendered prompt.
+    pub(super) prompt: bool,
+    /// The rendered commands.
+    pub(super) commands: bool,
+    /// The merged file.
+    pub(super) merged: bool,
+    /// As JSON.
+    pub(super) json: bool,
+}
+
+pub(super) fn run(
+    shown: Shown,
+    recipe: Recipe,
+    surroundings: &Surroundings<'_>,
+    params: &[String],
+    policy: &Policy,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let bound = bound(&recipe, policy);
+    if shown.prompt || shown.commands {
+        let sources = Sources { flags: params.to_vec(), ..Sources::default() };
+        let active = surroundings.bind(recipe, &sources)?;
+        // As a run would end: a need that is not granted, 60.
+        let narrowed = active.narrow(policy)?;
+        return rendered(&active, &narrowed, &bound, &shown, out);
+    }
+    if shown.merged || shown.json {
+        let merged = serde_json::to_value(&recipe.file).unwrap_or_default();
+        let merged = without_nulls(&merged);
+        return print(
+            out,
+            &(to_pretty(&json!({
+                "source": recipe.source,
+                "sha256": recipe.sha256,
+                "recipe": merged,
+                "policy": effective(&recipe, policy),
+                "limits": bound,
+            })) + "\n"),
+        );
+    }
+    print(out, &description(&recipe, policy, &bound))
+}
+
+fn without_nulls(value: &Value) -> Value {
+    let entries = value.as_object().into_iter().flatten();
+    entries.filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Returns the lowest of what recipe, policy and defaults let a run spend.
+fn bound(recipe: &Recipe, policy: &Policy) -> Limits {
+    let asked = recipe.limits();
+    let own = Limits {
+        turns: asked.turns,
+        tool_calls: asked.tool_calls,
+        wall_time_ms: asked.wall_time.and_then(|time| u64::try_from(time.0.as_millis()).ok()),
+        total_tokens: asked.total_tokens,
+        cost_usd: asked.cost_usd,
+        ..Limits::default()
+    };
+    lowest_of(&limits(&RunArgs::default(), &Settings::default(), policy), &own)
+}
+
+/// Says what a run may come to at most.
+fn bound_in_words(bound: &Limits) -> String {
+    let cost = match (bound.cost_usd, bound.total_tokens) {
+        (Some(cost), _) => format!("at most ${cost:.2}, where the model's price is known"),
+        (None, Some(tokens)) => format!("at most {tokens} tokens"),
+        (None, None) => "no bound but that of turns and time (set `limits.cost_usd`)".to_owned(),
+    };
+    let turns = bound.turns.map(|turns| format!("; {turns} turns")).unwrap_or_default();
+    let calls = bound.tool_calls.map(|calls| format!(", {calls} tool calls")).unwrap_or_default();
+    let time = bound.wall_time_ms.map(|time| format!(", {} s", time / 1000)).unwrap_or_default();
+    format!("cost: {cost}{turns}{calls}{time}")
+}
+
+/// Returns what the recipe gets of the policy; the needs that are not granted.
+fn effective(recipe: &Recipe, policy: &Policy) -> Value {
+    let missing: Vec<String> =
+        needs::missing(recipe.needs(), policy).iter().map(|error| error.message.clone()).collect();
+    let layer = needs::layer(recipe.name(), recipe.needs(), !recipe.untrusted().is_empty());
+    let rules = policy.narrowed(&[layer], &|_| None).map(|narrowed| narrowed.summary());
+    json!({"name": policy.facts().name, "sha256": policy.facts().sha256, "rules": rules.unwrap_or_default(), "not_granted": missing})
+}
+
+fn description(recipe: &Recipe, policy: &Policy, bound: &Limits) -> String {
+    let file = &recipe.file;
+    let text =
+        |text: &Option<crate::recipe::file::Text>| text.as_ref().map(|text| text.value.clone()).unwrap_or_default();
+    let mut lines = vec![
+        format!("{}: {}", [recipe.name(), &text(&file.version)].join(" ").trim_end(), text(&file.description)),
+        format!("from {}, sha256 {}", recipe.source, recipe.sha256),
+    ];
+    for (name, param) in recipe.params() {
+        let default = match (&param.default, &param.env) {
+            (Some(given), _) => format!("default {}", serde_json::to_string(given).unwrap_or_default()),
+            (None, Some(variable)) => format!("from {}", variable.value),
+            (None, None) => "must be given".to_owned(),
+        };
+        lines.push(format!("param {name} ({}, {default}): {}", param.r#type.name(), param.description.value));
+    }
+    let json = |value: Value| {
+        without_nulls(&value)
+            .as_object()
+            .map(|map| map.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", "))
+    };
+    match recipe.needs() {
+        None => lines.push("needs: nothing".to_owned()),
+        Some(needs) => lines.push(format!("needs: {}", json(json!(needs)).unwrap_or_default())),
+    }
+    for check in recipe.checks() {
+        let words: Vec<&str> = check.run.iter().map(|word| word.as_str()).collect();
+        lines.push(format!("check {}: {}", check.name.value, words.join(" ")));
+    }
+    lines.push(format!("gives: {}", json!(recipe.output().kind).as_str().unwrap_or_default()));
+    lines.push(format!("under the policy {} the run gets what all of these give:", policy.facts().name));
+    let effective = effective(recipe, policy);
+    lines.extend(effective["rules"].as_str().unwrap_or_default().lines().map(|line| format!("  {line}")));
+    lines.extend(
+        effective["not_granted"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(|m| format!("  not granted: {m}")),
+    );
+    lines.push(bound_in_words(bound));
+    lines.iter().map(|line| escape(line).into_owned() + "\n").collect()
+}
+
+fn rendered(
+    active: &Active,
+    narrowed: &Policy,
+    bound: &Limits,
+    shown: &Shown,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let stand_ins: Vec<(String, String)> = active
+        .recipe
+        .context()
+        .iter()
+        .map(|context| (context.name.value.clone(), format!("[context.{}]", context.name.value)))
+        .collect();
+    let text = active.prompt(&stand_ins)?;
+    let mut listed = Vec::new();
+    let of_context = active
+        .recipe
+        .context()
+        .iter()
+        .filter_map(|context| Some((format!("context.{}", context.name.value), context.run.as_ref()?)));
+    let of_checks = active.recipe.checks().iter().map(|check| (format!("check {}", check.name.value), &check.run));
+    for (name, templates) in of_context.chain(of_checks) {
+        let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
+        let words = active.renderer(&[]).words(&templates).map_err(|problem| {
+            Failure::new(Exit::Input, format!("{name}: {}", problem.message), "correct the parameter")
+        })?;
+        listed.push((name, words));
+    }
+    if shown.json {
+        let commands: Vec<_> = listed.iter().map(|(name, words)| json!({"name": name, "argv": words})).collect();
+        return print(
+            out,
+            &(to_pretty(&json!({
+                "prompt": text,
+                "instructions": active.instructions()?,
+                "commands": commands,
+                "policy": {"name": narrowed.facts().name, "sha256": narrowed.facts().sha256, "rules": narrowed.summary()},
+                "limits": bound,
+            })) + "\n"),
+        );
+    }
+    if shown.commands {
+        for (name, words) in &listed {
+            let words: Vec<String> = words.iter().map(|word| crate::run::checks::quoted(word)).collect();
+            print(out, &format!("{name}: {}\n", escape(&words.join(" "))))?;
+        }
+    }
+    if shown.prompt {
+        print(out, &(text.lines().map(escape).collect::<Vec<_>>().join("\n") + "\n"))?;
+    }
+    let mut lines = vec![format!("under the policy {} the run gets what all of these give:", narrowed.facts().name)];
+    lines.extend(narrowed.summary().lines().map(|line| format!("  {line}")));
+    lines.push(bound_in_words(bound));
+    print(out, &(lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("\n") + "\n"))
+}

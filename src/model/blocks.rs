@@ -1,0 +1,509 @@
+//! The parts of a message that look like calls: tags, fences, bare JSON.
+//!
+//! Nothing is decided here: what is a call and what is an example is for [`super::leaked_calls`] to say.
+
+use serde_json::{Map, Value};
+
+use super::Arguments;
+use super::coerce::ToolSet;
+use super::repair::{self, ObjectError, Piece, Reading};
+use super::slots::MAX_CALLS;
+use super::xml_call::{self, XmlCall};
+use crate::tool_name;
+
+/// What a call in tags begins with.
+const OPENERS: [&str; 4] = ["<tool_call>", "<function=", "<function name", "<tools>"];
+
+/// What stands before a call that somebody only talks of.
+const QUOTES: [char; 5] = ['"', '\'', '\u{201c}', '\u{2018}', '\u{ab}'];
+
+/// A call as written.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) arguments: Arguments,
+    pub(super) shape: &'static str,
+    /// Name and arguments each have their own key: it can hardly be anything but a call.
+    pub(super) is_plain: bool,
+}
+
+/// A part of the text that looks like one call or several.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) is_tagged: bool,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Calls(Vec<Candidate>),
+    /// The text ends inside.
+    Cut {
+        name: Option<String>,
+    },
+    /// It cannot be read.
+    Bad {
+        name: Option<String>,
+        problem: String,
+    },
+}
+
+/// Finds the blocks of a message. With `prompted`, fenced and bare JSON at its end counts too.
+pub(super) fn blocks(text: &str, tools: &ToolSet, prompted: bool) -> Vec<Block> {
+    let tagged = tagged_blocks(text, 0, tools);
+    if !tagged.is_empty() {
+        return tagged;
+    }
+    let start = text.len() - text.trim_start().len();
+    let end = text.trim_end().len().max(start);
+    if start == end {
+        return Vec::new();
+    }
+    let fences = fences(text);
+    // The whole message is one fence.
+    if let [fence] = fences.as_slice()
+        && fence.start == start
+        && fence.end == end
+    {
+        let block = fenced(text, fence, tools, prompted);
+        return block.into_iter().collect();
+    }
+    if fences.is_empty()
+        && let Some(block) = whole(text, start, end, tools)
+    {
+        return vec![block];
+    }
+    if prompted { trailing(text, end, &fences, tools) } else { Vec::new() }
+}
+
+/// A code fence and what is in it.
+#[derive(Debug)]
+pub(super) struct Fence {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) inside: std::ops::Range<usize>,
+}
+
+pub(super) fn fences(text: &str) -> Vec<Fence> {
+    let mut fences = Vec::new();
+    let mut open: Option<(usize, usize)> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let next = at + line.len();
+        let trimmed = line.trim();
+        if trimmed.starts_with("```") {
+            match open {
+                None => open = Some((at + line.len() - line.trim_start().len(), next)),
+                Some((start, inside)) if trimmed.bytes().all(|byte| byte == b'`') => {
+                    fences.push(Fence { start, end: at + line.trim_end().len(), inside: inside..at });
+                    open = None;
+                }
+                // A fence that opens where one is open: the model forgot to close the first.
+                Some((start, inside)) => {
+                    fences.push(Fence { start, end: at, inside: inside..at });
+                    open = Some((at + line.len() - line.trim_start().len(), next));
+                }
+            }
+        }
+        at = next;
+    }
+    if let Some((start, inside)) = open {
+        let end = text.trim_end().len().max(inside.min(text.len()));
+        fences.push(Fence { start, end, inside: inside.min(end)..end });
+    }
+    fences
+}
+
+/// Reads the inside of a fence.
+pub(super) fn fenced(text: &str, fence: &Fence, tools: &ToolSet, prompted: bool) -> Option<Block> {
+    let inside = &text[fence.inside.clone()];
+    let mut calls = Vec::new();
+    for block in tagged_blocks(inside, 0, tools) {
+        match block.outcome {
+            Outcome::Calls(more) => calls.extend(more),
+            outcome @ (Outcome::Cut { .. } | Outcome::Bad { .. }) if calls.is_empty() => {
+                return Some(Block { start: fence.start, end: fence.end, is_tagged: true, outcome });
+            }
+            Outcome::Cut { .. } | Outcome::Bad { .. } => break,
+        }
+    }
+    if calls.is_empty() {
+        let outcome = json(inside, tools, prompted)?;
+        return Some(Block { start: fence.start, end: fence.end, is_tagged: false, outcome });
+    }
+    Some(Block { start: fence.start, end: fence.end, is_tagged: true, outcome: Outcome::Calls(calls) })
+}
+
+/// Reads a message that is nothing but JSON, or `functions.NAME:` and JSON.
+fn whole(text: &str, start: usize, end: usize, tools: &ToolSet) -> Option<Block> {
+    let body = &text[start..end];
+    let block = |outcome| Some(Block { start, end, is_tagged: false, outcome });
+    if let Some(rest) = body.strip_prefix("functions.") {
+        let (name, arguments) = rest.split_once(':')?;
+        let name = tools.exact(name.trim())?.name.clone();
+        let arguments = arguments.trim();
+        if !arguments.starts_with('{') {
+            return None;
+        }
+        let (object, length) = repair::object_at(arguments, 0).ok()?;
+        if length != arguments.len() {
+            return None;
+        }
+        let call = Candidate { name, arguments: Arguments::Object(object), shape: "json", is_plain: true };
+        return block(Outcome::Calls(vec![call]));
+    }
+    body.starts_with(['{', '[']).then(|| json(body, tools, false)).flatten().and_then(block)
+}
+
+/// Finds the blocks that end a message of a model whose tools stand in the prompt.
+fn trailing(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Vec<Block> {
+    if fences.last().is_none_or(|fence| fence.end < end) {
+        // A bare object that begins a line and ends the message.
+        let after = fences.last().map_or(0, |fence| fence.end);
+        let mut at = after;
+        let mut line = None;
+        for piece in text[after..end].split_inclusive('\n') {
+            let indent = piece.len() - piece.trim_start().len();
+            if piece[indent..].starts_with(['{', '[']) {
+                line = Some(at + indent);
+                break;
+            }
+            at += piece.len();
+        }
+        return line
+            .and_then(|at| json(&text[at..end], tools, true).map(|outcome| (at, outcome)))
+            .map(|(start, outcome)| Block { start, end, is_tagged: false, outcome })
+            .into_iter()
+            .collect();
+    }
+    if let Some(blocks) = tagged_in_fences(text, end, fences, tools) {
+        return blocks;
+    }
+    let read: Vec<Option<Block>> = fences.iter().map(|fence| fenced(text, fence, tools, true)).collect();
+    if read.last().is_some_and(Option::is_none) {
+        return Vec::new();
+    }
+    let is_adjacent = |a: &Fence, b: &Fence| text[a.end..b.start].trim().is_empty();
+    let count = fences.len();
+    if read.iter().all(Option::is_some) {
+        // Every block is a call. Words between them tell a plan, whose later steps were written without seeing the
+        // answers to the first ones: only the first steps are taken.
+        let first = (1..count).find(|&at| !is_adjacent(&fences[at - 1], &fences[at])).unwrap_or(count);
+        let mut blocks: Vec<Block> = read.into_iter().flatten().take(first).collect();
+        if first < count
+            && let Some(last) = blocks.last_mut()
+        {
+            last.end = end;
+        }
+        return blocks;
+    }
+    // Other fences stand in the message: the ones in a row at its end are the calls.
+    let mut from = count - 1;
+    while from > 0 && read[from - 1].is_some() && is_adjacent(&fences[from - 1], &fences[from]) {
+        from -= 1;
+    }
+    read.into_iter().skip(from).flatten().collect()
+}
+
+/// Reads calls in tags that stand in fences and end the message. Their values may hold fences of their own, so the
+/// tags say where they end.
+fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Option<Vec<Block>> {
+    let begins = |fence: &&Fence| OPENERS.iter().any(|tag| text[fence.inside.clone()].trim_start().starts_with(tag));
+    let first = fences.iter().find(begins)?;
+    let mut blocks = tagged_blocks(text, first.inside.start, tools);
+    let is_frame = |between: &str| between.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("```"));
+    let last = blocks.last()?;
+    // What is cut reaches behind the last word, to the end of the blanks.
+    if !is_frame(&text[last.end.min(end)..end]) || !matches!(last.outcome, Outcome::Calls(_)) {
+        return None;
+    }
+    for at in 1..blocks.len() {
+        let before = blocks[at - 1].end;
+        if is_frame(&text[before..blocks[at].start]) {
+            blocks[at].start = before;
+        }
+    }
+    blocks.first_mut()?.start = first.start;
+    blocks.last_mut()?.end = end;
+    Some(blocks)
+}
+
+/// Reads one or more JSON calls that are the whole of `text`; `None` if it is something else.
+fn json(text: &str, tools: &ToolSet, prompted: bool) -> Option<Outcome> {
+    let mut calls = Vec::new();
+    let mut at = 0;
+    loop {
+        at += text[at..].len() - text[at..].trim_start_matches(|c: char| c.is_whitespace() || c == ',').len();
+        if at >= text.len() {
+            break;
+        }
+        let values = match text.as_bytes()[at] {
+            b'{' => repair::object_at(text, at).map(|(object, end)| (vec![Value::Object(object)], end)),
+            b'[' => repair::array_at(text, at),
+            // A brace too many is common and harmless.
+            b'}' if !calls.is_empty() && text[at + 1..].trim().is_empty() => break,
+            _ => return None,
+        };
+        match values {
+            Ok((values, end)) => {
+                for value in values {
+                    calls.push(call_of(&value, "json", tools, prompted)?);
+                }
+                at = end;
+            }
+            Err(problem) => {
+                let name = name_in(&text[at..], tools)?;
+                if !calls.is_empty() {
+                    calls.push(bad_candidate(name, text, at, problem));
+                    return Some(Outcome::Calls(calls));
+                }
+                return Some(match problem {
+                    ObjectError::Cut => Outcome::Cut { name: Some(name) },
+                    ObjectError::Bad { at: place, problem } => {
+                        Outcome::Bad { name: Some(name), problem: repair::place(text, place, &problem) }
+                    }
+                });
+            }
+        }
+    }
+    (!calls.is_empty()).then_some(Outcome::Calls(calls))
+}
+
+fn bad_candidate(name: String, text: &str, at: usize, problem: ObjectError) -> Candidate {
+    let raw = text[at..].to_owned();
+    let arguments = match problem {
+        ObjectError::Cut => Arguments::Incomplete { raw },
+        ObjectError::Bad { at: place, problem } => {
+            Arguments::Invalid { problem: repair::place(text, place, &problem), raw }
+        }
+    };
+    Candidate { name, arguments, shape: "json", is_plain: true }
+}
+
+/// Finds the name of an offered tool in JSON that cannot be read.
+fn name_in(text: &str, tools: &ToolSet) -> Option<String> {
+    let head = &text[..text.char_indices().nth(200).map_or(text.len(), |(at, _)| at)];
+    for key in ["name", "tool", "function", "tool_name"] {
+        let Some((_, after)) = head.split_once(&format!("\"{key}\"")) else { continue };
+        let Some(after) = after.trim_start().strip_prefix(':') else { continue };
+        let Some((name, _)) = after.trim_start().strip_prefix('"').and_then(|rest| rest.split_once('"')) else {
+            continue;
+        };
+        if let Some(spec) = tools.exact(name) {
+            return Some(spec.name.clone());
+        }
+    }
+    None
+}
+
+/// Reads a JSON value as a call; `None` if it is something else.
+fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -> Option<Candidate> {
+    let object = value.as_object()?;
+    if let Some(inner) = object.get("function").filter(|inner| inner.is_object()) {
+        return call_of(inner, shape, tools, lenient);
+    }
+    if object.len() == 1
+        && let Some(inner) = object.get("tool_call").filter(|inner| inner.is_object())
+    {
+        return call_of(inner, shape, tools, lenient);
+    }
+    let name_key = ["name", "tool", "tool_name", "function"]
+        .into_iter()
+        .find(|key| object.get(*key).is_some_and(Value::is_string));
+    let Some(name_key) = name_key else {
+        // {"read_file": {"file_path": "a.rs"}}
+        let (name, arguments) = object.iter().next().filter(|_| lenient && object.len() == 1)?;
+        tools.exact(name)?;
+        let arguments = Arguments::Object(arguments.as_object()?.clone());
+        return Some(Candidate { name: name.clone(), arguments, shape, is_plain: false });
+    };
+    let name = tool_name::bare(object[name_key].as_str()?).to_owned();
+    let is_known = tools.exact(&name).is_some();
+    let arguments_key = ["arguments", "parameters", "args", "input"].into_iter().find(|key| object.contains_key(*key));
+    let others = || object.keys().filter(|key| *key != name_key);
+    if let Some(arguments_key) = arguments_key {
+        let is_plain = others().all(|key| key == arguments_key || matches!(key.as_str(), "id" | "type" | "thought"));
+        if !is_plain && !lenient {
+            return None;
+        }
+        let arguments = match &object[arguments_key] {
+            Value::Object(arguments) => Arguments::Object(arguments.clone()),
+            Value::String(raw) => match repair::read(raw) {
+                Reading::Pieces { mut pieces, .. } if pieces.len() == 1 => match pieces.remove(0) {
+                    Piece::Object(object) => Arguments::Object(object),
+                    Piece::Incomplete(raw) => Arguments::Incomplete { raw },
+                },
+                Reading::Pieces { .. } => return None,
+                Reading::Invalid { problem } => Arguments::Invalid { raw: raw.clone(), problem },
+            },
+            Value::Null => Arguments::Object(Map::new()),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) => return None,
+        };
+        return Some(Candidate { name, arguments, shape, is_plain });
+    }
+    // {"name": "edit", "file_path": …}: the arguments stand beside the name.
+    let spec = tools.exact(&name)?;
+    let arguments: Map<String, Value> =
+        object.iter().filter(|(key, _)| *key != name_key).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let has_own = spec
+        .parameters
+        .get("properties")
+        .and_then(Value::as_object)
+        .is_some_and(|properties| arguments.keys().any(|key| properties.contains_key(key)));
+    let is_empty = lenient && arguments.is_empty();
+    (is_known && (has_own || is_empty)).then_some(Candidate {
+        name,
+        arguments: Arguments::Object(arguments),
+        shape,
+        is_plain: false,
+    })
+}
+
+/// Finds the blocks in tags, outside of fences, code spans and quotations.
+fn tagged_blocks(text: &str, from: usize, tools: &ToolSet) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if !OPENERS.iter().any(|opener| text.contains(opener)) {
+        return blocks;
+    }
+    let ends = xml_call::Ends::new(text);
+    let mut at = from;
+    let mut in_fence = false;
+    let mut ticks = 0usize;
+    let mut line_begins = true;
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        if std::mem::take(&mut line_begins) {
+            ticks = 0;
+            let length = bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len() - at, |end| end + 1);
+            let line = text[at..at + length].trim_start();
+            let is_fence = line.starts_with("```") || line.starts_with("~~~");
+            in_fence ^= is_fence;
+            if is_fence || in_fence || line.starts_with('>') {
+                at += length;
+                line_begins = true;
+                continue;
+            }
+        }
+        match bytes[at] {
+            b'\n' => line_begins = true,
+            b'`' => ticks += 1,
+            b'<' if ticks.is_multiple_of(2) && !text[..at].ends_with(QUOTES) => {
+                if let Some(block) = tagged_block(text, at, &ends, tools) {
+                    at = block.end.max(at + 1);
+                    blocks.push(block);
+                    if blocks.len() > MAX_CALLS {
+                        return blocks;
+                    }
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    blocks
+}
+
+/// Reads the block that begins at `at`, if one does.
+fn tagged_block(text: &str, at: usize, ends: &xml_call::Ends, tools: &ToolSet) -> Option<Block> {
+    let rest = &text[at..];
+    let opener = OPENERS.iter().find(|opener| rest.starts_with(**opener))?;
+    let (mut body, closer) = match *opener {
+        "<tool_call>" => (at + opener.len(), "</tool_call>"),
+        "<tools>" => (at + opener.len(), "</tools>"),
+        _ => (at, "</tool_call>"),
+    };
+    body = skip_blanks(text, body);
+    let block = |end: usize, outcome: Outcome| Some(Block { start: at, end, is_tagged: true, outcome });
+    if text[body..].starts_with("<function") {
+        return match xml_call::read(text, body, ends, tools) {
+            XmlCall::Call { name, arguments, mut end } => {
+                let after = skip_blanks(text, end);
+                if let Some(closed) = strip_closer(text, after, closer) {
+                    end = closed;
+                }
+                let call =
+                    Candidate { name, arguments: Arguments::Object(arguments), shape: "qwen_xml", is_plain: true };
+                block(end, Outcome::Calls(vec![call]))
+            }
+            XmlCall::Cut { name } => block(text.len(), Outcome::Cut { name: known(name, tools) }),
+            XmlCall::Bad { name, problem } => {
+                let end = text[body..].find("</function>").map_or(text.len(), |found| body + found + 11);
+                block(end, Outcome::Bad { name: known(name, tools), problem })
+            }
+            XmlCall::None => None,
+        };
+    }
+    hermes(text, body, closer, tools).and_then(|(end, outcome)| block(end, outcome))
+}
+
+fn known(name: String, tools: &ToolSet) -> Option<String> {
+    tools.exact(&name).map(|spec| spec.name.clone())
+}
+
+pub(super) fn skip_blanks(text: &str, at: usize) -> usize {
+    text.len() - text[at..].trim_start().len()
+}
+
+/// Returns the end of a closing tag at `at`, which the end of the text may cut.
+fn strip_closer(text: &str, at: usize, closer: &str) -> Option<usize> {
+    let rest = &text[at..];
+    if rest.starts_with(closer) {
+        return Some(at + closer.len());
+    }
+    (!rest.is_empty() && closer.starts_with(rest.trim_end())).then_some(text.len())
+}
+
+/// Reads the JSON calls after an opening tag.
+fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usize, Outcome)> {
+    let mut calls = Vec::new();
+    let mut at = body;
+    let is_fenced = text[at..].starts_with("```");
+    if is_fenced {
+        at = skip_blanks(text, at + text[at..].find('\n').unwrap_or(3));
+    }
+    let bad = |name: Option<String>, problem: String, at: usize| {
+        let end = text[at..].find(closer).map_or(text.len(), |found| at + found + closer.len());
+        Some((end, Outcome::Bad { name, problem }))
+    };
+    loop {
+        let start = at;
+        let values = match text.as_bytes().get(at) {
+            Some(b'{') => repair::object_at(text, at).map(|(object, end)| (vec![Value::Object(object)], end)),
+            Some(b'[') => repair::array_at(text, at),
+            Some(_) | None if calls.is_empty() => return None,
+            Some(_) | None => return bad(None, "the call is not closed".to_owned(), at),
+        };
+        let (values, end) = match values {
+            Ok(read) => read,
+            Err(ObjectError::Cut) => return Some((text.len(), Outcome::Cut { name: name_in(&text[at..], tools) })),
+            Err(ObjectError::Bad { at: place, problem }) => {
+                let whole = text[start..].find(closer).map_or(&text[start..], |end| &text[start..start + end]);
+                let problem = repair::place(whole, place - start, &problem);
+                return bad(name_in(&text[at..], tools), problem, at);
+            }
+        };
+        for value in &values {
+            match call_of(value, "hermes", tools, true) {
+                Some(call) => calls.push(call),
+                None => return bad(None, "a call needs `name` and `arguments`".to_owned(), at),
+            }
+        }
+        at = skip_blanks(text, end);
+        // A brace too many is common and harmless.
+        if text[at..].starts_with('}') {
+            at = skip_blanks(text, at + 1);
+        }
+        if is_fenced && text[at..].starts_with("```") {
+            at = skip_blanks(text, at + 3);
+        }
+        if let Some(end) = strip_closer(text, at, closer) {
+            return Some((end, Outcome::Calls(calls)));
+        }
+        if text[at..].is_empty() || OPENERS.iter().any(|opener| text[at..].starts_with(opener)) {
+            return Some((at, Outcome::Calls(calls)));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The request as it goes out: what the server takes, what was given up, and how much room is left for the answer.
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::quirks::{Cache, ForcedTool, PreserveThinking, ReasoningOut};
+use super::request::{self, Options, Shape};
+use super::transport::{Method, WireRequest};
+use super::{AssistantMessage, Feature, Message, Model as _, ModelFacts, Part, Request, catalogue};
+
+/// What a model is told whose answer was cut.
+pub(super) const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
+
+impl Client {
+    /// Writes the body of a request as things stand now.
+    pub(super) fn body(&self, request: &Request, continued: Option<&str>) -> request::Body {
+        let model = self.model_name().to_owned();
+        let facts = self.facts();
+        let state = self.state();
+        let has = |feature| !state.given_up.contains(&feature);
+        let family = catalogue::normal_name(&model);
+        // Other families' templates drop content that is a list.
+        let marks = self.config.cache_marks
+            && self.quirks.cache == Cache::Marks
+            && family.starts_with("qwen")
+            && has(Feature::CacheControl);
+        let shape = Shape {
+            prompted: state.prompted,
+            parts: marks,
+            images: facts.images && has(Feature::Media),
+            reasoning: if has(Feature::Thinking) { self.quirks.reasoning_out } else { ReasoningOut::Never },
+            null_content: self.quirks.null_content,
+            tool_media: self.quirks.tool_media,
+        };
+        let extra_messages = continued.map(|text| {
+            [
+                Message::Assistant(AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() }),
+                Message::User(vec![Part::Text(RESUME.to_owned())]),
+            ]
+        });
+        let messages: Vec<&Message> = request.messages.iter().chain(extra_messages.iter().flatten()).collect();
+        let mut options = Options {
+            stream: has(Feature::Stream),
+            stream_options: self.quirks.stream_options && has(Feature::StreamOptions),
+            max_tokens: None,
+            sampling: if has(Feature::Sampling) { self.sampling(&model) } else { Vec::new() },
+            force_tool: request
+                .force_tool
+                .clone()
+                .filter(|_| self.quirks.forced_tool == ForcedTool::Named && has(Feature::ToolChoice)),
+            parallel_tool_calls: self.quirks.parallel_tool_calls && has(Feature::ParallelToolCalls),
+            thinking: self
+                .config
+                .thinking
+                .map(|on| (self.quirks.thinking_switch, on))
+                .filter(|_| has(Feature::Thinking)),
+            preserve_thinking: self.quirks.preserve_thinking == PreserveThinking::Body
+                && family.starts_with("qwen")
+                && has(Feature::Thinking),
+            marks,
+            extra: self.config.extra_body.clone(),
+        };
+        let first = request::body(&model, &request.tools, &messages, shape, &options);
+        let Some(asked) = request.max_output_tokens.or(self.config.max_output_tokens).or(state.learned_output) else {
+            return first;
+        };
+        let prompt = (first.estimate as f64 * state.calibration) as u64;
+        let limit = output_limit(asked, &facts, prompt);
+        let field = match (has(Feature::MaxTokens), self.quirks.max_tokens_field) {
+            (true, field) => field,
+            (false, "max_tokens") => "max_completion_tokens",
+            (false, _) => "max_tokens",
+        };
+        options.max_tokens = limit.map(|limit| (field, limit));
+        request::body(&model, &request.tools, &messages, shape, &options)
+    }
+
+    fn sampling(&self, model: &str) -> Vec<(&'static str, Value)> {
+        let chosen = &self.config.sampling;
+        let card = if self.quirks.local { catalogue::card_sampling(model) } else { None };
+        let mut fields: Vec<(&'static str, Value)> = Vec::new();
+        let mut add = |name: &'static str, value: Option<Value>| {
+            if let Some(value) = value
+                && (matches!(name, "temperature" | "top_p") || self.quirks.sampling.contains(&name))
+            {
+                fields.push((name, value));
+            }
+        };
+        add("temperature", chosen.temperature.or(card.map(|card| card.temperature)).map(|number| json!(number)));
+        add("top_p", chosen.top_p.or(card.map(|card| card.top_p)).map(|number| json!(number)));
+        add("top_k", card.map(|card| json!(card.top_k)));
+        let penalty = card.and_then(|card| card.repetition_penalty).map(|number| json!(number));
+        add("repetition_penalty", penalty.clone());
+        add("repeat_penalty", penalty);
+        add("seed", chosen.seed.map(|number| json!(number)));
+        fields
+    }
+
+    pub(super) fn wire_request(&self, method: Method, operation: &'static str, body: Vec<u8>) -> WireRequest {
+        let headers =
+            self.quirks.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        WireRequest { method, url: self.state().endpoint.url_of(operation).to_string(), operation, headers, body }
+    }
+}
+
+/// The least that is asked for, where there is room.
+const OUTPUT_FLOOR: u64 = 4_096;
+
+/// Returns the output limit to send: what was asked for, the model's most, and the room behind the prompt, whichever is
+/// least (wire.md R47). `None` where the prompt seems to fill the window: the server's own count decides then.
+pub(super) fn output_limit(asked: u64, facts: &ModelFacts, prompt: u64) -> Option<u64> {
+    let ceiling = asked.min(facts.max_output.max(1));
+    if facts.context_window == 0 {
+        return Some(ceiling);
+    }
+    let room = facts.context_window.saturating_sub(prompt);
+    // The guess may be wrong by some: the margin is for that, smaller where the window is small.
+    let margin = (facts.context_window / 20).max(10_000).min(facts.context_window / 8);
+    let limit = ceiling.min(room.saturating_sub(margin)).max(OUTPUT_FLOOR.min(ceiling)).min(room);
+    (limit > 0).then_some(limit)
+}

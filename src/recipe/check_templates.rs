@@ -1,0 +1,164 @@
+//! The templates of a recipe, checked before any of them is used.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::check::{Checker, untrusted};
+use super::error::Code;
+use super::file::{Kind, Param, ParamType, Text};
+use super::render::{self, NAMESPACES, Renderer, Values, is_template};
+use crate::yaml::nearest;
+
+impl Checker<'_> {
+    pub(super) fn templates(&mut self) {
+        let mut found: Vec<(String, Kind, Text)> = Vec::new();
+        self.file.clone().each_text(&mut |path, kind, text| found.push((path.to_owned(), kind, text.clone())));
+        let untrusted = untrusted(&self.file);
+        let secret: BTreeSet<String> = self
+            .file
+            .params
+            .iter()
+            .flatten()
+            .filter(|(_, param)| param.secret)
+            .map(|(name, _)| format!("params.{name}"))
+            .collect();
+        for (path, kind, text) in &found {
+            match kind {
+                Kind::Plain => {}
+                Kind::Fixed => {
+                    if is_template(&text.value) {
+                        self.error_with_help(
+                            Code::R010,
+                            &text.place,
+                            format!("`{path}`: a template; permissions cannot depend on input"),
+                            "write the value itself",
+                        );
+                    }
+                }
+                Kind::Prompt | Kind::Template | Kind::Word | Kind::Variable => {
+                    self.template(path, *kind, text, &untrusted, &secret);
+                }
+            }
+        }
+        if self.errors.is_empty() {
+            self.render_once(&found);
+        }
+    }
+
+    fn template(
+        &mut self,
+        path: &str,
+        kind: Kind,
+        text: &Text,
+        untrusted: &BTreeSet<String>,
+        secret: &BTreeSet<String>,
+    ) {
+        let names = match render::names(&text.value) {
+            Ok(names) => names,
+            Err(problem) => {
+                let message = format!("`{path}`, line {} of it: {}", problem.line, problem.message);
+                return self.error(Code::R006, &text.place, message);
+            }
+        };
+        for name in names {
+            let mut parts = name.split('.');
+            let (space, member) = (parts.next().unwrap_or_default(), parts.next());
+            let Some((_, members)) = NAMESPACES.iter().find(|(known, _)| *known == space) else {
+                let spaces: Vec<&str> = NAMESPACES.iter().map(|(name, _)| *name).collect();
+                let near = nearest(space, spaces.iter().copied()).unwrap_or("params");
+                self.error_with_help(
+                    Code::R006,
+                    &text.place,
+                    format!("`{path}`: there is no `{name}` in templates"),
+                    format!("names begin with {}; perhaps `{near}.{}`", spaces.join(", "), member.unwrap_or(space)),
+                );
+                continue;
+            };
+            let Some(member) = member else {
+                self.error(Code::R006, &text.place, format!("`{path}`: name one of `{space}`, as `{space}.x`"));
+                continue;
+            };
+            let full = format!("{space}.{member}");
+            let known: Vec<String> = match (space, members) {
+                (_, Some(members)) => members.iter().map(|member| (*member).to_owned()).collect(),
+                ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.clone()).collect(),
+                (_, None) => self.file.context.iter().flatten().map(|context| context.name.value.clone()).collect(),
+            };
+            if !known.iter().any(|known| known == member) {
+                let message = match nearest(member, known.iter().map(String::as_str)) {
+                    Some(near) => format!("`{path}`: `{full}` is not declared; did you mean `{space}.{near}`?"),
+                    None => format!("`{path}`: `{full}` is not declared"),
+                };
+                self.error(Code::R007, &text.place, message);
+                continue;
+            }
+            if space == "context" && kind != Kind::Prompt {
+                self.error(Code::R006, &text.place, format!("`{path}`: `context` is known in `prompt` alone"));
+            }
+            if untrusted.contains(&full) && kind != Kind::Prompt {
+                self.error_with_help(
+                    Code::R009,
+                    &text.place,
+                    format!("`{path}`: `{full}` is untrusted and may stand in `prompt` alone"),
+                    "declare a `pattern` or `enum` instead of `untrusted`, or leave it out here",
+                );
+            }
+            if secret.contains(&full) && kind != Kind::Variable {
+                self.error_with_help(
+                    Code::R009,
+                    &text.place,
+                    format!("`{path}`: `{full}` is secret and may stand in no text"),
+                    "give it to a command through its `env`",
+                );
+            }
+            self.used.insert(full);
+        }
+    }
+
+    /// Filters are only looked at when a template is rendered, so each is rendered with full and with empty values.
+    fn render_once(&mut self, found: &[(String, Kind, Text)]) {
+        let untrusted = untrusted(&self.file);
+        for text in ["x", ""] {
+            let dummy = |param: &Param| match param.r#type {
+                ParamType::String | ParamType::Path | ParamType::Enum => Value::from(text),
+                ParamType::Integer => Value::from(i64::from(text.len() as u8)),
+                ParamType::Number => Value::from(0.5),
+                ParamType::Boolean => Value::from(!text.is_empty()),
+                ParamType::List => Value::from(vec![text]),
+            };
+            let fixed = |space: &str| {
+                let members = NAMESPACES.iter().find(|(name, _)| *name == space).and_then(|(_, members)| *members);
+                members.unwrap_or_default().iter().map(|member| (*member, text.to_owned())).collect()
+            };
+            let renderer = Renderer::new(&Values {
+                params: self.file.params.iter().flatten().map(|(name, param)| (name.clone(), dummy(param))).collect(),
+                context: self
+                    .file
+                    .context
+                    .iter()
+                    .flatten()
+                    .map(|context| (context.name.value.clone(), text.to_owned()))
+                    .collect(),
+                git: fixed("git"),
+                run: fixed("run"),
+                recipe: fixed("recipe"),
+                untrusted: untrusted.clone(),
+                secret: Vec::new(),
+            });
+            for (path, kind, text) in found {
+                let result = match kind {
+                    Kind::Plain | Kind::Fixed => continue,
+                    Kind::Prompt | Kind::Template | Kind::Variable => renderer.text(&text.value).map(drop),
+                    Kind::Word => renderer.words(&["--", &text.value]).map(drop),
+                };
+                if let Err(problem) = result {
+                    let message = format!("`{path}`, line {} of it: {}", problem.line, problem.message);
+                    if !self.errors.iter().any(|error| error.message == message) {
+                        self.error(Code::R006, &text.place, message);
+                    }
+                }
+            }
+        }
+    }
+}

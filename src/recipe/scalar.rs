@@ -1,0 +1,184 @@
+//! The words of a recipe file: texts that know their place, values as the file spells them, durations.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::policy::file::Span;
+use crate::yaml::Spanned;
+
+/// Where a text stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as messages name it.
+    pub file: Arc<str>,
+    /// From 1; 0 where no place is known.
+    pub line: u64,
+    /// From 1.
+    pub column: u64,
+}
+
+/// A text of the file, with its place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text {
+    /// The text.
+    pub value: String,
+    /// Its place.
+    pub place: Place,
+}
+
+impl Text {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.value
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        let spanned = Spanned::<String>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        Ok(Text { value: spanned.value, place })
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.value)
+    }
+}
+
+impl JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        String::schema_name()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
+
+/// A value as the file spells it: converted by the declared type, never by its looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Given {
+    /// One.
+    One(Text),
+    /// Several.
+    Many(Vec<Text>),
+}
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
+        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        Ok(match spanned.value {
+            Loose::One(value) => Given::One(Text { value, place }),
+            Loose::Many(values) => Given::Many(values),
+        })
+    }
+}
+
+impl Serialize for Given {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Given::One(text) => text.serialize(serializer),
+            Given::Many(texts) => texts.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Given {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Given".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": ["string", "number", "boolean", "array"], "items": {"type": ["string", "number", "boolean"]}})
+    }
+}
+
+/// Stands before a number whose spelling is still to be looked up.
+pub(crate) const NUMBER: char = '\0';
+
+enum Loose {
+    One(String),
+    Many(Vec<Text>),
+}
+
+struct Word(Text);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+        let spanned = Spanned::<Loose>::deserialize(deserializer)?;
+        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        match spanned.value {
+            Loose::One(value) => Ok(Word(Text { value, place })),
+            Loose::Many(_) => Err(de::Error::custom("a list inside a list")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Loose;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number, true or false, or a list of them")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Loose, E> {
+                Ok(Loose::One(text.to_owned()))
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Loose, E> {
+                Ok(Loose::One(value.to_string()))
+            }
+            // `1.10` is 1.1 here, and `0x1f` is 31: the mark lets `parse` look up how the file spells it.
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Loose, E> {
+                Ok(Loose::One(format!("{NUMBER}{value}")))
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Loose, E> {
+                Ok(Loose::One(format!("{NUMBER}{value}")))
+            }
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Loose, E> {
+                Ok(Loose::One(format!("{NUMBER}{value}")))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Loose, A::Error> {
+                let mut words = Vec::new();
+                while let Some(Word(word)) = seq.next_element()? {
+                    words.push(word);
+                }
+                Ok(Loose::Many(words))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// A duration, kept as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub std::time::Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+        Span::deserialize(deserializer).map(|Span(time)| Time(time))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{}ms", self.0.as_millis()))
+    }
+}
+
+impl JsonSchema for Time {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Time".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$"})
+    }
+}

@@ -1,0 +1,156 @@
+//! Every text of a recipe file, with its path and what may stand in it.
+
+use std::collections::BTreeMap;
+
+use super::file::RecipeFile;
+use super::scalar::{Given, Text};
+
+/// What a text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A template; untrusted values may stand in it, inside a fence.
+    Prompt,
+    /// A template without untrusted values.
+    Template,
+    /// A template that is one word of a command.
+    Word,
+    /// A template that is the value of a command's variable: secrets may stand in it.
+    Variable,
+    /// No template at all: permissions cannot depend on input.
+    Fixed,
+    /// Not a template: braces mean themselves.
+    Plain,
+}
+
+impl RecipeFile {
+    /// Shows each text with its path and what it may be.
+    pub fn each_text(&mut self, see: &mut dyn FnMut(&str, Kind, &mut Text)) {
+        let mut one = |path: &str, kind: Kind, text: &mut Option<Text>| {
+            if let Some(text) = text {
+                see(path, kind, text);
+            }
+        };
+        one("name", Kind::Fixed, &mut self.name);
+        one("description", Kind::Plain, &mut self.description);
+        one("version", Kind::Fixed, &mut self.version);
+        one("extends", Kind::Fixed, &mut self.extends);
+        one("instructions", Kind::Template, &mut self.instructions);
+        one("prompt", Kind::Prompt, &mut self.prompt);
+        one("prompt_file", Kind::Fixed, &mut self.prompt_file);
+        list("instructions_files", Kind::Fixed, self.instructions_files.as_mut(), see);
+        if let Some(requires) = &mut self.requires {
+            optional("requires.qwen", Kind::Fixed, &mut requires.qwen, see);
+            list("requires.programs", Kind::Fixed, requires.programs.as_mut(), see);
+        }
+        for (name, param) in self.params.iter_mut().flatten() {
+            let path = format!("params.{name}");
+            see(&format!("{path}.description"), Kind::Plain, &mut param.description);
+            list(&format!("{path}.enum"), Kind::Plain, param.r#enum.as_mut(), see);
+            optional(&format!("{path}.pattern"), Kind::Plain, &mut param.pattern, see);
+            optional(&format!("{path}.env"), Kind::Fixed, &mut param.env, see);
+            if let Some(default) = &mut param.default {
+                given_texts(&format!("{path}.default"), default, see);
+            }
+        }
+        for context in self.context.iter_mut().flatten() {
+            let path = format!("context.{}", context.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut context.name);
+            list(&format!("{path}.run"), Kind::Word, context.run.as_mut(), see);
+            optional(&format!("{path}.file"), Kind::Template, &mut context.file, see);
+            list(&format!("{path}.glob"), Kind::Template, context.glob.as_mut(), see);
+            optional(&format!("{path}.range"), Kind::Word, &mut context.range, see);
+            optional(&format!("{path}.param"), Kind::Fixed, &mut context.param, see);
+            variables(&path, context.env.as_mut(), see);
+        }
+        if let Some(needs) = self.needs.as_mut().and_then(Option::as_mut) {
+            for (name, texts) in [
+                ("read", &mut needs.read),
+                ("write", &mut needs.write),
+                ("create", &mut needs.create),
+                ("delete", &mut needs.delete),
+                ("run", &mut needs.run),
+                ("net", &mut needs.net),
+                ("tools", &mut needs.tools),
+            ] {
+                list(&format!("needs.{name}"), Kind::Fixed, texts.as_mut(), see);
+            }
+        }
+        if let Some(model) = &mut self.model {
+            optional("model.name", Kind::Fixed, &mut model.name, see);
+        }
+        if let Some(guards) = &mut self.guards {
+            list("guards.only_paths", Kind::Fixed, guards.only_paths.as_mut(), see);
+            list("guards.never_paths", Kind::Fixed, guards.never_paths.as_mut(), see);
+            for (name, rules) in
+                [("forbid_added", &mut guards.forbid_added), ("forbid_removed", &mut guards.forbid_removed)]
+            {
+                for (index, rule) in rules.iter_mut().flatten().enumerate() {
+                    see(&format!("guards.{name}[{index}].pattern"), Kind::Fixed, &mut rule.pattern);
+                    see(&format!("guards.{name}[{index}].why"), Kind::Plain, &mut rule.why);
+                }
+            }
+        }
+        for check in self.verify.iter_mut().flat_map(|verify| verify.checks.iter_mut().flatten()) {
+            let path = format!("verify.checks.{}", check.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut check.name);
+            list(&format!("{path}.run"), Kind::Word, Some(&mut check.run), see);
+            optional(&format!("{path}.cwd"), Kind::Template, &mut check.cwd, see);
+            variables(&path, check.env.as_mut(), see);
+        }
+        if let Some(output) = &mut self.output {
+            optional("output.schema_file", Kind::Fixed, &mut output.schema_file, see);
+            for (index, rule) in output.rules.iter_mut().flatten().enumerate() {
+                see(&format!("output.rules[{index}].id"), Kind::Fixed, &mut rule.id);
+                see(&format!("output.rules[{index}].description"), Kind::Plain, &mut rule.description);
+            }
+        }
+        if let Some(git) = &mut self.git {
+            optional("git.branch", Kind::Template, &mut git.branch, see);
+            optional("git.base", Kind::Word, &mut git.base, see);
+            optional("git.subject", Kind::Template, &mut git.subject, see);
+            for (name, text) in git.trailers.iter_mut().flatten() {
+                see(&format!("git.trailers.{name}"), Kind::Template, text);
+            }
+        }
+        for test in self.tests.iter_mut().flatten() {
+            let path = format!("tests.{}", test.name.value);
+            see(&format!("{path}.name"), Kind::Fixed, &mut test.name);
+            see(&format!("{path}.fixture"), Kind::Fixed, &mut test.fixture);
+            optional(&format!("{path}.transcript"), Kind::Fixed, &mut test.transcript, see);
+            for (name, given) in test.params.iter_mut().flatten() {
+                given_texts(&format!("{path}.params.{name}"), given, see);
+            }
+            if let Some(expect) = &mut test.expect {
+                list(&format!("{path}.expect.changed"), Kind::Plain, expect.changed.as_mut(), see);
+                list(&format!("{path}.expect.contains"), Kind::Plain, expect.contains.as_mut(), see);
+            }
+        }
+    }
+}
+
+type See<'a> = &'a mut dyn FnMut(&str, Kind, &mut Text);
+
+fn optional(path: &str, kind: Kind, text: &mut Option<Text>, see: See<'_>) {
+    if let Some(text) = text {
+        see(path, kind, text);
+    }
+}
+
+fn list(path: &str, kind: Kind, texts: Option<&mut Vec<Text>>, see: See<'_>) {
+    for (index, text) in texts.into_iter().flatten().enumerate() {
+        see(&format!("{path}[{index}]"), kind, text);
+    }
+}
+
+fn variables(path: &str, variables: Option<&mut BTreeMap<String, Text>>, see: See<'_>) {
+    for (name, text) in variables.into_iter().flatten() {
+        see(&format!("{path}.env.{name}"), Kind::Variable, text);
+    }
+}
+
+fn given_texts(path: &str, given: &mut Given, see: See<'_>) {
+    match given {
+        Given::One(text) => see(path, Kind::Plain, text),
+        Given::Many(texts) => list(path, Kind::Plain, Some(texts), see),
+    }
+}

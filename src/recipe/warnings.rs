@@ -1,0 +1,61 @@
+//! What the owner of a recipe should know, though it holds together.
+
+use super::check::{Checker, untrusted};
+use super::error::{Code, RecipeError};
+use super::file::{CacheKey, OnEmpty, OutputKind, Place};
+use super::render;
+
+impl Checker<'_> {
+    pub(super) fn warn(&mut self) {
+        let file = self.file.clone();
+        let mut warn = |code: Code, place: &Place, message: String| {
+            self.warnings.push(RecipeError::new(code, place.clone(), message));
+        };
+        let at =
+            |path: &str| file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 });
+        for (name, param) in file.params.iter().flatten() {
+            if !self.used.contains(&format!("params.{name}")) {
+                warn(Code::W101, &param.description.place, format!("the parameter `{name}` is not used"));
+            }
+        }
+        for context in file.context.iter().flatten() {
+            let skips = context.on_empty.is_some_and(|on_empty| on_empty != OnEmpty::Continue);
+            if !skips && !self.used.contains(&format!("context.{}", context.name.value)) {
+                warn(Code::W103, &context.name.place, format!("the input `{}` is not used", context.name.value));
+            }
+        }
+        let cached = file.cache.as_ref().is_some_and(|cache| cache.key == Some(CacheKey::Context));
+        if cached && let Some(prompt) = &file.prompt {
+            let names = render::names(&prompt.value).unwrap_or_default();
+            if names.iter().any(|name| name.starts_with("run.")) {
+                let message = "`run.*` in the prompt of a cached recipe: no answer is ever found again".to_owned();
+                warn(Code::W102, &prompt.place, message);
+            }
+        }
+        let is_changes = file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes);
+        if is_changes && file.verify.as_ref().is_none_or(|verify| verify.checks.iter().flatten().next().is_none()) {
+            warn(Code::W104, &at("output.kind"), "it gives changes and nothing verifies them".to_owned());
+        }
+        if file.limits.as_ref().is_none_or(|limits| limits.cost_usd.is_none()) {
+            warn(Code::W105, &at("limits"), "there is no `limits.cost_usd`".to_owned());
+        }
+        let needs = file.needs.as_ref().and_then(Option::as_ref);
+        if let Some(text) =
+            needs.into_iter().flat_map(|needs| needs.run.iter().flatten()).find(|text| text.value == "**")
+        {
+            warn(Code::W106, &text.place, "`needs.run` asks for every command".to_owned());
+        }
+        let acts = needs.is_some_and(|needs| {
+            [&needs.write, &needs.create, &needs.delete, &needs.run, &needs.net]
+                .iter()
+                .any(|list| list.as_ref().is_some_and(|list| !list.is_empty()))
+        });
+        if acts && !untrusted(&file).is_empty() {
+            warn(
+                Code::W107,
+                &at("needs"),
+                "untrusted text comes beside the right to write, run or reach out".to_owned(),
+            );
+        }
+    }
+}

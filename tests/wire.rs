@@ -1,0 +1,79 @@
+//! The wire as a whole program sees it, and the list of its requirements.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::support::server::Reply;
+use crate::support::{Project, call, say};
+
+fn numbers_in(folder: &Path, found: &mut BTreeSet<u32>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            numbers_in(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.extend(text.split("fn r").skip(1).filter_map(|rest| {
+                let (number, _) = rest.split_once('_')?;
+                (!number.starts_with('0')).then(|| number.parse::<u32>().ok())?
+            }));
+        }
+    }
+}
+
+#[test]
+fn every_requirement_of_the_wire_has_a_test_of_its_number() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = BTreeSet::new();
+    numbers_in(&root.join("src"), &mut found);
+    numbers_in(&root.join("tests"), &mut found);
+    let missing: Vec<u32> = (1..=64).filter(|number| !found.contains(number)).collect();
+    assert!(missing.is_empty(), "no test is named for {missing:?}");
+}
+
+fn event(delta: &serde_json::Value) -> String {
+    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}))
+}
+
+fn arguments(piece: &str) -> String {
+    event(&json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "write_file", "arguments": piece}}]}))
+}
+
+#[test]
+fn r20_half_a_file_is_never_written() {
+    let cut = arguments("{\"file_path\":\"a.txt\",\"content\":\"half")
+        + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    let project = Project::new().model([Reply::Bytes(cut.into_bytes()), say("done")]);
+    let outcome = project.run(&["--apply", "write a.txt"]);
+    assert!(!project.root().join("a.txt").exists(), "{}", outcome.stderr);
+    let answer = project.server().requests()[1]["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(answer["role"], "tool");
+}
+
+#[test]
+fn r21_bad_arguments_come_back_with_their_place() {
+    let bad = arguments("{\"file_path\":\"a.txt\",\"content\":\"print(\"hi\")\"}")
+        + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    let project = Project::new().model([Reply::Bytes(bad.into_bytes()), say("done")]);
+    let outcome = project.run(&["write a.txt"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let request = project.server().requests()[1].clone();
+    let messages = request["messages"].as_array().unwrap();
+    let answer = messages.last().unwrap()["content"].as_str().unwrap();
+    assert!(answer.contains("line 1 column") && answer.contains("print("), "{answer}");
+    let kept = messages[messages.len() - 2]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+    assert!(serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(kept).is_ok(), "{kept}");
+}
+
+#[test]
+fn r59_standard_output_is_the_one_json_document() {
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}).to_string();
+    let project =
+        Project::new().model([say("Sure!\n```json\n{\"n\": \"x\"}\n```"), call("structured_output", json!({"n": 2}))]);
+    let outcome = project.run(&["--json-schema", &schema, "how many?"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let document: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(document, json!({"n": 2}));
+}
