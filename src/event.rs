@@ -151,6 +151,20 @@ pub struct RunStarted {
     pub recipe: Option<RecipeFacts>,
     /// The file of `--replay`, if there is one.
     pub replay: Option<String>,
+    /// The rules that findings may name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleFacts>,
+}
+
+/// A rule of a recipe's findings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RuleFacts {
+    /// Its id.
+    pub id: String,
+    /// What it is about.
+    pub description: String,
+    /// `error`, `warning` or `note`; `None` where each finding says so.
+    pub severity: Option<String>,
 }
 
 /// Which policy decides.
@@ -428,10 +442,22 @@ pub struct RunFinished {
     pub commit: Option<String>,
     /// Findings, as the findings schema has them.
     pub findings: Vec<Value>,
+    /// Where each finding stands to the diff under review; as many as findings, or none without a diff.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<FindingPlace>,
     /// Findings that were dropped, by reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// Wall time in milliseconds.
     pub duration_ms: u64,
+}
+
+/// How a finding stands to the diff under review.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FindingPlace {
+    /// Its first line is one that the diff shows.
+    pub in_diff: bool,
+    /// The lines that its suggestion replaces lie in one hunk of the diff.
+    pub suggestion_in_hunk: bool,
 }
 
 impl RunFinished {
@@ -447,6 +473,7 @@ impl RunFinished {
             branch: None,
             commit: None,
             findings: Vec::new(),
+            places: Vec::new(),
             dropped: std::collections::BTreeMap::new(),
             duration_ms: 0,
         }

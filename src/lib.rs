@@ -28,7 +28,7 @@
 //! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | wire everything, decide nothing |
 //! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
 //! | 3 | [`tools`] | one file a tool |
-//! | 2 | [`workspace`], [`model`], [`sandbox`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
+//! | 2 | [`workspace`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
 //! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`yaml`] | words |
 //!
@@ -56,6 +56,7 @@ pub mod deliver;
 pub mod emit;
 pub mod event;
 pub mod exit;
+pub mod forge;
 pub mod model;
 pub mod path;
 pub mod policy;

@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("workspace", 2),
     ("model", 2),
     ("sandbox", 2),
+    ("forge", 2),
     ("settings::load", 2),
     ("recipe::load", 2),
     ("policy", 1),

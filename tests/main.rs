@@ -7,6 +7,7 @@
 )]
 
 mod apply;
+mod action;
 mod change_modes;
 mod context;
 mod drop_in;

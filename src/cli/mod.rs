@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod check;
+pub mod ci;
 pub mod completions;
 pub mod doctor;
 pub mod help;
@@ -86,6 +87,13 @@ pub enum Command {
         /// Which verb.
         #[command(subcommand)]
         verb: check::CheckVerb,
+    },
+    /// Do the work of the GitHub Action's two jobs
+    #[command(after_help = ci::EXAMPLE)]
+    Ci {
+        /// Which verb.
+        #[command(subcommand)]
+        verb: ci::CiVerb,
     },
     /// Show the tools as the model sees them, or call one by hand under the policy
     #[command(after_help = tools::EXAMPLE)]

@@ -8,8 +8,6 @@ use clap::{ArgAction, Args, ValueEnum};
 use super::WorkspaceArgs;
 use super::values::{dollars, duration, not_blank, share, size, temperature};
 use crate::emit::{Colour, Format, Verbosity};
-use crate::event::{RunError, RunFinished};
-use crate::exit::Exit;
 
 /// The flags of `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -41,9 +39,6 @@ pub struct RunArgs {
     /// Test.
     #[command(flatten)]
     pub test: TestArgs,
-    /// Flags whose features come later.
-    #[command(flatten)]
-    pub later: LaterArgs,
     /// Flags without effect.
     #[command(flatten)]
     pub ignored: IgnoredArgs,
@@ -390,6 +385,15 @@ pub struct OutputArgs {
     /// Write a summary in markdown to a file
     #[arg(long, value_name = "FILE")]
     pub summary_file: Option<PathBuf>,
+    /// Write findings as SARIF 2.1.0, for code scanning
+    #[arg(long, value_name = "FILE")]
+    pub sarif_file: Option<PathBuf>,
+    /// Write findings and suggestions as rdjson, for reviewdog
+    #[arg(long, value_name = "FILE")]
+    pub rdjson_file: Option<PathBuf>,
+    /// Findings as annotations of GitHub; `qwen ci github` alone sets it.
+    #[arg(skip)]
+    pub annotations_file: Option<PathBuf>,
     /// Ask for an answer that fits this JSON Schema
     #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE")]
     pub json_schema: Option<String>,
@@ -482,18 +486,6 @@ pub struct TestArgs {
     pub script: Option<PathBuf>,
 }
 
-/// Flags whose feature does not stand yet: they parse, and [`RunArgs::unsupported`] names them so that none is ignored.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Not built yet (each ends with 2)")]
-pub struct LaterArgs {
-    /// Write findings as SARIF
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub sarif_file: Option<PathBuf>,
-    /// Write findings for reviewdog
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub rdjson_file: Option<PathBuf>,
-}
-
 /// The least severe finding that fails a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
@@ -538,31 +530,4 @@ pub struct IgnoredArgs {
     /// No effect
     #[arg(long, value_name = "X")]
     pub telemetry_outfile: Option<String>,
-}
-
-impl RunArgs {
-    /// Returns the flags that were given and whose feature does not stand yet.
-    ///
-    /// Whoever builds a feature moves its flag to the group where it belongs, and out of [`LaterArgs`].
-    pub fn unsupported(&self) -> Vec<&'static str> {
-        let LaterArgs { sarif_file, rdjson_file } = &self.later;
-        [(sarif_file.is_some(), "--sarif-file"), (rdjson_file.is_some(), "--rdjson-file")]
-            .into_iter()
-            .filter_map(|(given, name)| given.then_some(name))
-            .collect()
-    }
-
-    /// Returns the ending of a run with flags whose feature does not stand yet; `None` if there are none.
-    pub fn refused(&self) -> Option<RunFinished> {
-        let flags = self.unsupported();
-        (!flags.is_empty()).then(|| {
-            let error = RunError {
-                code: Exit::Usage.name().into(),
-                message: format!("this version does not know what to do with {}", flags.join(", ")),
-                hint: Some("leave it out; it is refused so that it is not ignored in silence".into()),
-                ..RunError::default()
-            };
-            RunFinished::failed(Exit::Usage, error)
-        })
-    }
 }

@@ -83,6 +83,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             | Command::Policy { .. }
             | Command::Recipe { .. }
             | Command::Check { .. }
+            | Command::Ci { .. }
             | Command::Tools { .. }
             | Command::Hook { .. }
             | Command::Sandbox { .. }
@@ -239,13 +240,6 @@ mod tests {
         );
         assert_eq!(cli.run.policy.mode(), Some(super::super::run::ApprovalMode::Yolo));
         assert!(wrong("--auth-type qwen-oauth hi").0.contains("auth-type"));
-    }
-
-    #[test]
-    fn a_flag_without_its_feature_is_named() {
-        let cli = ok("--sarif-file x -s");
-        assert_eq!(cli.run.unsupported(), ["--sarif-file"]);
-        assert!(ok("hi").run.unsupported().is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod apply;
 mod check;
+mod ci;
 mod doctor;
 mod hook;
 mod mcp;
@@ -39,6 +40,7 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Policy { verb } => policy::run(&verb, environment, out),
         Command::Recipe { verb } => recipe::run(&verb, environment, out).await,
         Command::Check { verb } => check::run(&verb, environment, out).await,
+        Command::Ci { verb } => ci::run(verb, environment, out).await,
         Command::Tools { verb } => tools::run(&verb, environment, out, err).await,
         Command::Mcp { verb } => mcp::run(&verb, environment, out, err).await,
         Command::Hook { verb } => hook::run(&verb, environment, out, err).await,

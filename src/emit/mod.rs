@@ -4,13 +4,19 @@
 //! that output flags name.
 
 mod files;
+mod findings;
+pub mod github;
 mod json;
+mod markdown;
 mod message;
 mod people;
+mod rdjson;
 mod renderer;
 mod report;
 pub mod safe;
+mod sarif;
 mod sink;
+pub mod summary;
 #[cfg(test)]
 mod tests;
 mod text;

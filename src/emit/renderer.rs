@@ -7,12 +7,15 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::files::{can_be_written, write_atomically};
+use super::github::annotations;
 use super::json::to_line;
 use super::message::{Ids, Messages};
 use super::people::{People, Screen, Verbosity};
+use super::rdjson::rdjson;
 use super::report::{Fold, Report, is_error};
-use super::safe::one_line;
+use super::sarif::sarif;
 use super::sink::Sink;
+use super::summary::summary;
 use super::text::{self, Reader};
 use crate::event::{Event, RunError, RunFinished};
 use crate::exit::Exit;
@@ -59,6 +62,12 @@ pub struct OutputFiles {
     pub patch: Option<PathBuf>,
     /// A summary in markdown.
     pub summary: Option<PathBuf>,
+    /// Findings as SARIF.
+    pub sarif: Option<PathBuf>,
+    /// Findings as rdjson.
+    pub rdjson: Option<PathBuf>,
+    /// Findings as GitHub's annotations.
+    pub annotations: Option<PathBuf>,
 }
 
 /// Where a run's outputs go, and how they look.
@@ -135,6 +144,9 @@ impl Renderer {
             ("--result-file", &outputs.files.result),
             ("--patch-file", &outputs.files.patch),
             ("--summary-file", &outputs.files.summary),
+            ("--sarif-file", &outputs.files.sarif),
+            ("--rdjson-file", &outputs.files.rdjson),
+            ("the annotations' file", &outputs.files.annotations),
         ] {
             if let Some(path) = path
                 && let Err(error) = can_be_written(path)
@@ -251,10 +263,18 @@ impl Renderer {
         self.record(&event);
         self.fold.add(&event);
         let report = self.fold.report();
-        if let Some(path) = self.files.summary.take()
-            && let Err(error) = write_atomically(&path, summary(&report).as_bytes())
-        {
-            self.problems.push(format!("cannot write --summary-file {}: {error}", path.display()));
+        let findings = self.fold.findings();
+        for (flag, path, contents) in [
+            ("--summary-file", self.files.summary.take(), &(|| summary(&report)) as &dyn Fn() -> String),
+            ("--sarif-file", self.files.sarif.take(), &|| to_line(&sarif(&findings)) + "\n"),
+            ("--rdjson-file", self.files.rdjson.take(), &|| to_line(&rdjson(&findings)) + "\n"),
+            ("the annotations' file", self.files.annotations.take(), &|| annotations(&findings)),
+        ] {
+            if let Some(path) = path
+                && let Err(error) = write_atomically(&path, contents().as_bytes())
+            {
+                self.problems.push(format!("cannot write {flag} {}: {error}", path.display()));
+            }
         }
         if let Some(path) = self.files.result.take() {
             let contents = format!("{}\n", to_line(&report));
@@ -355,51 +375,4 @@ fn fatal(end: &RunFinished) -> Value {
         None => format!("the run ended with {}", end.exit.name()),
     };
     json!({"error": {"type": kind, "message": message, "code": end.exit.code()}})
-}
-
-/// Returns the summary in markdown: facts in tables, the model's words as quoted code.
-fn summary(report: &Report) -> String {
-    let cell = |text: &str| one_line(text).replace('`', "'").replace('|', "\\|").replace('<', "&lt;");
-    let mut text = format!("### qwen: {}\n\n", report.conclusion);
-    if let Some(error) = &report.error {
-        text.push_str(&format!("`{}`\n\n", cell(&error.message)));
-    }
-    if !report.changes.files.is_empty() {
-        text.push_str("| file | kind | added | removed |\n|---|---|---|---|\n");
-        for file in &report.changes.files {
-            text.push_str(&format!("| `{}` | {} | {} | {} |\n", cell(&file.path), file.kind, file.added, file.removed));
-        }
-        text.push('\n');
-    }
-    if !report.permission_denials.is_empty() {
-        text.push_str("| denied | rule | reason |\n|---|---|---|\n");
-        for denial in &report.permission_denials {
-            let rule = denial.rule.as_deref().unwrap_or("none");
-            text.push_str(&format!(
-                "| `{}` | `{}` | `{}` |\n",
-                cell(&denial.tool_name),
-                cell(rule),
-                cell(&denial.reason)
-            ));
-        }
-        text.push('\n');
-    }
-    for check in &report.verify {
-        let end = if check.passed { "pass" } else { "fail" };
-        text.push_str(&format!("- check `{}`: {end}\n", cell(&check.command)));
-    }
-    if !report.result.is_empty() {
-        let longest = report.result.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-        let fence = "`".repeat(longest.max(2) + 1);
-        let answer = super::safe::escape(&report.result);
-        text.push_str(&format!("\n{fence}text\n{}\n{fence}\n", answer.trim_end()));
-    }
-    // GitHub drops a summary over 1 MiB whole.
-    if text.len() > 900 * 1024 {
-        let end = text.floor_char_boundary(900 * 1024);
-        let end = text[..end].rfind('\n').unwrap_or(end);
-        text.truncate(end);
-        text.push_str("\n\n(cut)\n");
-    }
-    text
 }

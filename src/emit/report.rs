@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::findings::Findings;
 use crate::event::{
     AssistantTurn, BudgetExceeded, ChangesReport, Event, Limits, PermissionDenial, RecipeFacts, Retry, RunError,
     RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
@@ -249,6 +250,14 @@ impl Fold {
         stats.calls += 1;
         stats.errors += u64::from(result.is_error);
         stats.duration_ms = stats.duration_ms.saturating_add(result.duration_ms);
+    }
+
+    /// Returns what the run found, for the writers of findings.
+    pub(super) fn findings(&self) -> Findings {
+        match &self.finished {
+            Some(end) => Findings::read(self.started.as_deref(), end),
+            None => Findings::default(),
+        }
     }
 
     /// Puts another ending in the place of the one that was seen: the outputs found out more.

@@ -70,6 +70,7 @@ fn end(exit: Exit) -> RunFinished {
         branch: None,
         commit: None,
         findings: Vec::new(),
+        places: Vec::new(),
         dropped: Default::default(),
         duration_ms: 3_400,
     }

@@ -29,6 +29,7 @@ pub mod redact;
 mod rules;
 pub mod shell;
 pub mod suggest;
+pub mod trigger;
 pub mod trust;
 pub mod web;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::event::RunFinished;
+use crate::event::{FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
 use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
 use crate::verify::findings::{self, Finding, NewSide};
@@ -37,6 +37,8 @@ pub struct Taken {
     pub structured: Option<Value>,
     /// The findings.
     pub findings: Vec<Value>,
+    /// How each stands to the diff under review.
+    pub places: Vec<FindingPlace>,
     /// Those that do not count, by reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// Whether they fail the run.
@@ -70,6 +72,16 @@ impl Wanted {
             max_chars: output.max_chars.unwrap_or(4_000),
             validator,
         })
+    }
+
+    /// Returns the rules that findings may name.
+    pub fn rules(&self) -> Vec<RuleFacts> {
+        let facts = |rule: &Rule| RuleFacts {
+            id: rule.id.value.clone(),
+            description: rule.description.value.clone(),
+            severity: rule.severity.map(|severity| format!("{severity:?}").to_lowercase()),
+        };
+        self.rules.iter().map(facts).collect()
     }
 
     /// Returns what the model is told about its answer.
@@ -128,6 +140,7 @@ impl Wanted {
         let anchored = findings::anchor(given, &self.rules, self.filter, self.most, diff, file);
         taken.fails = findings::fails(&anchored.findings, self.fail_on);
         taken.findings = anchored.findings.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
+        taken.places = anchored.places;
         taken.dropped = anchored.dropped;
     }
 
@@ -147,6 +160,7 @@ impl Taken {
     pub fn complete(self, finished: &mut RunFinished) {
         finished.structured = self.structured;
         finished.findings = self.findings;
+        finished.places = self.places;
         finished.dropped = self.dropped;
         if let Some(text) = self.text {
             finished.result = text;

@@ -61,13 +61,6 @@ pub struct Prepared {
 
 /// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary folder.
 pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
-    if let [flag, ..] = arguments.unsupported()[..] {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("{flag} is not built yet, and is not ignored"),
-            "leave it out; see `qwen run --help` for what there is",
-        ));
-    }
     let root = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
     let workspace = Workspace::open(&root)
         .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;

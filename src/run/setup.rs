@@ -341,6 +341,7 @@ impl Setup {
             git_dirty: false,
             recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
             replay: self.replay.clone(),
+            rules: self.wanted.rules(),
         }
     }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::event::FindingPlace;
 use crate::recipe::file::{Filter, Rule, Severity, Text};
 
 /// A finding, as the model gives it and as the result has it.
@@ -67,6 +68,8 @@ pub struct Anchored {
     pub findings: Vec<Finding>,
     /// How many did not, by reason.
     pub dropped: BTreeMap<String, u64>,
+    /// How each stands to the diff; empty without one.
+    pub places: Vec<FindingPlace>,
 }
 
 /// Returns the schema of the answer.
@@ -169,6 +172,10 @@ pub fn anchor(
         };
         let moved = i128::from(start) - i128::from(finding.start_line);
         (finding.start_line, finding.end_line) = (start, end);
+        // The lines as they stand there, whatever part of them was quoted: what is made of a finding later is the same
+        // however much of the line the model quoted this time.
+        let quoted: Vec<&str> = lines.range(start..=end).map(|(_, line)| line.as_str()).collect();
+        finding.quote = quoted.join("\n");
         if let Some(suggestion) = &mut finding.suggestion {
             let shift = |line: u64| u64::try_from(i128::from(line) + moved).unwrap_or(0);
             (suggestion.start_line, suggestion.end_line) = (shift(suggestion.start_line), shift(suggestion.end_line));
@@ -216,8 +223,21 @@ pub fn anchor(
         *result.dropped.entry("over_max".to_owned()).or_default() += 1;
     }
     kept.truncate(most);
+    if let Some(diff) = diff {
+        result.places = kept.iter().map(|finding| place(finding, diff.get(&finding.path))).collect();
+    }
     result.findings = kept;
     result
+}
+
+/// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a gap
+/// lies in one hunk.
+fn place(finding: &Finding, lines: Option<&BTreeMap<u64, (String, bool)>>) -> FindingPlace {
+    let Some(lines) = lines else { return FindingPlace::default() };
+    let suggestion_in_hunk = finding.suggestion.as_ref().is_some_and(|suggestion| {
+        (suggestion.start_line..=suggestion.end_line).all(|number| lines.contains_key(&number))
+    });
+    FindingPlace { in_diff: lines.contains_key(&finding.start_line), suggestion_in_hunk }
 }
 
 /// Finds the quoted lines: the place nearest to where the model says, one in the diff before any other.
@@ -322,6 +342,9 @@ mod tests {
         two.suggestion = Some(Suggestion { start_line: 2, end_line: 90, replacement: String::new() });
         let result = anchored(vec![one, two], Filter::Added);
         assert_eq!(result.findings[1].suggestion.as_ref().unwrap().start_line, 3);
+        let place = |suggestion_in_hunk| FindingPlace { in_diff: true, suggestion_in_hunk };
+        assert_eq!(result.places, [place(false), place(true)]);
+        assert_eq!(result.findings[1].quote, "    more();", "the whole line, however little was quoted");
         assert_eq!(result.findings[0].suggestion, None);
     }
 }

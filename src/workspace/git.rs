@@ -48,9 +48,20 @@ pub fn git_environment() -> Vec<(String, String)> {
     environment
 }
 
-/// Tells whether a variable of our own environment must not reach git: a hook sets `GIT_INDEX_FILE` and others.
+/// Keys and tokens that no git needs: what it starts (a transport, a filter of LFS) could read them in its environment.
+pub const KEYS: [&str; 6] = [
+    "QWEN_API_KEY",
+    "OPENAI_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "BAILIAN_CODING_PLAN_API_KEY",
+    "QWEN_CI_TOKEN",
+    "GITHUB_TOKEN",
+];
+
+/// Tells whether a variable of our own environment must not reach git: a hook sets `GIT_INDEX_FILE` and others, and keys
+/// are nobody else's.
 pub fn is_inherited(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"GIT_")
+    name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
 }
 
 /// Git in one folder.

@@ -46,6 +46,17 @@ pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
 }
 
+/// Adds to a file that a CI system made for it (outputs, summary), or makes it.
+pub fn append(path: &Path, content: &[u8]) -> io::Result<()> {
+    OpenOptions::new().append(true).create(true).open(path)?.write_all(content)
+}
+
+/// Makes a folder of our own below another, for the owner alone; it stays when we end.
+pub fn stay(folder: &Path, prefix: &str) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    Ok(tempfile::Builder::new().prefix(prefix).tempdir_in(folder)?.keep())
+}
+
 /// Reads a kept output; `None` if `path` is not a plain name in `folder`, or no regular file stands there.
 pub fn read(folder: &Path, path: &Path) -> Option<io::Result<Vec<u8>>> {
     if path.parent() != Some(folder) || path.file_name().is_none() {

@@ -1,0 +1,24 @@
+//! `qwen ci`: what the GitHub Action calls.
+
+use clap::Subcommand;
+
+/// What stands below the verbs.
+pub const EXAMPLE: &str = "\
+Example (the Action sets these variables):
+  QWEN_CI_RECIPE=review-diff GITHUB_EVENT_NAME=push GITHUB_EVENT_PATH=event.json qwen ci github";
+
+/// The verbs of `ci`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum CiVerb {
+    /// Run a recipe or prompt in a job of GitHub: trigger guard, trusted files, outputs, annotations, summary
+    ///
+    /// Everything comes from the variables QWEN_CI_* that action.yml sets, and from GITHUB_*; docs/github-action.md
+    /// lists them. Nothing is pushed: the patch goes to a second job.
+    #[command(after_help = EXAMPLE)]
+    Github,
+    /// Judge what an earlier job proposed once more, commit it, push one branch and open a pull request
+    ///
+    /// Needs no model and no key. The digest of the patch comes in QWEN_CI_PATCH_SHA256, as an output of the earlier
+    /// job: what travelled as an artefact is only believed if it fits.
+    Apply,
+}

@@ -1,0 +1,397 @@
+//! `qwen ci apply`: what an earlier job proposed, judged again without model or key, committed, pushed, and proposed to
+//! people.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::github::trusted_recipe;
+use super::push::Push;
+use super::{Job, say, say_failure, trusted_policy, working_directory};
+use crate::change::Change;
+use crate::change::patch::sha256;
+use crate::deliver::message::{SUBJECT, message};
+use crate::deliver::propose::{Base, Proposal};
+use crate::deliver::{self, Delivery, Gate, Order, Person, Site};
+use crate::emit::Report;
+use crate::emit::github::notice;
+use crate::emit::summary::{self, PullRequest};
+use crate::event::FileReport;
+use crate::exit::Exit;
+use crate::forge::{ForgeError, Opened, Proposed};
+use crate::path::RelPath;
+use crate::policy::decide::Facts;
+use crate::policy::later::executes_later;
+use crate::policy::redact::Secrets;
+use crate::policy::trigger::is_login;
+use crate::run::Failure;
+use crate::run::outcome::{facts, from_delivery};
+use crate::run::outputs::new_id;
+use crate::run::policy_layers::{self, Chosen, PolicySources};
+use crate::run::prepare::secret_variables;
+use crate::run::runner::judge_change;
+use crate::run::trust::{self, TrustFlags, Trusted};
+use crate::workspace::Workspace;
+use crate::workspace::drivers::drivers;
+use crate::workspace::repository::Repository;
+
+/// The largest result or patch that is read.
+const LARGEST: u64 = 128 << 20;
+
+/// Who commits in CI.
+const COMMITTER: (&str, &str) = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com");
+
+/// The label of our pull requests.
+const LABEL: &str = "qwen";
+
+/// What was pushed.
+struct Pushed {
+    branch: String,
+    base_branch: Option<String>,
+    commit: String,
+    title: String,
+    files: Vec<FileReport>,
+    report: Report,
+}
+
+pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let outcome = push_proposal(job);
+    let (exit, conclusion, text) = match &outcome {
+        Ok(pushed) => {
+            let opened = open_pull_request(job, pushed, out).await;
+            let number = opened.as_ref().map(|opened| opened.number.to_string()).unwrap_or_default();
+            job.set("pull-request", number);
+            job.set("branch", pushed.branch.clone());
+            job.set("commit", pushed.commit.clone());
+            job.set("base", pushed.report.changes.base.clone().unwrap_or_default());
+            job.set("patch-sha256", job.inputs.patch_sha256.clone().unwrap_or_default());
+            let place = match (&opened, compare_url(job, pushed)) {
+                (Some(opened), _) => format!("[Pull request {}]({})", opened.number, opened.url),
+                (None, Some(url)) => format!("No pull request was opened. [Look at the branch and open one]({url})"),
+                (None, None) => "No pull request was opened.".to_owned(),
+            };
+            say(out, &format!("pushed {} to the branch {}\n", pushed.commit, pushed.branch));
+            (Exit::Ok, "success", summary::pushed(&pushed.branch, &place, &pushed.files))
+        }
+        Err(failure) => {
+            say_failure(out, failure.exit, &failure.error.message, failure.error.hint.as_deref());
+            let conclusion = if failure.exit == Exit::Denied { "denied" } else { "error" };
+            let hint = failure.error.hint.as_deref().unwrap_or_default();
+            (failure.exit, conclusion, summary::not_pushed(&failure.error.message, hint))
+        }
+    };
+    job.set("conclusion", conclusion);
+    job.set("exit-code", exit.code().to_string());
+    job.set("changed", outcome.is_ok().to_string());
+    job.write_summary(&text)?;
+    job.write_outputs()?;
+    Ok(exit)
+}
+
+fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::new(Exit::Conflict, message, hint)
+}
+
+/// Everything up to the push: the first thing that is not right ends it, and nothing has left this machine.
+fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
+    job.inputs.check()?;
+    let digest = job.inputs.patch_sha256.as_deref().ok_or_else(|| {
+        conflict(
+            "patch-sha256 is not given, so nothing says which patch was proposed",
+            "hand the output patch-sha256 of the earlier job over as an output of that job",
+        )
+    })?;
+    if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(conflict("patch-sha256 is no SHA-256", "hand over the output patch-sha256 as it is"));
+    }
+    let (report, proposal) = read_proposal(job, digest)?;
+    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment))
+        .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
+    let workspace = std::sync::Arc::new(workspace);
+    let repository = Repository::discover(workspace.root())
+        .map_err(|error| {
+            conflict(format!("the repository cannot be read: {error}"), "check out with actions/checkout")
+        })?
+        .ok_or_else(|| conflict("there is no repository to commit to", "check out with actions/checkout"))?;
+    let flags = TrustFlags { trusted_ref: job.inputs.trusted_ref.clone(), trust_checkout: false };
+    let trusted = trust::find(&flags, &job.environment, &repository.top, workspace.root(), true, None)?;
+    let chosen = policy(job, &repository, &trusted)?;
+    let home = job.environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
+    let judged: Facts = facts(&workspace, home, PathBuf::new(), Vec::new(), drivers(&repository));
+    chosen.require_tests(&judged)?;
+
+    let run_id = new_id();
+    let time = jiff::Timestamp::now().to_string();
+    let site = Site { root: workspace.root(), repository: Some(&repository), undo: None, run_id: &run_id, time: &time };
+    let changes = proposal.changes(Base::SameCommit, &site).map_err(|error| from_delivery(&error))?;
+    if changes.is_empty() {
+        return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
+    }
+    let policy = &chosen.policy;
+    let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
+        .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
+    let prefix = &repository.prefix;
+    let judge = |path: &RelPath, change: &Change| {
+        let name = crate::change::patch::name_in_repository(prefix, path);
+        if !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
+            return Err("tools run it without being asked, and no policy file allows it".to_owned());
+        }
+        judge_change(policy, &judged, path, change)
+    };
+    let secret = |path: &RelPath, change: &Change| secrets.added(path, change, policy.refuses_secrets());
+    let (max_files, max_bytes) = policy.change_limits();
+    let gate = Gate {
+        judge: &judge,
+        secret: &secret,
+        max_files: usize::try_from(max_files).ok(),
+        max_patch_bytes: usize::try_from(max_bytes).ok(),
+    };
+    let event = job.event();
+    let default_branch =
+        event.as_ref().and_then(|event| event.pointer("/repository/default_branch")?.as_str().map(str::to_owned));
+    let base_branch = job
+        .variable("GITHUB_HEAD_REF")
+        .or_else(|| job.variable("GITHUB_REF_NAME").filter(|_| is_branch(job)))
+        .or_else(|| default_branch.clone());
+    let branch = branch_name(job, &report);
+    let title = subject(&report, &repository.top, &trusted);
+    let order = order(job, &report, &title)?;
+    let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
+    let server = job.variable("GITHUB_SERVER_URL");
+    let push = Push {
+        git: repository.git(),
+        branch: &branch,
+        kept: &kept,
+        token: job.inputs.token.as_ref(),
+        server: server.as_deref(),
+    };
+    // The gate first, by itself: what the policy refuses is refused whatever the branch is.
+    deliver::deliver(&changes, &Delivery::DryRun, &site, &gate).map_err(|error| from_delivery(&error))?;
+    let expected = push.look().map_err(|error| from_delivery(&error))?;
+    // A name of our own: the one that is pushed may be checked out here, or be there from an earlier try.
+    let local = format!("qwen-ci-{run_id}");
+    let how = Delivery::Branch { name: local.clone(), order };
+    deliver::preflight(&how, &site).map_err(|error| from_delivery(&error))?;
+    let delivered = deliver::deliver(&changes, &how, &site, &gate).map_err(|error| from_delivery(&error))?;
+    let commit = delivered.commit.ok_or_else(|| conflict("no commit was made", "run again"))?;
+    let pushed = push.push(&commit, expected.as_deref());
+    // The commit is on origin or nowhere.
+    let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
+    pushed.map_err(|error| from_delivery(&error))?;
+    let mut files = delivered.files;
+    for file in &mut files {
+        file.executes_later = executes_later(&file.path);
+    }
+    Ok(Pushed { branch, base_branch, commit, title, files, report })
+}
+
+fn is_branch(job: &Job) -> bool {
+    job.variable("GITHUB_REF").is_some_and(|reference| reference.starts_with("refs/heads/"))
+}
+
+/// Reads result and patch from the folder. Neither is believed: both must be what the digest names.
+fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Proposal), Failure> {
+    let folder = job.inputs.proposal.as_ref().ok_or_else(|| {
+        Failure::new(Exit::Usage, "directory is not given", "name the folder that the artefact was downloaded to")
+    })?;
+    let folder = job.environment.cwd.join(folder);
+    let unreadable = |error: std::io::Error| {
+        conflict(format!("{}: {error}", folder.display()), "download the artefact of the earlier job there")
+    };
+    let mut patches = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|end| end == "patch") {
+            patches.push(path);
+        }
+    }
+    let [patch] = &patches[..] else {
+        return Err(conflict(
+            format!("{} holds {} patches, and must hold one", folder.display(), patches.len()),
+            "upload the outputs patch-file and result-file, and nothing else",
+        ));
+    };
+    let patch = read_plain(patch)?;
+    if !sha256(&patch).eq_ignore_ascii_case(digest) {
+        return Err(conflict(
+            "the patch is not the one whose digest was handed over",
+            "the artefact has changed on its way; run the first job again, and find out who changed it",
+        ));
+    }
+    let result = read_plain(&folder.join("result.json"))?;
+    let proposal = Proposal::read(&result, Some(digest)).map_err(|error| from_delivery(&error))?;
+    let report: Report = serde_json::from_slice(&result)
+        .map_err(|error| conflict(format!("result.json is no result: {error}"), "upload the output result-file"))?;
+    if proposal.base.is_none() {
+        return Err(conflict("the result names no base commit", "run the first job in a clone with commits"));
+    }
+    let only_denied_calls = report.conclusion == "denied" && report.error.as_ref().is_some_and(|e| e.code == "denied");
+    if !(matches!(report.exit_code, 0 | 3) || report.exit_code == 60 && only_denied_calls) {
+        return Err(conflict(
+            format!("the run that proposed it ended with {} and delivers nothing", report.exit_code),
+            "look at the first job; a change that failed its checks is not delivered",
+        ));
+    }
+    Ok((report, proposal))
+}
+
+/// Reads a plain file; a link could lead anywhere.
+fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
+    let wrong = |error: String| conflict(format!("{}: {error}", path.display()), "download the artefact again");
+    let metadata = path.symlink_metadata().map_err(|error| wrong(error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(wrong("it is no plain file".to_owned()));
+    }
+    if metadata.len() > LARGEST {
+        return Err(wrong(format!("{} bytes are too many", metadata.len())));
+    }
+    std::fs::read(path).map_err(|error| wrong(error.to_string()))
+}
+
+/// Returns the policy of the trusted commit. Delivering is what this job is for, as with `qwen apply`.
+fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chosen, Failure> {
+    let folder = job.folder()?;
+    let cwd = &job.environment.cwd;
+    let named = match &job.inputs.policy {
+        Some(named) => Some(trusted_policy::find(named, &repository.top, cwd, trusted, &folder.join("policy"))?),
+        None => job.environment.value("QWEN_POLICY"),
+    };
+    policy_layers::choose(&PolicySources {
+        named: named.as_deref(),
+        mode: None,
+        delivers: true,
+        allowed: &[],
+        core: &[],
+        excluded: &[],
+        cwd,
+        top: &repository.top,
+        trusted,
+        machine: Path::new("/etc/qwen/policy.yaml"),
+    })
+}
+
+fn branch_name(job: &Job, report: &Report) -> String {
+    job.inputs.branch.clone().unwrap_or_else(|| {
+        let recipe = report.recipe.as_ref().map(|recipe| recipe.name.as_str()).filter(|name| is_word(name));
+        format!("qwen/{}", recipe.unwrap_or("change"))
+    })
+}
+
+/// Letters, digits and `-`, `_`, `.`: what stands in a result that somebody may have written is nothing else here.
+fn is_word(text: &str) -> bool {
+    (1..=100).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// Returns the first line of the commit and the title of the pull request: the recipe's, else the model's first line.
+fn subject(report: &Report, top: &Path, trusted: &Trusted) -> String {
+    let recipe = report.recipe.as_ref().and_then(|facts| trusted_recipe(&facts.name, top, trusted));
+    let own = recipe.and_then(|recipe| Some(recipe.file.git.as_ref()?.subject.as_ref()?.value.clone()));
+    if let Some(own) = own.filter(|own| !own.contains("{{") && !own.contains("{%")) {
+        return own;
+    }
+    let lines =
+        report.result.lines().map(|line| inert(line).trim_start_matches(['#', '*', '>', ' ']).trim().to_owned());
+    let first = lines.into_iter().find(|line| !line.is_empty()).unwrap_or_else(|| "Change files".to_owned());
+    if first.chars().count() <= SUBJECT {
+        return first;
+    }
+    let cut: String = first.chars().take(SUBJECT - 1).collect();
+    format!("{}…", &cut[..cut.rfind(' ').unwrap_or(cut.len())])
+}
+
+/// Returns a text in which GitHub finds nobody to notify and no issue to close.
+fn inert(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).peekable();
+    while let Some(c) = characters.next() {
+        plain.push(c);
+        if matches!(c, '@' | '#') && characters.peek().is_some_and(|next| next.is_alphanumeric()) {
+            plain.push(' ');
+        }
+    }
+    plain
+}
+
+fn order(job: &Job, report: &Report, title: &str) -> Result<Order, Failure> {
+    let line = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
+    let model = report.model.as_deref().map(line).filter(|model| !model.trim().is_empty());
+    let assisted = format!("qwen-run:{}", model.as_deref().unwrap_or("unknown"));
+    let recipe =
+        report.recipe.as_ref().filter(|recipe| is_word(&recipe.name) && is_word(&recipe.sha256)).map(|recipe| {
+            let version = recipe.version.as_deref().filter(|version| is_word(version));
+            let version = version.map(|version| format!("@{version}")).unwrap_or_default();
+            format!("{}{version} sha256:{}", recipe.name, recipe.sha256)
+        });
+    let run = report.run_id.as_deref().filter(|id| is_word(id)).unwrap_or("unknown");
+    let mut trailers = vec![("Assisted-by", assisted.as_str())];
+    trailers.extend(recipe.as_deref().map(|recipe| ("Qwen-Recipe", recipe)));
+    trailers.push(("Qwen-Run-Id", run));
+    let body: String = inert(&report.result).chars().take(4_000).collect();
+    let message = message(title, &body, &trailers)
+        .map_err(|problem| conflict(format!("the commit's message: {problem}"), "correct git.subject of the recipe"))?;
+    let committer = Person { name: COMMITTER.0.to_owned(), email: COMMITTER.1.to_owned() };
+    Ok(Order {
+        message,
+        author: Some(author(job).unwrap_or_else(|| committer.clone())),
+        committer: Some(committer),
+        sign: false,
+    })
+}
+
+/// Returns whoever started the run, by the address that GitHub knows: it needs the numeric id.
+fn author(job: &Job) -> Option<Person> {
+    let actor = job.variable("GITHUB_ACTOR").filter(|actor| is_login(actor))?;
+    let id = job.variable("GITHUB_ACTOR_ID").filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))?;
+    Some(Person { email: format!("{id}+{actor}@users.noreply.github.com"), name: actor })
+}
+
+fn compare_url(job: &Job, pushed: &Pushed) -> Option<String> {
+    let (server, repository) = (job.variable("GITHUB_SERVER_URL")?, job.variable("GITHUB_REPOSITORY")?);
+    let base = pushed.base_branch.as_deref()?;
+    Some(format!("{server}/{repository}/compare/{base}...{}?expand=1", pushed.branch))
+}
+
+/// Opens the pull request. Where that is not to be had the branch stays, and the log says what to do.
+async fn open_pull_request(job: &Job, pushed: &Pushed, out: &mut dyn Write) -> Option<Opened> {
+    let why = match (&pushed.base_branch, &job.inputs.token) {
+        (None, _) => "nothing says which branch it is for".to_owned(),
+        (_, None) => "github-token is not given".to_owned(),
+        (Some(base), Some(_)) => {
+            let mut report = pushed.report.clone();
+            report.changes.files.clone_from(&pushed.files);
+            let (url, actor) = (job.run_url(), job.variable("GITHUB_ACTOR").filter(|actor| is_login(actor)));
+            let about = PullRequest { run_url: url.as_deref(), actor: actor.as_deref(), commit: &pushed.commit };
+            let body = summary::pull_request(&report, &about);
+            let proposed = Proposed {
+                head: &pushed.branch,
+                base,
+                title: &pushed.title,
+                body: &body,
+                draft: job.inputs.draft,
+                label: LABEL,
+            };
+            match propose(job, &proposed).await {
+                Ok(opened) => {
+                    let verb = if opened.was_there { "brought up to date" } else { "opened" };
+                    say(
+                        out,
+                        &notice("notice", "qwen", &format!("{verb} pull request {}: {}", opened.number, opened.url)),
+                    );
+                    if let Some(why) = &opened.without_label {
+                        say(out, &notice("notice", "qwen", &format!("without the label {LABEL}: {why}")));
+                    }
+                    return Some(opened);
+                }
+                Err(error) => error.to_string(),
+            }
+        }
+    };
+    let compare = compare_url(job, pushed).map(|url| format!("; open one at {url}")).unwrap_or_default();
+    let text = format!("the branch {} is pushed, and no pull request was opened: {why}{compare}", pushed.branch);
+    say(out, &notice("warning", "qwen", &text));
+    None
+}
+
+async fn propose(job: &Job, proposed: &Proposed<'_>) -> Result<Opened, ForgeError> {
+    job.forge()?.propose(proposed).await
+}

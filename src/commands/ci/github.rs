@@ -1,0 +1,253 @@
+//! `qwen ci github`: one run in a job that may read and not push.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{GuardedLog, Job, say, say_failure, trusted_policy, working_directory};
+use crate::cli::{self, Command, RunArgs, UsageError};
+use crate::emit::{Renderer, Report, Screen, summary, to_line};
+use crate::event::{Event, RunFinished};
+use crate::exit::Exit;
+use crate::policy::trigger::{Trigger, Verdict};
+use crate::recipe::builtin;
+use crate::run::outputs::{Streams, new_id, outputs};
+use crate::run::trust::{self, TrustFlags, Trusted};
+use crate::run::{Failure, outcome, run as run_agent};
+use crate::workspace::Workspace;
+use crate::workspace::repository::Repository;
+
+/// The largest structured answer that becomes an output; the result file has any.
+const LARGEST_ANSWER: usize = 256 * 1024;
+
+/// Tools that only look at the checkout or take the answer.
+const LOOKING: [&str; 7] = [
+    "read_file",
+    "read_many_files",
+    "list_directory",
+    "glob",
+    "search_file_content",
+    "todo_write",
+    "structured_output",
+];
+
+/// Files of the step.
+struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn set(&self, arguments: &mut RunArgs) {
+        let output = &mut arguments.output;
+        output.result_file = Some(self.path("result.json"));
+        output.patch_file = Some(self.path("change.patch"));
+        output.summary_file = Some(self.path("summary.md"));
+        output.sarif_file = Some(self.path("findings.sarif"));
+        output.rdjson_file = Some(self.path("findings.rdjson"));
+        output.annotations_file = Some(self.path("annotations.txt"));
+    }
+}
+
+/// What the job comes to before a model is asked.
+enum Ready {
+    Run(Box<RunArgs>),
+    Skip(String),
+}
+
+pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let files = Files { folder: job.folder()? };
+    let log = GuardedLog::new()?;
+    let exit = match ready(job, &files).await {
+        Ok(Ready::Run(arguments)) => run_agent(&arguments, &job.environment, streams(&log)).await,
+        Ok(Ready::Skip(why)) => end(job, &files, &log, outcome::nothing_to_do(format!("not started: {why}"))),
+        Err(failure) => end(job, &files, &log, RunFinished::failed(failure.exit, *failure.error)),
+    };
+    say(out, &log.end());
+    let report = read_report(&files.path("result.json"))?;
+    if job.inputs.annotations {
+        // Written by us, each value escaped: these are the commands that the runner is to obey.
+        say(out, &std::fs::read_to_string(files.path("annotations.txt")).unwrap_or_default());
+    }
+    if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Ok) {
+        say_failure(out, exit, &error.message, error.hint.as_deref());
+    }
+    job.write_summary(
+        &std::fs::read_to_string(files.path("summary.md")).unwrap_or_else(|_| summary::summary(&report)),
+    )?;
+    set_outputs(job, &files, &report, exit);
+    job.write_outputs()?;
+    Ok(exit)
+}
+
+/// Everything that is decided without a model: inputs, the people behind the event, the policy's own text.
+async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
+    let words = job.inputs.arguments()?;
+    let mut arguments = match cli::parse(words) {
+        Ok(cli) => match cli.command {
+            Some(Command::Run(arguments)) => arguments,
+            _ => return Err(Failure::new(Exit::Usage, "the inputs make no run", "give recipe or prompt")),
+        },
+        Err(UsageError::Wrong { message, hint, .. }) => {
+            return Err(Failure::new(Exit::Usage, message, hint.unwrap_or_default()));
+        }
+        Err(UsageError::Help(_)) => return Err(Failure::new(Exit::Usage, "the inputs make no run", "")),
+    };
+    files.set(&mut arguments);
+    let event_name = job.variable("GITHUB_EVENT_NAME").ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            "GITHUB_EVENT_NAME is not set, so nothing says who started this",
+            "use it in a job of GitHub Actions; anywhere else `qwen run` does the work",
+        )
+    })?;
+    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment))
+        .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
+    let repository = Repository::discover(workspace.root()).map_err(|error| {
+        Failure::new(
+            Exit::Conflict,
+            format!("the repository cannot be read: {error}"),
+            "check out with actions/checkout",
+        )
+    })?;
+    let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
+    let flags = TrustFlags { trusted_ref: job.inputs.trusted_ref.clone(), trust_checkout: false };
+    let trusted = trust::find(&flags, &job.environment, &top, workspace.root(), repository.is_some(), None)?;
+    if let Some(why) = guard(job, &event_name, is_harmless(job, &top, &trusted)).await? {
+        return Ok(Ready::Skip(why));
+    }
+    if let Some(named) = &job.inputs.policy {
+        let folder = files.path("policy");
+        let policy = trusted_policy::find(named, &top, &job.environment.cwd, &trusted, &folder)?;
+        arguments.policy.policy = Some(policy);
+    }
+    Ok(Ready::Run(arguments))
+}
+
+/// Asks who may start the run. `Some` says why nothing starts although nobody did wrong.
+async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<String>, Failure> {
+    let event = job.event();
+    let actor = job.variable("GITHUB_ACTOR").unwrap_or_default();
+    let triggering_actor = job.variable("GITHUB_TRIGGERING_ACTOR").unwrap_or_default();
+    let trigger = Trigger {
+        event_name,
+        event: event.as_ref(),
+        actor: &actor,
+        triggering_actor: &triggering_actor,
+        allowed: &job.inputs.allow_actors,
+        mention: job.inputs.mention.as_deref(),
+        is_harmless,
+    };
+    let people = match trigger.judge() {
+        Verdict::Start => return Ok(None),
+        Verdict::Skip(why) => return Ok(Some(why)),
+        Verdict::Refuse(why) => return Err(refused(why)),
+        Verdict::Ask(people) => people,
+    };
+    let forge = job.forge().map_err(|error| refused(format!("nobody can be asked who may start this: {error}")))?;
+    for login in people {
+        match forge.may_write(&login).await {
+            Ok(true) => {}
+            Ok(false) => return Err(refused(format!("{login} may not write to this repository"))),
+            Err(error) => {
+                return Err(refused(format!(
+                    "GitHub does not say whether {login} may write to this repository: {error}"
+                )));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn refused(why: String) -> Failure {
+    let mut failure = Failure::new(
+        Exit::Denied,
+        format!("the run was not started: {why}"),
+        "somebody with write access can start it; allow-actors lists others by name",
+    );
+    failure.error.code = "refused_trigger".to_owned();
+    failure
+}
+
+/// Tells whether the recipe can neither change files, run commands nor reach out, whatever the policy gives: the tools
+/// it names only look, and it checks nothing by running what was written. Anyone may start that.
+fn is_harmless(job: &Job, top: &Path, trusted: &Trusted) -> bool {
+    let recipe = job.inputs.recipe.as_deref().and_then(|word| trusted_recipe(word, top, trusted));
+    recipe.is_some_and(|recipe| {
+        let tools = recipe.needs().and_then(|needs| needs.tools.as_ref());
+        recipe.checks().is_empty()
+            && tools.is_some_and(|tools| tools.iter().all(|tool| LOOKING.contains(&tool.as_str())))
+    })
+}
+
+/// Returns a recipe of the trusted commit, else the built-in one; `None` where it has a parent or cannot be read.
+pub(super) fn trusted_recipe(word: &str, top: &Path, trusted: &Trusted) -> Option<crate::recipe::Recipe> {
+    let bare = word.strip_prefix("builtin:");
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let name = bare.unwrap_or(word);
+    let own = |path: String| trusted.read_text(top, &path).ok().flatten();
+    let (shown, text) = match (bare, is_name(name)) {
+        (Some(_), true) => (name.to_owned(), builtin::text(name)?.to_owned()),
+        (None, true) => ["yaml", "yml"]
+            .into_iter()
+            .find_map(|end| own(format!(".qwen/recipes/{name}.{end}")))
+            .or_else(|| builtin::text(name).map(|text| (name.to_owned(), text.to_owned())))?,
+        (_, false) => own(name.trim_start_matches("./").to_owned())?,
+    };
+    // Messages name the commit behind an `@`; the recipe's name is that of its file.
+    let shown = shown.split('@').next().unwrap_or_default();
+    let recipe = crate::recipe::load::from_text(shown, &text).ok()?;
+    recipe.file.extends.is_none().then_some(recipe)
+}
+
+/// Ends a job that asked no model, as a run ends: with a result, a summary and an exit code.
+fn end(job: &Job, files: &Files, log: &GuardedLog, ending: RunFinished) -> Exit {
+    let mut arguments = RunArgs::default();
+    files.set(&mut arguments);
+    let mut renderer = Renderer::new(outputs(&arguments, &job.environment, streams(log), &new_id()));
+    renderer.event(&Event::RunFinished(Box::new(ending)));
+    renderer.close()
+}
+
+/// The product goes to files; the log is for people.
+fn streams(log: &GuardedLog) -> Streams {
+    Streams {
+        stdout: Box::new(std::io::sink()),
+        stdout_is_terminal: false,
+        stderr: Screen::Plain(Box::new(log.clone())),
+        stderr_is_terminal: false,
+    }
+}
+
+fn read_report(path: &Path) -> Result<Report, Failure> {
+    let wrong = |error: String| {
+        Failure::new(Exit::Failed, format!("{}: {error}", path.display()), "the temporary folder must be writable")
+    };
+    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
+}
+
+fn set_outputs(job: &mut Job, files: &Files, report: &Report, exit: Exit) {
+    let shown = |name: &str| files.path(name).display().to_string();
+    let has_patch = report.changes.patch_sha256.is_some();
+    let has_findings =
+        report.structured_output.as_ref().is_some_and(|answer| answer.get("findings").is_some_and(|f| f.is_array()));
+    let answer = report.structured_output.as_ref().map(to_line).filter(|text| text.len() <= LARGEST_ANSWER);
+    let when = |condition: bool, name: &str| if condition { shown(name) } else { String::new() };
+    job.set("conclusion", report.conclusion.clone());
+    job.set("exit-code", exit.code().to_string());
+    job.set("changed", has_patch.to_string());
+    job.set("result-file", shown("result.json"));
+    job.set("summary-file", shown("summary.md"));
+    job.set("structured-output", answer.unwrap_or_default());
+    job.set("patch-file", when(has_patch, "change.patch"));
+    job.set("patch-sha256", report.changes.patch_sha256.clone().unwrap_or_default());
+    job.set("base", report.changes.base.clone().unwrap_or_default());
+    job.set("sarif-file", when(has_findings, "findings.sarif"));
+    job.set("rdjson-file", when(has_findings, "findings.rdjson"));
+    job.set("cost-usd", report.total_cost_usd.map(|cost| format!("{cost:.6}")).unwrap_or_default());
+    job.set("pull-request", "");
+}

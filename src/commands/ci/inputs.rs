@@ -1,0 +1,184 @@
+//! The inputs of the Action, as action.yml hands them over: one variable each, never part of a command's text.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::run::Failure;
+use crate::secret::Secret;
+use crate::settings::Environment;
+
+/// The inputs. An empty one is not there.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Inputs {
+    pub(super) recipe: Option<String>,
+    pub(super) prompt: Option<String>,
+    /// One `key=value` a line.
+    pub(super) params: Vec<String>,
+    pub(super) policy: Option<String>,
+    /// `None` is `auto`.
+    pub(super) trusted_ref: Option<String>,
+    pub(super) directory_to_work_in: PathBuf,
+    pub(super) changes: Option<String>,
+    pub(super) fail_on: Option<String>,
+    pub(super) annotations: bool,
+    pub(super) step_summary: bool,
+    pub(super) max_cost_usd: Option<String>,
+    pub(super) timeout: Option<String>,
+    pub(super) allow_actors: Vec<String>,
+    pub(super) mention: Option<String>,
+    pub(super) token: Option<Secret>,
+    /// Of `apply`: the folder with result and patch.
+    pub(super) proposal: Option<PathBuf>,
+    pub(super) patch_sha256: Option<String>,
+    pub(super) branch: Option<String>,
+    pub(super) draft: bool,
+    /// The first input that cannot be what it says.
+    problem: Option<String>,
+}
+
+impl Inputs {
+    /// Reads the variables `QWEN_CI_*`.
+    pub(super) fn read(environment: &Environment) -> Inputs {
+        let mut problem = None;
+        let text = |name: &str| {
+            let value = environment.variables.get(&format!("QWEN_CI_{name}"))?.trim();
+            (!value.is_empty()).then(|| value.to_owned())
+        };
+        let mut yes = |name: &str, input: &str| match text(name).as_deref() {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(other) => {
+                problem.get_or_insert_with(|| format!("the input {input} is `{other}`: give true or false"));
+                true
+            }
+        };
+        let (annotations, step_summary) = (yes("ANNOTATIONS", "annotations"), yes("STEP_SUMMARY", "step-summary"));
+        let draft = yes("DRAFT", "draft");
+        let lines = |name: &str, separator: &[char]| -> Vec<String> {
+            let value = text(name).unwrap_or_default();
+            value.split(separator).map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        };
+        let token = text("TOKEN").and_then(|token| match Secret::parse(&token) {
+            Ok(token) => Some(token),
+            Err(_) => {
+                problem.get_or_insert_with(|| "the input github-token cannot be a token".to_owned());
+                None
+            }
+        });
+        Inputs {
+            recipe: text("RECIPE"),
+            prompt: text("PROMPT"),
+            params: lines("PARAMS", &['\n']),
+            policy: text("POLICY"),
+            trusted_ref: text("TRUSTED_REF").filter(|revision| revision != "auto"),
+            directory_to_work_in: PathBuf::from(text("DIR").unwrap_or_else(|| ".".to_owned())),
+            changes: text("CHANGES"),
+            fail_on: text("FAIL_ON"),
+            annotations,
+            step_summary,
+            max_cost_usd: text("MAX_COST_USD"),
+            timeout: text("TIMEOUT"),
+            allow_actors: lines("ALLOW_ACTORS", &[',', '\n', ' ']),
+            mention: text("MENTION"),
+            token,
+            proposal: text("PATCH_DIR").map(PathBuf::from),
+            patch_sha256: text("PATCH_SHA256"),
+            branch: text("BRANCH"),
+            draft,
+            problem,
+        }
+    }
+
+    /// Fails for an input that cannot be what it says.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        match &self.problem {
+            Some(problem) => Err(Failure::new(Exit::Usage, problem.clone(), "docs/github-action.md lists the inputs")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the command line of the run, with the inputs as values of flags: none can become a flag.
+    pub(super) fn arguments(&self) -> Result<Vec<String>, Failure> {
+        self.check()?;
+        let wrong = |message: &str, hint: &str| Err(Failure::new(Exit::Usage, message, hint));
+        let mut arguments = vec!["qwen".to_owned(), "run".to_owned(), "--no-stdin".to_owned()];
+        match (&self.recipe, &self.prompt) {
+            (Some(recipe), None) => arguments.push(format!("--recipe={recipe}")),
+            (None, Some(prompt)) => arguments.push(format!("--prompt={prompt}")),
+            (Some(_), Some(_)) => return wrong("both recipe and prompt are given", "give one of the two inputs"),
+            (None, None) => return wrong("neither recipe nor prompt is given", "give one of the two inputs"),
+        }
+        if self.recipe.is_none() && !self.params.is_empty() {
+            return wrong("params are given without a recipe", "a prompt has no parameters");
+        }
+        for param in &self.params {
+            if param.ends_with("=-") {
+                return wrong("a parameter is to come from standard input, and a job has none", "give key=value");
+            }
+            arguments.push(format!("--param={param}"));
+        }
+        match self.changes.as_deref() {
+            None | Some("dry-run") => arguments.push("--dry-run".to_owned()),
+            Some(mode @ ("apply" | "commit")) => arguments.push(format!("--{mode}")),
+            Some(other) => {
+                return wrong(
+                    &format!("the input changes is `{other}`"),
+                    "give dry-run, apply or commit; a push is for a second job (job: apply)",
+                );
+            }
+        }
+        for (flag, value) in [
+            ("fail-on", &self.fail_on),
+            ("max-cost-usd", &self.max_cost_usd),
+            ("max-wall-time", &self.timeout),
+            ("trusted-ref", &self.trusted_ref),
+        ] {
+            if let Some(value) = value {
+                arguments.push(format!("--{flag}={value}"));
+            }
+        }
+        arguments.push(format!("--cd={}", self.directory_to_work_in.display()));
+        Ok(arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(values: &[(&str, &str)]) -> Inputs {
+        let variables = values.iter().map(|(name, value)| (format!("QWEN_CI_{name}"), (*value).to_owned())).collect();
+        Inputs::read(&Environment { variables, ..Environment::default() })
+    }
+
+    #[test]
+    fn no_input_becomes_a_flag_or_a_second_parameter() {
+        let arguments = inputs(&[
+            ("RECIPE", "--yolo"),
+            ("PARAMS", "a=--policy=x\n\n b=@event:/issue/title \n"),
+            ("DIR", "-x"),
+            ("FAIL_ON", "never --apply"),
+        ])
+        .arguments()
+        .unwrap();
+        let expected = "qwen|run|--no-stdin|--recipe=--yolo|--param=a=--policy=x|--param=b=@event:/issue/title|--dry-run|--fail-on=never --apply|--cd=-x";
+        assert_eq!(arguments.join("|"), expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_usage_error_that_names_the_input() {
+        for (values, part) in [
+            (&[("RECIPE", "a"), ("PROMPT", "b")][..], "both recipe and prompt"),
+            (&[("RECIPE", " ")], "neither recipe nor prompt"),
+            (&[("PROMPT", "b"), ("PARAMS", "k=v")], "params"),
+            (&[("RECIPE", "a"), ("PARAMS", "k=-")], "standard input"),
+            (&[("RECIPE", "a"), ("CHANGES", "push")], "changes"),
+            (&[("RECIPE", "a"), ("ANNOTATIONS", "yes")], "annotations"),
+            (&[("RECIPE", "a"), ("TOKEN", "a b")], "github-token"),
+        ] {
+            let failure = inputs(values).arguments().unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.error.message.contains(part), "{}", failure.error.message);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! One commit to one branch of `origin`: an explicit name, an expected old value, nothing else.
+
+use base64::Engine as _;
+
+use crate::deliver::DeliverError;
+use crate::secret::Secret;
+use crate::workspace::git::{Git, git_environment};
+
+/// The trailer of a commit of ours.
+const OURS: &str = "Qwen-Run-Id";
+
+/// Where a commit goes.
+pub(super) struct Push<'a> {
+    pub(super) git: Git,
+    /// Without `refs/heads/`.
+    pub(super) branch: &'a str,
+    /// Branches that are never pushed to.
+    pub(super) kept: &'a [String],
+    /// For a server that the checkout has no credentials for.
+    pub(super) token: Option<&'a Secret>,
+    /// `GITHUB_SERVER_URL`.
+    pub(super) server: Option<&'a str>,
+}
+
+impl Push<'_> {
+    /// Returns what the branch is on the remote now: `None` if it is not there. A branch that people work on is refused,
+    /// and so is one that the rest of the project rests on.
+    pub(super) fn look(&self) -> Result<Option<String>, DeliverError> {
+        let name = self.branch;
+        let reference = format!("refs/heads/{name}");
+        let is_odd = name.starts_with('-') || name.starts_with("refs/") || name == "HEAD";
+        if is_odd || self.git.run(&["check-ref-format", &reference], b"").is_err() {
+            return Err(DeliverError::conflict(
+                format!("`{name}` is no name for a branch"),
+                "correct the input branch",
+            ));
+        }
+        if self.kept.iter().any(|kept| kept.eq_ignore_ascii_case(name)) {
+            return Err(DeliverError::denied(
+                format!("{name} is a branch that others rest on: it is not pushed to"),
+                "name another branch; a person merges its pull request",
+            ));
+        }
+        let failed = |error: crate::workspace::git::GitError| {
+            DeliverError::conflict(
+                format!("origin cannot be asked: {error}"),
+                "check out with actions/checkout, and give the job `contents: write`",
+            )
+        };
+        let git = self.with_credentials();
+        let listed = git.line(&["ls-remote", "--refs", "--", "origin", &reference], b"").map_err(failed)?;
+        let Some(tip) = listed.lines().find_map(|line| {
+            let (tip, name) = line.split_once('\t')?;
+            (name == reference).then(|| tip.to_owned())
+        }) else {
+            return Ok(None);
+        };
+        git.run(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "origin", &tip], b"")
+            .map_err(failed)?;
+        let format = format!("--format=%(trailers:key={OURS},valueonly)");
+        let trailer = git.line(&["log", "-1", "--no-show-signature", &format, &tip], b"").map_err(failed)?;
+        if trailer.trim().is_empty() {
+            return Err(DeliverError::conflict(
+                format!("the branch {name} is on origin and its last commit is not one of this action"),
+                "somebody works there; name another branch, or delete it",
+            ));
+        }
+        Ok(Some(tip))
+    }
+
+    /// Pushes a commit, if the branch is still what [`Push::look`] saw.
+    pub(super) fn push(&self, commit: &str, expected: Option<&str>) -> Result<(), DeliverError> {
+        let reference = format!("refs/heads/{}", self.branch);
+        let lease = format!("--force-with-lease={reference}:{}", expected.unwrap_or_default());
+        let refspec = format!("{commit}:{reference}");
+        self.with_credentials()
+            .run(
+                &["push", "--quiet", "--no-verify", "--no-follow-tags", "--porcelain", &lease, "origin", &refspec],
+                b"",
+            )
+            .map(drop)
+            .map_err(|error| {
+                DeliverError::conflict(
+                    format!("the push of {} was refused: {error}", self.branch),
+                    "the branch may have moved: run again; or the job lacks `contents: write`",
+                )
+            })
+    }
+
+    /// Adds the token where the checkout brings no credentials for the server: in the environment of this git alone,
+    /// never on a command line.
+    fn with_credentials(&self) -> Git {
+        let (Some(token), Some(server)) = (self.token, self.server) else { return self.git.clone() };
+        let key = format!("http.{}/.extraheader", server.trim_end_matches('/'));
+        if !server.starts_with("https://") || self.git.run(&["config", "--get-all", &key], b"").is_ok() {
+            return self.git.clone();
+        }
+        let count = git_environment()
+            .into_iter()
+            .find_map(|(name, value)| (name == "GIT_CONFIG_COUNT").then(|| value.parse::<usize>().ok())?)
+            .unwrap_or(0);
+        let basic = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{}", token.expose()));
+        self.git
+            .clone()
+            .env(format!("GIT_CONFIG_KEY_{count}"), key)
+            .env(format!("GIT_CONFIG_VALUE_{count}"), format!("AUTHORIZATION: basic {basic}"))
+            .env("GIT_CONFIG_COUNT", (count + 1).to_string())
+    }
+}

@@ -1,0 +1,78 @@
+//! The policy that the input names, from the trusted commit: a change under review cannot bring its own.
+
+use std::path::{Path, PathBuf};
+
+use crate::exit::Exit;
+use crate::path::RelPath;
+use crate::run::Failure;
+use crate::run::trust::Trusted;
+use crate::workspace::private_file::{SECRET, replace};
+
+/// Returns what `--policy` is to be: a builtin as it is, a file outside of the checkout as it lies there, a file of the
+/// repository as the trusted commit has it, copied to `folder` with the policies beside it.
+pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folder: &Path) -> Result<String, Failure> {
+    if named.starts_with("builtin:") {
+        return Ok(named.to_owned());
+    }
+    let path = Path::new(named);
+    let inside = match path.is_absolute() {
+        true => RelPath::below(top, path),
+        // As the input says: relative to the repository, wherever the job works.
+        false => RelPath::new(named),
+    };
+    let Some(inside) = inside else {
+        return match path.is_absolute() {
+            true => Ok(named.to_owned()),
+            false => Err(Failure::new(
+                Exit::Config,
+                format!("the policy {named} is no path inside the repository"),
+                "give a path relative to the repository's top folder, or builtin:NAME",
+            )),
+        };
+    };
+    if trusted.checkout {
+        return Ok(cwd.join(inside.under(top)).display().to_string());
+    }
+    let Some(tree) = &trusted.tree else {
+        return Err(Failure::new(
+            Exit::Config,
+            format!("the policy {named} cannot be read: no commit is trusted here: {}", trusted.why_not),
+            "name a commit with trusted-ref, or a builtin policy",
+        ));
+    };
+    let failed = |error: crate::workspace::trusted::TrustedError| {
+        Failure::new(
+            Exit::Config,
+            format!("the policy {named}: {error}"),
+            "put a plain file there, in the trusted commit",
+        )
+    };
+    let name = inside.to_string_lossy();
+    if tree.read(&name).map_err(failed)?.is_none() {
+        return Err(Failure::new(
+            Exit::Config,
+            format!("the policy {named} is not in the trusted commit ({})", tree.why),
+            "commit it there first, or name another one",
+        ));
+    }
+    // A policy may extend one that lies beside it.
+    let beside = inside.parent().filter(|parent| !parent.is_root()).map(|parent| parent.to_string_lossy());
+    let mut names = match &beside {
+        Some(parent) => tree.files_below(parent).map_err(failed)?,
+        None => Vec::new(),
+    };
+    names.retain(|name| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)));
+    names.push(name.clone());
+    for name in &names {
+        if let Some(bytes) = tree.read(name).map_err(failed)? {
+            replace(&folder.join(name), &bytes, Some(SECRET)).map_err(|error| {
+                Failure::new(
+                    Exit::Failed,
+                    format!("{}: {error}", folder.display()),
+                    "the temporary folder must be writable",
+                )
+            })?;
+        }
+    }
+    Ok(PathBuf::from(folder).join(name).display().to_string())
+}

@@ -1,0 +1,240 @@
+//! Who may start a run in CI: the event, the people behind it, and what the run could do at most.
+//!
+//! Pure: whether somebody may write to the repository is asked by the caller, for those that [`Verdict::Ask`] names.
+//! `author_association` decides nothing: it does not say whether somebody may write.
+
+use serde_json::Value;
+
+/// What is known about who wants a run.
+#[derive(Debug, Clone, Default)]
+pub struct Trigger<'a> {
+    /// `GITHUB_EVENT_NAME`.
+    pub event_name: &'a str,
+    /// The event.
+    pub event: Option<&'a Value>,
+    /// `GITHUB_ACTOR`: who caused the event.
+    pub actor: &'a str,
+    /// `GITHUB_TRIGGERING_ACTOR`: who started this run; another one where it is started again.
+    pub triggering_actor: &'a str,
+    /// Logins that the workflow's owner lists.
+    pub allowed: &'a [String],
+    /// What a comment must say to start a run; `None`: any comment does.
+    pub mention: Option<&'a str>,
+    /// The run can neither write, run commands nor reach out, so that anyone may start it.
+    pub is_harmless: bool,
+}
+
+/// What becomes of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It starts.
+    Start,
+    /// It starts if all of these may write to the repository.
+    Ask(Vec<String>),
+    /// Nobody asked for it.
+    Skip(String),
+    /// It does not start.
+    Refuse(String),
+}
+
+impl Trigger<'_> {
+    /// Decides. What is not known is refused, or asked for.
+    pub fn judge(&self) -> Verdict {
+        if let Some(wildcard) = self.allowed.iter().find(|login| !is_login(login)) {
+            return Verdict::Refuse(format!("allow-actors: `{wildcard}` is no login; wildcards are not taken"));
+        }
+        if let Some(reason) = self.foreign_head() {
+            return Verdict::Refuse(reason);
+        }
+        if let Some(reason) = self.nobody_asked() {
+            return Verdict::Skip(reason);
+        }
+        // Time has no account, and a merge queue takes only what somebody with write access put there.
+        if matches!(self.event_name, "schedule" | "merge_group") {
+            return Verdict::Start;
+        }
+        let people = match self.people() {
+            Ok(people) => people,
+            Err(reason) => return Verdict::Refuse(reason),
+        };
+        let unlisted: Vec<String> = people.into_iter().filter(|login| !self.is_listed(login)).collect();
+        if let Some(bot) = unlisted.iter().find(|login| self.is_bot(login)) {
+            return Verdict::Refuse(format!("{bot} is a bot, and bots start nothing unless allow-actors lists them"));
+        }
+        // Who pushes or dispatches may write: otherwise there would be no event.
+        let needs_write = matches!(self.event_name, "push" | "workflow_dispatch");
+        if unlisted.is_empty() || needs_write || self.is_harmless { Verdict::Start } else { Verdict::Ask(unlisted) }
+    }
+
+    fn text(&self, pointer: &str) -> Option<&str> {
+        self.event?.pointer(pointer)?.as_str()
+    }
+
+    /// A workflow with secrets must not look at a tree that anybody can write.
+    fn foreign_head(&self) -> Option<String> {
+        let head = match self.event_name {
+            "pull_request_target" => "/pull_request/head/repo/full_name",
+            "workflow_run" => "/workflow_run/head_repository/full_name",
+            _ => return None,
+        };
+        match (self.text(head), self.text("/repository/full_name")) {
+            (Some(head), Some(own)) if head.eq_ignore_ascii_case(own) => None,
+            (head, _) => Some(format!(
+                "the event {} with a head in {}: a fork's tree is not worked on where secrets are at hand",
+                self.event_name,
+                head.unwrap_or("an unknown repository")
+            )),
+        }
+    }
+
+    fn is_comment(&self) -> bool {
+        matches!(
+            self.event_name,
+            "issue_comment"
+                | "commit_comment"
+                | "discussion_comment"
+                | "pull_request_review"
+                | "pull_request_review_comment"
+        )
+    }
+
+    fn nobody_asked(&self) -> Option<String> {
+        if !self.is_comment() {
+            return None;
+        }
+        if self.text("/action").is_some_and(|action| matches!(action, "deleted" | "dismissed")) {
+            return Some("the comment is gone".to_owned());
+        }
+        let mention = self.mention?;
+        let body = self.text("/comment/body").or_else(|| self.text("/review/body")).unwrap_or_default();
+        (!mentions(body, mention)).then(|| format!("the comment does not say `{mention}`"))
+    }
+
+    /// Everybody whose word the run would be.
+    fn people(&self) -> Result<Vec<String>, String> {
+        let mut people = Vec::new();
+        let mut add = |login: &str| {
+            if !is_login(login) {
+                return Err(format!("`{login}` is no login, so nobody can be asked about it"));
+            }
+            if !people.iter().any(|known: &String| known.eq_ignore_ascii_case(login)) {
+                people.push(login.to_owned());
+            }
+            Ok(())
+        };
+        add(self.actor)?;
+        if !self.triggering_actor.is_empty() {
+            add(self.triggering_actor)?;
+        }
+        if self.is_comment() {
+            // Who corrects a comment causes the event; the words are still the author's.
+            let author = self.text("/comment/user/login").or_else(|| self.text("/review/user/login"));
+            add(author.ok_or("the event does not say who wrote the comment")?)?;
+        }
+        Ok(people)
+    }
+
+    fn is_listed(&self, login: &str) -> bool {
+        self.allowed.iter().any(|listed| listed.eq_ignore_ascii_case(login))
+    }
+
+    fn is_bot(&self, login: &str) -> bool {
+        let is_sender = self.text("/sender/login").is_some_and(|sender| sender.eq_ignore_ascii_case(login));
+        login.ends_with("[bot]") || (is_sender && self.text("/sender/type").is_some_and(|kind| kind == "Bot"))
+    }
+}
+
+/// Tells whether a text can be a login: letters, digits and hyphens, `[bot]` behind those of apps.
+pub fn is_login(text: &str) -> bool {
+    let name = text.strip_suffix("[bot]").unwrap_or(text);
+    (1..=100).contains(&name.len())
+        && !name.starts_with('-')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Tells whether a comment says a phrase by itself: not inside a word, and not in a line that quotes somebody else.
+fn mentions(body: &str, phrase: &str) -> bool {
+    let is_edge = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | '@')));
+    body.lines().filter(|line| !line.trim_start().starts_with('>')).any(|line| {
+        line.match_indices(phrase).any(|(at, found)| {
+            is_edge(line[..at].chars().next_back()) && is_edge(line[at + found.len()..].chars().next())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judge<'a>(event_name: &'a str, event: &'a Value, change: impl FnOnce(&mut Trigger<'a>)) -> Verdict {
+        let mut trigger =
+            Trigger { event_name, event: Some(event), actor: "ann", triggering_actor: "ann", ..Trigger::default() };
+        change(&mut trigger);
+        trigger.judge()
+    }
+
+    fn comment(author: &str, body: &str) -> Value {
+        json!({"action": "created", "comment": {"user": {"login": author}, "body": body},
+               "sender": {"login": "ann", "type": "User"}})
+    }
+
+    fn ask(people: &[&str]) -> Verdict {
+        Verdict::Ask(people.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    #[test]
+    fn everybody_behind_an_event_is_asked_about() {
+        assert_eq!(judge("issue_comment", &comment("ann", "x"), |_| ()), ask(&["ann"]));
+        assert_eq!(judge("issue_comment", &comment("eve", "x"), |_| ()), ask(&["ann", "eve"]));
+        assert_eq!(judge("issues", &json!({}), |t| t.triggering_actor = "bob"), ask(&["ann", "bob"]));
+        let listed = ["Eve".to_owned(), "ann".to_owned()];
+        assert_eq!(judge("issue_comment", &comment("eve", "x"), |t| t.allowed = &listed), Verdict::Start);
+        assert_eq!(judge("unheard_of", &json!({}), |_| ()), ask(&["ann"]));
+        assert_eq!(judge("issues", &json!({}), |t| t.is_harmless = true), Verdict::Start);
+        for event in ["push", "workflow_dispatch", "schedule", "merge_group"] {
+            assert_eq!(judge(event, &json!({}), |_| ()), Verdict::Start, "{event}");
+        }
+    }
+
+    #[test]
+    fn bots_forks_wildcards_and_nobody_are_refused() {
+        let refused = |verdict: Verdict| assert!(matches!(verdict, Verdict::Refuse(_)), "{verdict:?}");
+        refused(judge("push", &json!({}), |t| t.actor = "renovate[bot]"));
+        refused(judge("issues", &json!({"sender": {"login": "ann", "type": "Bot"}}), |t| t.is_harmless = true));
+        refused(judge("issues", &json!({}), |t| t.actor = ""));
+        refused(judge("issues", &json!({}), |t| t.actor = "a/../b"));
+        let all = ["*".to_owned()];
+        refused(judge("issues", &json!({}), |t| t.allowed = &all));
+        refused(judge("issue_comment", &json!({}), |_| ()));
+        let fork =
+            json!({"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"full_name": "e/r"}}}});
+        refused(judge("pull_request_target", &fork, |t| t.is_harmless = true));
+        refused(judge("workflow_run", &json!({"repository": {"full_name": "o/r"}}), |_| ()));
+        let own = json!({"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"full_name": "O/r"}}}});
+        assert_eq!(judge("pull_request_target", &own, |_| ()), ask(&["ann"]));
+        let bot = ["renovate[bot]".to_owned()];
+        let listed = judge("push", &json!({}), |t| {
+            (t.actor, t.allowed) = ("renovate[bot]", &bot);
+        });
+        assert_eq!(listed, Verdict::Start);
+    }
+
+    #[test]
+    fn a_comment_starts_a_run_only_with_the_phrase_in_its_own_words() {
+        for (body, says) in [
+            ("/qwen fix", true),
+            ("please, /qwen.", true),
+            ("> /qwen fix\nno", false),
+            ("/qwen-other", false),
+            ("a/qwen", false),
+            ("", false),
+        ] {
+            let verdict = judge("issue_comment", &comment("ann", body), |t| t.mention = Some("/qwen"));
+            assert_eq!(verdict == ask(&["ann"]), says, "{body:?} {verdict:?}");
+            assert!(says || matches!(verdict, Verdict::Skip(_)));
+        }
+        assert_eq!(judge("push", &json!({}), |t| t.mention = Some("/qwen")), Verdict::Start);
+    }
+}
