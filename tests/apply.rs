@@ -228,6 +228,7 @@ fn a_dirty_file_is_a_conflict_and_a_home_that_cannot_be_written_is_told_before_a
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--no-undo"));
     assert_eq!(homeless(&["apply", "--check", &result]).status.code(), Some(0));
     // A file stands where the folder of records would be: no right to write helps.
+    let _gone = std::fs::remove_dir_all(project.home().join(".local"));
     std::fs::write(project.home().join(".local"), "").unwrap();
     assert_refused(&project.qwen(&["apply", &result]), 63, "no undo record can be written");
     assert!(!project.read("a.txt").contains("thirty"));

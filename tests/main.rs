@@ -6,8 +6,8 @@
     reason = "tests make projects, start the program, and say aloud what this machine does not let them try"
 )]
 
-mod apply;
 mod action;
+mod apply;
 mod change_modes;
 mod context;
 mod drop_in;

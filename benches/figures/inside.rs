@@ -147,8 +147,13 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
     let (mut lending, mut looking) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
         let workspace = Workspace::open(folder.path()).map_err(|error| error.to_string())?;
-        let wishes =
-            LendOptions { repository: repository.as_ref(), may_read: &|_| true, copy_max: 1 << 30, parent: None, objects_at: None };
+        let wishes = LendOptions {
+            repository: repository.as_ref(),
+            may_read: &|_| true,
+            copy_max: 1 << 30,
+            parent: None,
+            objects_at: None,
+        };
         let clock = Instant::now();
         let mut lent = workspace.lend(&wishes).map_err(|error| error.to_string())?;
         lending.push(clock.elapsed());

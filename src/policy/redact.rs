@@ -135,6 +135,11 @@ impl Secrets {
         self.replaced(text, false)
     }
 
+    /// Masks secrets in a text whose parts may have been masked already: their placeholders stay as they are.
+    pub fn mask_rest<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
+        self.replaced(text, true)
+    }
+
     /// Masks secrets in a text that people and logs see: placeholders that are there already stay as they are.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.replaced(text, true).0

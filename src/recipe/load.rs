@@ -23,8 +23,11 @@ pub struct Library<'a> {
     pub project_names: &'a dyn Fn() -> Vec<String>,
     /// Reads a file that the command line names by its path, or that such a recipe names; the error says why it does
     /// not count.
-    pub named: &'a dyn Fn(&Path) -> Result<Option<Vec<u8>>, String>,
+    pub named: &'a ReadNamed<'a>,
 }
+
+/// Reads a file by its path: its content, `None` where there is none, or why it does not count.
+pub type ReadNamed<'a> = dyn Fn(&Path) -> Result<Option<Vec<u8>>, String> + 'a;
 
 /// A recipe that can be had by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]

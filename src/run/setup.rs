@@ -382,12 +382,19 @@ impl Setup {
         if self.policy.redacts() { self.secrets.hide(&text).into_owned() } else { text }
     }
 
-    /// Masks the secrets of the first message: it may show files.
+    /// Masks the secrets of the first message: it may show files. What a recipe gathered has been masked where it was
+    /// gathered.
     pub fn masked(&self, message: Vec<Part>, emit: &dyn Fn(Event)) -> Vec<Part> {
         let mut places = 0;
         let parts = message.into_iter().map(|part| match part {
             Part::Text(text) => {
-                let (text, count) = (self.redact)(text);
+                let (text, count) = match &self.recipe {
+                    Some(_) if self.policy.redacts() => {
+                        let (masked, count) = self.secrets.mask_rest(&text);
+                        (masked.into_owned(), count)
+                    }
+                    Some(_) | None => (self.redact)(text),
+                };
                 places += count;
                 Part::Text(text)
             }

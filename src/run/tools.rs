@@ -130,10 +130,10 @@ fn of_commit(
     let Some(folder) = below.join(folder) else { return Vec::new() };
     let files = library.files(&folder, &[ending], MOST).into_iter();
     files
-        .filter_map(|path| {
+        .map(|path| {
             let shown = RelPath::below(below.as_path(), path.as_path())
                 .map_or_else(|| path.to_string_lossy(), |below| below.to_string_lossy());
-            Some((shown, library.read(&path)))
+            (shown, library.read(&path))
         })
         .collect()
 }
