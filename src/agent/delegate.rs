@@ -68,6 +68,8 @@ impl Delegates<'_> {
         *account = delegate.into_account();
         match ending {
             Ending::Answer(answer) => Outcome::Done(ToolOutput::text(answer, format!("{} is done", agent.name))),
+            // The answer of the run is not an agent's to give, so it is not offered the tool for it.
+            Ending::Misfit(problem) => Outcome::Refused(ToolError::failed(problem)),
             Ending::Stopped(stopped) => Outcome::Ended(stopped),
         }
     }

@@ -67,6 +67,8 @@ pub struct Answer {
     pub content: Vec<Part>,
     /// Whether it is an error.
     pub is_error: bool,
+    /// What is wrong with the arguments, where that is the error.
+    pub wrong_arguments: Option<String>,
     /// The tool's real name.
     pub name: String,
     /// What this call makes of the run, if it ends it.
@@ -494,7 +496,7 @@ impl<'a> Invoker<'a> {
             diff,
             duration_ms: millis(started.elapsed()),
         })));
-        Answer { content, is_error: false, name: name.to_owned(), ends: None }
+        Answer { content, is_error: false, wrong_arguments: None, name: name.to_owned(), ends: None }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
@@ -508,7 +510,9 @@ impl<'a> Invoker<'a> {
         started: Instant,
         emit: Emit<'_>,
     ) -> Answer {
+        let wrong_arguments = error.kind == ToolErrorKind::Arguments;
         let content = self.redacted(vec![Part::Text(error.message)], emit);
+        let wrong_arguments = wrong_arguments.then(|| shown(&content));
         emit(Event::ToolResult(Box::new(ToolResult {
             parent: None,
             turn,
@@ -521,7 +525,7 @@ impl<'a> Invoker<'a> {
             diff: false,
             duration_ms: millis(started.elapsed()),
         })));
-        Answer { content, is_error: true, name: name.to_owned(), ends: None }
+        Answer { content, is_error: true, wrong_arguments, name: name.to_owned(), ends: None }
     }
 
     fn redacted(&self, parts: Vec<Part>, emit: Emit<'_>) -> Vec<Part> {

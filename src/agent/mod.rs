@@ -21,6 +21,7 @@ use crate::model::{
     Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
     StreamFault, ToolMessage, ToolSpec, Turn, Usage, leaked_calls, prompted,
 };
+use crate::tool_name::STRUCTURED_OUTPUT;
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
 use transcript::Transcript;
@@ -44,8 +45,21 @@ pub enum OnDeny {
 pub enum Ending {
     /// The model gave its answer.
     Answer(String),
+    /// The model gave its answer by the tool for it, and it does not fit the schema. It has read why: another
+    /// [`Agent::converse`] lets it correct the answer.
+    Misfit(String),
     /// Something ended the run.
     Stopped(Stopped),
+}
+
+/// What a turn came to.
+enum Outcome {
+    /// There is more to do.
+    GoOn,
+    /// The final text.
+    Answer(String),
+    /// A structured answer that does not fit its schema: why.
+    Misfit(String),
 }
 
 /// Why the run ended without an answer.
@@ -161,15 +175,16 @@ impl<'a> Agent<'a> {
             let turn = self.turn().await;
             self.keep();
             match turn {
-                Ok(None) => {}
-                Ok(Some(answer)) => return Ending::Answer(answer),
+                Ok(Outcome::GoOn) => {}
+                Ok(Outcome::Answer(answer)) => return Ending::Answer(answer),
+                Ok(Outcome::Misfit(problem)) => return Ending::Misfit(problem),
                 Err(stopped) => return Ending::Stopped(stopped),
             }
         }
     }
 
-    /// One turn: `Some` with the final text when the model is done.
-    async fn turn(&mut self) -> Result<Option<String>, Stopped> {
+    /// One turn.
+    async fn turn(&mut self) -> Result<Outcome, Stopped> {
         let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
         self.keep();
         self.compaction
@@ -190,11 +205,11 @@ impl<'a> Agent<'a> {
             return self.without_calls(turn);
         }
         let text = turn.message.text.trim().to_owned();
-        if self.answer_calls(number, turn.message).await? {
-            return Ok(Some(text));
+        let outcome = self.answer_calls(number, turn.message, text).await?;
+        if !matches!(outcome, Outcome::Answer(_)) {
+            self.account.check_budgets(Instant::now()).map_err(exceeded)?;
         }
-        self.account.check_budgets(Instant::now()).map_err(exceeded)?;
-        Ok(None)
+        Ok(outcome)
     }
 
     async fn respond(&mut self, number: u32) -> Result<Turn, Stopped> {
@@ -239,14 +254,15 @@ impl<'a> Agent<'a> {
     }
 
     /// What a turn without calls means: the answer, or a reason to ask once more.
-    fn without_calls(&mut self, turn: Turn) -> Result<Option<String>, Stopped> {
+    fn without_calls(&mut self, turn: Turn) -> Result<Outcome, Stopped> {
         let text = turn.message.text.trim().to_owned();
         if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools) {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.offered.iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
-            let problem = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem };
-            self.transcript.say(problem);
-            return Ok(None);
+            let is_answer = named.is_some_and(|tool| tool.name == STRUCTURED_OUTPUT);
+            let said = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem.clone() };
+            self.transcript.say(said);
+            return Ok(if is_answer { Outcome::Misfit(problem) } else { Outcome::GoOn });
         }
         if text.is_empty() {
             if self.reprompted {
@@ -260,7 +276,7 @@ impl<'a> Agent<'a> {
             self.reprompted = true;
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
-            return Ok(None);
+            return Ok(Outcome::GoOn);
         }
         if self.options.changes_expected
             && self.account.tool_calls() == 0
@@ -273,7 +289,7 @@ impl<'a> Agent<'a> {
                 "Nothing has been done yet: no tool was called, so no file has changed. \
                  If the task needs a change, make it now with the tools. If it needs none, say why.",
             );
-            return Ok(None);
+            return Ok(Outcome::GoOn);
         }
         if turn.stop == Stop::Length {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
@@ -281,29 +297,35 @@ impl<'a> Agent<'a> {
         self.transcript.turn(turn.message, Vec::new());
         // What comes after the nudge and still does nothing is about the nudge; the answer to the task came before it.
         match self.nudged.take() {
-            Some(answer) if self.account.tool_calls() == 0 => Ok(Some(answer)),
-            _ => Ok(Some(text)),
+            Some(answer) if self.account.tool_calls() == 0 => Ok(Outcome::Answer(answer)),
+            _ => Ok(Outcome::Answer(text)),
         }
     }
 
-    /// Answers the calls of a turn; `true` if one of them gave the final answer.
-    async fn answer_calls(&mut self, number: u32, message: AssistantMessage) -> Result<bool, Stopped> {
+    /// Answers the calls of a turn; `text` stands beside them.
+    async fn answer_calls(&mut self, number: u32, message: AssistantMessage, text: String) -> Result<Outcome, Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut is_answered = false;
+        let mut misfit = None;
         let mut end: Option<Stopped> = None;
         self.invoker.set_text_tools(self.model.text_tools());
         let outcomes =
             self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
-            let Answer { content, is_error, name, ends } = outcome;
-            is_answered |= name == "structured_output" && !is_error;
+            let Answer { content, is_error, wrong_arguments, name, ends } = outcome;
+            if name == STRUCTURED_OUTPUT {
+                is_answered |= !is_error;
+                misfit = wrong_arguments.or(misfit);
+            }
             answers.push(ToolMessage { call_id: call.id.clone(), name, content, is_error });
             end = end.or(ends);
         }
         self.transcript.turn(message, answers);
-        match end {
-            Some(stopped) => Err(stopped),
-            None => Ok(is_answered),
+        match (end, misfit) {
+            (Some(stopped), _) => Err(stopped),
+            (None, _) if is_answered => Ok(Outcome::Answer(text)),
+            (None, Some(problem)) => Ok(Outcome::Misfit(problem)),
+            (None, None) => Ok(Outcome::GoOn),
         }
     }
 }

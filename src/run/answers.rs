@@ -171,23 +171,42 @@ impl Taken {
     }
 }
 
-/// Returns the last fenced block that is a JSON object, else the whole text if it is one.
+/// Returns the last fenced block that is a JSON object, else the whole text if it is one. A fence inside of a value does
+/// not end the block.
 fn fenced_json(text: &str) -> Result<Value, String> {
     let mut last = None;
     let mut rest = text;
     while let Some(start) = rest.find("```") {
         let inner = &rest[start + 3..];
-        let Some(end) = inner.find("```") else { break };
-        let block = &inner[..end];
-        let body = block.split_once('\n').map_or(block, |(_, body)| body);
-        if body.trim_start().starts_with('{') {
-            last = Some(body.trim());
+        let body = inner.find('\n').map_or(inner, |line| &inner[line + 1..]);
+        let body = if body.trim_start().starts_with('{') { body } else { inner };
+        if let Some((value, length)) = first_object(body) {
+            last = Some(Ok(value));
+            rest = &body[length..];
+            rest = rest.find("```").map_or("", |end| &rest[end + 3..]);
+            continue;
         }
-        rest = &inner[end + 3..];
+        let (block, more) = inner.split_once("```").unwrap_or((inner, ""));
+        let body = block.split_once('\n').map_or(block, |(_, body)| body).trim();
+        if body.starts_with('{') {
+            last = Some(parsed(body));
+        }
+        rest = more;
     }
-    let block = last.or_else(|| Some(text.trim()).filter(|text| text.starts_with('{')));
-    let block = block.ok_or("there is no JSON object in the answer")?;
-    serde_json::from_str(block).map_err(|error| format!("the JSON does not parse: {error}"))
+    last.or_else(|| Some(text.trim()).filter(|text| text.starts_with('{')).map(parsed))
+        .unwrap_or_else(|| Err("there is no JSON object in the answer".to_owned()))
+}
+
+fn parsed(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("the JSON does not parse: {error}"))
+}
+
+/// Reads the JSON object that a text begins with, and how long it is.
+fn first_object(text: &str) -> Option<(Value, usize)> {
+    let text = text.trim_start().starts_with('{').then_some(text)?;
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let value = values.next()?.ok()?;
+    Some((value, values.byte_offset()))
 }
 
 /// The message that sends an answer back to the model.
@@ -240,6 +259,13 @@ mod tests {
         assert_eq!(wanted.take(None, " {\"n\": 4} ").unwrap().structured, Some(json!({"n": 4})));
         assert_eq!(wanted.take(None, "{\"n\": \"x\"}").unwrap_err(), "at /n: \"x\" is not of type \"integer\"");
         assert_eq!(wanted.take(None, "no").unwrap_err(), "there is no JSON object in the answer");
+        let fenced = "```json\n{\"n\": 5, \"t\": \"```sh\\nls\\n```\"}\n```\nDone, see ```n```.";
+        assert_eq!(wanted.take(None, fenced).unwrap().structured.unwrap()["n"], 5);
+        assert_eq!(wanted.take(None, "```{\"n\": 6}```").unwrap().structured, Some(json!({"n": 6})));
+        let broken = wanted.take(None, "```json\n{\"n\": 5\n```\n").unwrap_err();
+        assert!(broken.starts_with("the JSON does not parse"), "{broken}");
+        let cut = wanted.take(None, "```json\n{\"n\": 5").unwrap_err();
+        assert!(cut.starts_with("the JSON does not parse"), "{cut}");
     }
 
     #[test]

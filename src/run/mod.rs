@@ -325,6 +325,12 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     loop {
         let text = match agent.converse().await {
             Ending::Answer(text) => text,
+            // A wrong answer is a wrong answer, given by the tool or as text: both count.
+            Ending::Misfit(problem) if repairs == 0 => return Err(answers::unfit(&problem)),
+            Ending::Misfit(_) => {
+                repairs -= 1;
+                continue;
+            }
             Ending::Stopped(stopped) => {
                 hooks.iter().flat_map(Hooks::warnings).for_each(emit);
                 let old =

@@ -117,10 +117,12 @@ impl AgentFile {
         (agents, warnings)
     }
 
-    /// Tells whether the agent may use a tool, by the tool's real name.
+    /// Tells whether the agent may use a tool, by the tool's real name. Tasks are not passed on, and the answer of the run
+    /// is the run's to give.
     pub fn may_use(&self, tool: &str) -> bool {
         let means = |name: &String| name == tool || crate::tool_name::real_name(name) == Some(tool);
-        tool != "task" && self.tools.as_ref().is_none_or(|tools| tools.iter().any(means))
+        let of_the_run = ["task", crate::tool_name::STRUCTURED_OUTPUT];
+        !of_the_run.contains(&tool) && self.tools.as_ref().is_none_or(|tools| tools.iter().any(means))
     }
 }
 
