@@ -159,7 +159,7 @@ pub fn anchor(
     let mut kept: Vec<Finding> = Vec::new();
     let mut seen = BTreeSet::new();
     for mut finding in findings {
-        finding.path = finding.path.trim_start_matches("./").to_owned();
+        finding.path = path_of(&finding.path, diff, file);
         let of_diff = diff.and_then(|diff| diff.get(&finding.path));
         let lines: BTreeMap<u64, String> = match (file(&finding.path), of_diff) {
             (Some(text), _) => (1..).zip(text.lines().map(str::to_owned)).collect(),
@@ -230,6 +230,14 @@ pub fn anchor(
     result
 }
 
+/// Returns the path that a finding means: without `./`, and without the `b/` of the diff where only that names a file.
+fn path_of(path: &str, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) -> String {
+    let path = path.trim_start_matches("./");
+    let is_there = |path: &str| diff.is_some_and(|diff| diff.contains_key(path)) || file(path).is_some();
+    let inner = path.strip_prefix("b/").or_else(|| path.strip_prefix("a/"));
+    inner.filter(|inner| !is_there(path) && is_there(inner)).unwrap_or(path).to_owned()
+}
+
 /// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a gap
 /// lies in one hunk.
 fn place(finding: &Finding, lines: Option<&BTreeMap<u64, (String, bool)>>) -> FindingPlace {
@@ -240,38 +248,87 @@ fn place(finding: &Finding, lines: Option<&BTreeMap<u64, (String, bool)>>) -> Fi
     FindingPlace { in_diff: lines.contains_key(&finding.start_line), suggestion_in_hunk }
 }
 
-/// Finds the quoted lines: the place nearest to where the model says, one in the diff before any other.
+/// A part of a line counts as a quote from this many characters on.
+const PART: usize = 4;
+
+/// Bytes of a quote that are looked for; nobody quotes more, and looking has to end.
+const QUOTE: usize = 8_000;
+
+/// Bytes that are compared at most to find all places of a quote.
+const COMPARED: usize = 4_000_000;
+
+/// Finds the quoted lines: one in the diff before any other, whole lines before parts of them, then the nearest to where
+/// the model says. A quote with the marks of the diff, as models copy it, counts where it is not there as it is.
 fn locate(
     quote: &str,
     said: u64,
     lines: &BTreeMap<u64, String>,
     diff: Option<&BTreeMap<u64, (String, bool)>>,
 ) -> Option<(u64, u64)> {
-    let wanted: Vec<&str> = quote
-        .lines()
-        .map(|line| line.trim())
-        .skip_while(|line| line.is_empty())
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-        .skip_while(|line| line.is_empty())
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-        .collect();
-    let first = wanted.first()?;
-    let fits = |start: u64| {
-        wanted.iter().zip(start..).all(|(wanted, number)| {
-            lines.get(&number).is_some_and(|line| {
-                // A part of a line is enough where only one line is quoted.
-                line.trim() == *wanted || (wanted.len() >= 4 && wanted.trim() == *first && line.contains(wanted))
-            })
-        })
-    };
-    let starts = lines.keys().copied().filter(|start| fits(*start));
+    find(quote, said, lines, diff).or_else(|| find(&without_marks(quote)?, said, lines, diff))
+}
+
+/// Returns the quote without the `+` and ` ` of a diff, if each of its lines has one.
+fn without_marks(quote: &str) -> Option<String> {
+    let lines = quote.lines().filter(|line| !line.trim().is_empty());
+    let plain: Option<Vec<&str>> = lines.map(|line| line.strip_prefix(['+', ' '])).collect();
+    plain.filter(|_| quote.lines().any(|line| line.starts_with('+'))).map(|lines| lines.join("\n"))
+}
+
+/// Finds a quote whatever blanks, line ends and empty lines are in it.
+fn find(
+    quote: &str,
+    said: u64,
+    lines: &BTreeMap<u64, String>,
+    diff: Option<&BTreeMap<u64, (String, bool)>>,
+) -> Option<(u64, u64)> {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted = words(quote);
+    if wanted.is_empty() || wanted.len() > QUOTE {
+        return None;
+    }
+    // All lines as one text, and where each begins in it. Lines that do not follow one another are kept apart by what no
+    // quote has.
+    let mut text = String::new();
+    let mut starts: Vec<(usize, u64)> = Vec::new();
+    let (mut before, mut is_gap) = (None, false);
+    for (number, line) in lines {
+        is_gap |= before.is_some() && before != number.checked_sub(1);
+        before = Some(*number);
+        let line = words(line);
+        if line.is_empty() {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push(if is_gap { '\n' } else { ' ' });
+        }
+        is_gap = false;
+        starts.push((text.len(), *number));
+        text.push_str(&line);
+    }
+    let line_at = |offset: usize| starts[starts.partition_point(|(start, _)| *start <= offset) - 1];
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let in_diff = |start: u64| diff.is_some_and(|diff| diff.contains_key(&start));
-    let start = starts.min_by_key(|start| (!in_diff(*start), start.abs_diff(said)))?;
-    Some((start, start + wanted.len() as u64 - 1))
+    let most = (COMPARED / wanted.len()).min(100_000);
+    let step = wanted.chars().next().map_or(1, char::len_utf8);
+    let mut places: Vec<(bool, bool, u64, u64, u64)> = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(&wanted)).map(|at| from + at) {
+        from = at + step;
+        let end = at + wanted.len();
+        let ((start, first), (_, last)) = (line_at(at), line_at(end - 1));
+        let ends_a_line = end == text.len() || starts.binary_search_by_key(&(end + 1), |(start, _)| *start).is_ok();
+        let is_whole = start == at && ends_a_line;
+        let cuts_a_word = (is_word(text[..at].chars().next_back()) && is_word(wanted.chars().next()))
+            || (is_word(text[end..].chars().next()) && is_word(wanted.chars().next_back()));
+        if is_whole || (wanted.chars().count() >= PART && !cuts_a_word) {
+            places.push((!in_diff(first), !is_whole, first.abs_diff(said), first, last));
+            if places.len() == most {
+                break;
+            }
+        }
+    }
+    places.into_iter().min().map(|(_, _, _, first, last)| (first, last))
 }
 
 /// Tells whether some finding is at least this bad.
@@ -346,5 +403,79 @@ mod tests {
         assert_eq!(result.places, [place(false), place(true)]);
         assert_eq!(result.findings[1].quote, "    more();", "the whole line, however little was quoted");
         assert_eq!(result.findings[0].suggestion, None);
+    }
+
+    fn place(quote: &str, said: u64, file: &str) -> Option<(u64, u64)> {
+        let given = Finding { path: "b/src/a.rs".into(), ..finding(quote, said) };
+        let text = |path: &str| (path == "src/a.rs").then(|| file.to_owned());
+        let found = anchor(vec![given], &[rule("bug", Severity::Error)], Filter::Nofilter, 9, None, &text).findings;
+        found.first().map(|found| (found.start_line, found.end_line))
+    }
+
+    #[test]
+    fn a_quote_is_found_whatever_blanks_line_ends_and_empty_lines_are_in_it() {
+        let file = "fn a() {\r\n\tif  x ==  1 {\r\n\r\n        go();\r\n    }\r\n}\r\n";
+        for (quote, lines) in [
+            ("if x == 1 {", Some((2, 2))),
+            ("    if x == 1 {\n        go();", Some((2, 4))),
+            ("\tif  x ==  1 {\r\n\r\n        go();\r\n", Some((2, 4))),
+            ("if x == 1 { go(); }", Some((2, 5))),
+            ("x == 1 {\ngo();", Some((2, 4))),
+            ("\n\n  fn a() {  \n\n", Some((1, 1))),
+            ("+    if x == 1 {\n+\n+        go();", Some((2, 4))),
+            ("+        go();\n     }", Some((4, 5))),
+            ("-        go();", None),
+            ("if x == 2 {", None),
+            ("if x==1 {", None),
+            ("  \n ", None),
+        ] {
+            assert_eq!(place(quote, 1, file), lines, "{quote:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_line_counts_if_it_is_long_enough_and_cuts_no_word() {
+        let file = "let renew = 1;\nreturn renew(a);\n}\n";
+        for (quote, lines) in
+            [("renew(a)", Some((2, 2))), ("new(a)", None), ("(a)", None), ("}", Some((3, 3))), ("let ren", None)]
+        {
+            assert_eq!(place(quote, 9, file), lines, "{quote:?}");
+        }
+    }
+
+    #[test]
+    fn of_repeated_lines_the_nearest_counts_the_diff_before_it_and_whole_lines_before_parts() {
+        let file = "go();\n}\ngo();\n}\ngo();\n}\nlet x = go();\n";
+        for (quote, said, lines) in [
+            ("go();", 1, (1, 1)),
+            ("go();", 4, (3, 3)),
+            ("go();", 7, (5, 5)),
+            ("go();\n}", 4, (3, 4)),
+            ("}\ngo();\n}", 1, (2, 4)),
+            ("= go();", 1, (7, 7)),
+        ] {
+            assert_eq!(place(quote, said, file), Some(lines), "{quote:?} at {said}");
+        }
+        let side = new_side(DIFF);
+        let twice = "fn b() {\n    new();\n}\n".repeat(9) + FILE;
+        let read = |path: &str| (path == "src/a.rs").then(|| twice.clone());
+        let found = anchor(vec![finding("new();", 20)], &[], Filter::Added, 9, Some(&side), &read).findings;
+        assert_eq!(found[0].start_line, 2, "the change is looked at first");
+    }
+
+    #[test]
+    fn lines_that_the_diff_does_not_show_are_not_jumped_over() {
+        let diff = "+++ b/src/a.rs\n@@ -1,0 +1,2 @@\n+one\n+\n@@ -9,0 +11,2 @@\n+\n+two\n";
+        let side = new_side(diff);
+        let found =
+            |quote: &str| anchor(vec![finding(quote, 1)], &[], Filter::Added, 9, Some(&side), &|_| None).findings.len();
+        assert_eq!((found("one"), found("two"), found("one\ntwo")), (1, 1, 0));
+    }
+
+    #[test]
+    fn looking_for_a_quote_ends() {
+        let file = "x\n".repeat(300_000);
+        assert_eq!(place(&"x\n".repeat(3_000), 1, &file), Some((1, 3_000)));
+        assert_eq!(place(&"x\n".repeat(30_000), 1, &file), None);
     }
 }
