@@ -380,11 +380,19 @@ impl People {
             self.say(style, &summary(end, report));
         }
         if let Some(error) = &end.error {
-            let hint = error.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            // Errors are not cut: a person must see which file and what to do.
-            let line = one_line(&format!("{}{hint}", error.message));
+            // Errors are not cut: a person must see which file, which line of it, and what to do.
+            let mut lines: Vec<String> = error.message.lines().map(str::to_owned).collect();
+            match (&error.hint, lines.as_mut_slice()) {
+                (Some(hint), [line]) => line.push_str(&format!("; {hint}")),
+                (Some(hint), _) => lines.push(format!("hint: {hint}")),
+                (None, _) => {}
+            }
             let word = if self.colour { format!("{style}error{style:#}") } else { "error".to_owned() };
-            self.raw(&format!("{word}: {line}"));
+            for (index, line) in lines.iter().enumerate() {
+                // What follows stands further in: no text in an error looks like a line of ours.
+                let before = if index == 0 { format!("{word}: ") } else { "  ".to_owned() };
+                self.raw(&format!("{before}{}", one_line(line)));
+            }
         }
     }
 }

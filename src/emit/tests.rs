@@ -465,6 +465,21 @@ fn quiet_keeps_errors_only() {
 }
 
 #[test]
+fn an_error_of_several_lines_keeps_them_and_none_looks_like_ours() {
+    let error = RunError {
+        message: "r.yaml:1:3: R005: wrong\n  |\n1 | \u{1b}x\n::error::y\nok 1 files".into(),
+        hint: Some("read it".into()),
+        ..RunError::default()
+    };
+    let events = [Event::RunFinished(Box::new(RunFinished::failed(Exit::Input, error)))];
+    let stderr = printed(&events, Format::Text, |outputs| outputs.ci = true).stderr;
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines[..3], ["error: r.yaml:1:3: R005: wrong", "    |", "  1 | \\u{1b}x"], "{stderr}");
+    assert!(lines[3..].iter().all(|line| line.starts_with("  ") && !line.trim_start().starts_with("::")), "{stderr}");
+    assert_eq!(lines.last(), Some(&"  hint: read it"));
+}
+
+#[test]
 fn colours_follow_flag_then_environment_then_terminal() {
     let on = |flag, variables: &[(&str, &str)], terminal| {
         let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
