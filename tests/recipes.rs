@@ -218,6 +218,74 @@ fn r59_a_structured_answer_ends_the_run_and_is_repaired_once() {
 }
 
 #[test]
+fn a_wrong_answer_counts_whether_the_tool_or_the_text_gave_it() {
+    let by_tool = |label: &str| call("structured_output", json!({"label": label}));
+    let by_text = |label: &str| say(&format!("```json\n{{\"label\": \"{label}\"}}\n```"));
+    for (replies, code, requests) in [
+        (vec![by_tool("x"), by_tool("docs")], 0, 2),
+        (vec![by_tool("x"), by_text("docs")], 0, 2),
+        (vec![by_tool("x"), by_tool("y"), by_tool("docs")], 62, 2),
+        (vec![by_text("x"), by_tool("y"), by_tool("docs")], 62, 2),
+        (vec![by_tool("x"), by_text("y"), by_tool("docs")], 62, 2),
+    ] {
+        let project = project(replies).file(".qwen/recipes/fix.yaml", format!("{HEAD}{JSON}"));
+        let outcome = run(&project, &[]);
+        assert_eq!((outcome.code, project.server().requests().len()), (code, requests), "{}", outcome.stderr);
+        let answer = if code == 0 { json!({"label": "docs"}) } else { Value::Null };
+        assert_eq!(outcome.result["structured_output"], answer);
+        if code == 62 {
+            let message = outcome.result["error"]["message"].as_str().unwrap();
+            assert!(
+                message.starts_with("the answer does not fit the schema: ") && message.contains("label"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_schema_flag_bounds_its_repairs_too() {
+    let schema = "{\"type\": \"object\", \"required\": [\"n\"], \"properties\": {\"n\": {\"type\": \"integer\"}}}";
+    let by_tool = || call("structured_output", json!({"m": 1}));
+    let by_text = || say("It is {\"n\": \"many\"}.");
+    for replies in [vec![by_tool(), by_tool(), by_tool()], vec![by_text(), by_text(), by_text()]] {
+        let project = project(replies.into_iter().chain([say("never asked")]));
+        let outcome = project.run(&["--json-schema", schema, "how many?"]);
+        assert_eq!((outcome.code, &outcome.result["exit_reason"]), (62, &json!("schema")), "{}", outcome.stderr);
+        assert_eq!(project.server().requests().len(), 3);
+        assert_eq!(outcome.result["structured_output"], Value::Null);
+    }
+}
+
+#[test]
+fn our_own_checks_take_no_word_that_they_do_not_know() {
+    for words in [
+        "[qwen, check, repeat, '--times=many', --, 'true']",
+        "[qwen, check, repeat, '--times=0', --, 'true']",
+        "[qwen, check, repeat, --all, --, 'true']",
+        "[qwen, check, repeat, 'true']",
+        "[qwen, check, markdown-shape, a.md]",
+        "[qwen, check, markdown-shape, a.md, ../b.md]",
+        "[qwen, check, changelog, --file=a.md, --heading=1, --since=--all]",
+        "[qwen, check, changelog, --file=a.md, --heading=1]",
+    ] {
+        let text =
+            format!("{HEAD}prompt: p\nneeds: {{tools: []}}\nverify:\n  checks:\n    - {{name: c, run: {words}}}\n");
+        let project = project([say("never asked")]).file(".qwen/recipes/fix.yaml", text);
+        let outcome = run(&project, &[]);
+        assert_eq!(outcome.code, 60, "{words}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("N001") && outcome.stderr.contains("fix.yaml:"), "{}", outcome.stderr);
+        assert_eq!(project.server().requests().len(), 0);
+    }
+    // Two pages that are not there have the same shape and are no translation.
+    let text = "prompt: p\nneeds: {tools: []}\nverify:\n  attempts: 1\n  checks:\n    - {name: c, run: [qwen, check, markdown-shape, a.md, b.md]}\n";
+    let project = project([say("done")]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
+    let outcome = run(&project, &[]);
+    assert_eq!(outcome.code, 64, "{}", outcome.stderr);
+    assert!(outcome.result["verify"].to_string().contains("a.md is not there"), "{}", outcome.result["verify"]);
+}
+
+#[test]
 fn a_schema_flag_asks_for_a_value_without_a_recipe() {
     let project = project([say("```json\n{\"n\": 1}\n```")]);
     let schema = "{\"type\": \"object\", \"required\": [\"n\"], \"properties\": {\"n\": {\"type\": \"integer\"}}}";

@@ -120,7 +120,10 @@ fn validate(
 ) -> Result<Exit, Failure> {
     let words: Vec<String> = match recipes.is_empty() {
         false => recipes.to_vec(),
-        true => own_files(place).iter().map(|path| path.display().to_string()).collect(),
+        true => own_files(place)
+            .iter()
+            .map(|path| path.strip_prefix(&environment.cwd).unwrap_or(path).display().to_string())
+            .collect(),
     };
     let top = place.top();
     // Whoever validates a recipe means the file as it lies there.
@@ -176,7 +179,12 @@ fn new(place: &Place, name: &str, out: &mut dyn Write) -> Result<Exit, Failure> 
     crate::workspace::outputs::create_new(&path, text.as_bytes()).map_err(|error| {
         Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "choose another name, or edit that file")
     })?;
-    print(out, &format!("wrote .qwen/recipes/{shown}; now: qwen run --recipe {name}\n"))
+    print(
+        out,
+        &format!(
+            "wrote .qwen/recipes/{shown}; say in it what is to be done, then: qwen recipe validate, qwen run --recipe {name}\n"
+        ),
+    )
 }
 
 /// Returns a failure of [`failure`] as the text of the first error, for reports.

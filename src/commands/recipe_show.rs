@@ -174,7 +174,8 @@ fn rendered(
     for (name, templates) in of_context.chain(of_checks) {
         let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
         let words = active.renderer(&[]).words(&templates).map_err(|problem| {
-            Failure::new(Exit::Input, format!("{name}: {}", problem.message), "correct the parameter")
+            let help = problem.help.unwrap_or_else(|| "correct the parameter".to_owned());
+            Failure::new(Exit::Input, format!("{name}: {}", problem.message), help)
         })?;
         listed.push((name, words));
     }

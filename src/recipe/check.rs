@@ -26,7 +26,12 @@ pub struct Recipe {
     pub sha256: String,
     /// What the owner should know.
     pub warnings: Vec<Warning>,
+    /// The files that it is made of, for errors that are found later.
+    pub texts: Texts,
 }
+
+/// Errors that are shown of one recipe.
+const MOST_ERRORS: usize = 50;
 
 /// The texts of the files that a recipe is made of, by the name that messages use.
 pub type Texts = BTreeMap<String, String>;
@@ -36,7 +41,8 @@ impl Recipe {
     pub fn check(file: RecipeFile, stem: &str, source: &str, texts: &Texts) -> Result<Recipe, Vec<RecipeError>> {
         let canonical = serde_json::to_vec(&file).expect("a recipe is a map of texts, numbers and lists");
         let sha256 = Sha256::digest(&canonical).iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut checker = Checker { file, source, errors: Vec::new(), warnings: Vec::new(), used: BTreeSet::new() };
+        let mut checker =
+            Checker { file, source, texts, errors: Vec::new(), warnings: Vec::new(), used: BTreeSet::new() };
         checker.head(stem);
         checker.declarations();
         checker.templates();
@@ -49,12 +55,25 @@ impl Recipe {
             checker.warn();
         }
         let Checker { file, mut errors, mut warnings, .. } = checker;
+        cut(&mut errors);
+        cut(&mut warnings);
         for problem in errors.iter_mut().chain(warnings.iter_mut()) {
-            if let Some(text) = texts.get(&*problem.place.file) {
-                *problem = problem.clone().with_snippet(text);
-            }
+            *problem = with_line(problem.clone(), texts);
         }
-        if errors.is_empty() { Ok(Recipe { file, source: source.to_owned(), sha256, warnings }) } else { Err(errors) }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Recipe { file, source: source.to_owned(), sha256, warnings, texts: texts.clone() })
+    }
+
+    /// Adds the line of the file to an error that was found after loading.
+    pub fn with_line(&self, error: RecipeError) -> RecipeError {
+        with_line(error, &self.texts)
+    }
+
+    /// Returns the place of a key, such as `requires.git`, or of what it would stand in.
+    pub fn place(&self, path: &str) -> Place {
+        self.file.places.of(path).unwrap_or_default()
     }
 
     /// Returns the name.
@@ -107,6 +126,23 @@ impl Recipe {
     }
 }
 
+/// Keeps as many errors as somebody reads.
+fn cut(errors: &mut Vec<RecipeError>) {
+    if let Some(more) = errors.len().checked_sub(MOST_ERRORS).filter(|more| *more > 0) {
+        errors.truncate(MOST_ERRORS);
+        let last = errors.last().map_or(Code::R005, |error| error.code);
+        errors.push(RecipeError::new(last, Place::default(), format!("{more} more are not shown")));
+    }
+}
+
+/// Adds the line of the file, if its text is at hand.
+pub(super) fn with_line(error: RecipeError, texts: &Texts) -> RecipeError {
+    match texts.get(&*error.place.file) {
+        Some(text) => error.with_snippet(text),
+        None => error,
+    }
+}
+
 /// Returns the names whose text strangers may have written.
 pub(super) fn untrusted(file: &RecipeFile) -> BTreeSet<String> {
     let params = file.params.iter().flatten().filter(|(_, param)| param.untrusted);
@@ -124,6 +160,7 @@ pub(super) fn untrusted(file: &RecipeFile) -> BTreeSet<String> {
 pub(super) struct Checker<'a> {
     pub(super) file: RecipeFile,
     pub(super) source: &'a str,
+    pub(super) texts: &'a Texts,
     pub(super) errors: Vec<RecipeError>,
     pub(super) warnings: Vec<Warning>,
     pub(super) used: BTreeSet<String>,
@@ -147,6 +184,39 @@ impl Checker<'_> {
     /// Returns the place of a key, or of what it would stand in.
     fn at(&self, path: &str) -> Place {
         self.file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 })
+    }
+
+    /// Returns the place of a byte of a text: its own line and column where the file has the text as it is, else the place
+    /// of the whole.
+    pub(super) fn place_in(&self, text: &Text, offset: usize) -> Place {
+        // Where there are so many, nobody looks for each.
+        let source = self.texts.get(&*text.place.file).filter(|_| self.errors.len() < MOST_ERRORS);
+        let found = source.and_then(|source| {
+            let before = &text.value[..offset];
+            let line = before.matches('\n').count();
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+            let place = |more: usize| Place {
+                file: text.place.file.clone(),
+                line: text.place.line + line as u64,
+                column: text.place.column + (column + more) as u64,
+            };
+            if *source == text.value {
+                return Some(place(0));
+            }
+            let index = usize::try_from(text.place.line).ok()?.checked_sub(1)?;
+            let start =
+                source.lines().nth(index)?.chars().skip(usize::try_from(text.place.column).ok()?.checked_sub(1)?);
+            let (start, first): (String, &str) = (start.collect(), text.value.lines().next()?);
+            let quotes = usize::from(start.starts_with(['"', '\'']));
+            if !start[quotes..].starts_with(first) {
+                return None;
+            }
+            // Of the texts with several lines, only a block with `|` has them as the file does.
+            let head = index.checked_sub(1).and_then(|index| source.lines().nth(index)).unwrap_or_default().trim_end();
+            let is_block = quotes == 0 && ["|", "|-", "|+"].iter().any(|mark| head.ends_with(mark));
+            (line == 0 || is_block).then(|| place(quotes))
+        });
+        found.unwrap_or_else(|| text.place.clone())
     }
 
     fn head(&mut self, stem: &str) {

@@ -7,8 +7,11 @@ use serde_json::Value;
 use super::check::{Checker, untrusted};
 use super::error::Code;
 use super::file::{Kind, Param, ParamType, Text};
-use super::render::{self, NAMESPACES, Renderer, Values, is_template};
+use super::render::{self, NAMESPACES, Renderer, TemplateProblem, Values, is_template};
 use crate::yaml::nearest;
+
+/// Mistakes for which a neighbour is looked for.
+const MOST_NEIGHBOURS: usize = 20;
 
 impl Checker<'_> {
     pub(super) fn templates(&mut self) {
@@ -23,6 +26,8 @@ impl Checker<'_> {
             .filter(|(_, param)| param.secret)
             .map(|(name, _)| format!("params.{name}"))
             .collect();
+        let inputs: BTreeSet<String> =
+            self.file.context.iter().flatten().map(|context| context.name.value.clone()).collect();
         for (path, kind, text) in &found {
             match kind {
                 Kind::Plain => {}
@@ -37,7 +42,7 @@ impl Checker<'_> {
                     }
                 }
                 Kind::Prompt | Kind::Template | Kind::Word | Kind::Variable => {
-                    self.template(path, *kind, text, &untrusted, &secret);
+                    self.template(path, *kind, text, &inputs, &untrusted, &secret);
                 }
             }
         }
@@ -51,63 +56,75 @@ impl Checker<'_> {
         path: &str,
         kind: Kind,
         text: &Text,
+        inputs: &BTreeSet<String>,
         untrusted: &BTreeSet<String>,
         secret: &BTreeSet<String>,
     ) {
         let names = match render::names(&text.value) {
             Ok(names) => names,
-            Err(problem) => {
-                let message = format!("`{path}`, line {} of it: {}", problem.line, problem.message);
-                return self.error(Code::R006, &text.place, message);
-            }
+            Err(problem) => return self.broken(path, text, &problem),
         };
         for name in names {
+            let at = |checker: &Self| checker.place_in(text, render::offset_of(&text.value, &name));
             let mut parts = name.split('.');
             let (space, member) = (parts.next().unwrap_or_default(), parts.next());
             let Some((_, members)) = NAMESPACES.iter().find(|(known, _)| *known == space) else {
                 let spaces: Vec<&str> = NAMESPACES.iter().map(|(name, _)| *name).collect();
                 let near = nearest(space, spaces.iter().copied()).unwrap_or("params");
+                let place = &at(self);
                 self.error_with_help(
                     Code::R006,
-                    &text.place,
+                    place,
                     format!("`{path}`: there is no `{name}` in templates"),
                     format!("names begin with {}; perhaps `{near}.{}`", spaces.join(", "), member.unwrap_or(space)),
                 );
                 continue;
             };
             let Some(member) = member else {
-                self.error(Code::R006, &text.place, format!("`{path}`: name one of `{space}`, as `{space}.x`"));
+                let place = &at(self);
+                self.error(Code::R006, place, format!("`{path}`: name one of `{space}`, as `{space}.x`"));
                 continue;
             };
             let full = format!("{space}.{member}");
-            let known: Vec<String> = match (space, members) {
-                (_, Some(members)) => members.iter().map(|member| (*member).to_owned()).collect(),
-                ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.clone()).collect(),
-                (_, None) => self.file.context.iter().flatten().map(|context| context.name.value.clone()).collect(),
+            let is_known = match (space, members) {
+                (_, Some(members)) => members.contains(&member),
+                ("params", None) => self.file.params.as_ref().is_some_and(|params| params.contains_key(member)),
+                (_, None) => inputs.contains(member),
             };
-            if !known.iter().any(|known| known == member) {
-                let message = match nearest(member, known.iter().map(String::as_str)) {
+            if !is_known {
+                let known: Vec<&str> = match (space, members) {
+                    (_, Some(members)) => members.to_vec(),
+                    ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.as_str()).collect(),
+                    (_, None) => inputs.iter().map(String::as_str).collect(),
+                };
+                // Every name is compared with every other: after the first mistakes that is no help any more.
+                let known = if self.errors.len() < MOST_NEIGHBOURS { &known[..] } else { &[] };
+                let message = match nearest(member, known.iter().copied()) {
                     Some(near) => format!("`{path}`: `{full}` is not declared; did you mean `{space}.{near}`?"),
                     None => format!("`{path}`: `{full}` is not declared"),
                 };
-                self.error(Code::R007, &text.place, message);
+                let place = &at(self);
+                self.error(Code::R007, place, message);
                 continue;
             }
             if space == "context" && kind != Kind::Prompt {
-                self.error(Code::R006, &text.place, format!("`{path}`: `context` is known in `prompt` alone"));
+                let place = &at(self);
+                self.error(Code::R006, place, format!("`{path}`: `context` is known in `prompt` alone"));
             }
             if untrusted.contains(&full) && kind != Kind::Prompt {
+                let place = &at(self);
                 self.error_with_help(
                     Code::R009,
-                    &text.place,
+                    place,
                     format!("`{path}`: `{full}` is untrusted and may stand in `prompt` alone"),
                     "declare a `pattern` or `enum` instead of `untrusted`, or leave it out here",
                 );
             }
             if secret.contains(&full) && kind != Kind::Variable {
+                let place = &at(self);
                 self.error_with_help(
                     Code::R009,
-                    &text.place,
+                    place,
                     format!("`{path}`: `{full}` is secret and may stand in no text"),
                     "give it to a command through its `env`",
                 );
@@ -116,9 +133,23 @@ impl Checker<'_> {
         }
     }
 
+    /// Says what is wrong with a template, at its line.
+    fn broken(&mut self, path: &str, text: &Text, problem: &TemplateProblem) {
+        let lines = text.value.split_inclusive('\n');
+        let start: usize = lines.clone().take(problem.line.saturating_sub(1)).map(str::len).sum();
+        let line = lines.clone().nth(problem.line.saturating_sub(1)).unwrap_or_default();
+        let place = self.place_in(text, start + (line.len() - line.trim_start_matches(' ').len()));
+        let message = format!("`{path}`: {}", problem.message);
+        match &problem.help {
+            Some(help) => self.error_with_help(Code::R006, &place, message, help),
+            None => self.error(Code::R006, &place, message),
+        }
+    }
+
     /// Filters are only looked at when a template is rendered, so each is rendered with full and with empty values.
     fn render_once(&mut self, found: &[(String, Kind, Text)]) {
         let untrusted = untrusted(&self.file);
+        let mut said = BTreeSet::new();
         for text in ["x", ""] {
             let dummy = |param: &Param| match param.r#type {
                 ParamType::String | ParamType::Path | ParamType::Enum => Value::from(text),
@@ -153,9 +184,8 @@ impl Checker<'_> {
                     Kind::Word => renderer.words(&["--", &text.value]).map(drop),
                 };
                 if let Err(problem) = result {
-                    let message = format!("`{path}`, line {} of it: {}", problem.line, problem.message);
-                    if !self.errors.iter().any(|error| error.message == message) {
-                        self.error(Code::R006, &text.place, message);
+                    if said.insert((path, problem.line, problem.message.clone())) {
+                        self.broken(path, text, &problem);
                     }
                 }
             }

@@ -97,6 +97,34 @@ impl Code {
     }
 }
 
+impl Code {
+    /// Returns what to do about it, where nothing better is known.
+    fn help(self) -> Option<&'static str> {
+        Some(match self {
+            Code::R001 => "save it as UTF-8 without hidden characters, at most 256 KiB",
+            Code::R002 => "quote a value with `: `, ` #`, `[`, `{`, `*` or `&` in it, and look at the indentation",
+            Code::R003 => "`qwen schema recipe` lists the known keys; those of your own begin with `x-`",
+            Code::R004 => "begin with `recipe: 1`",
+            Code::R005 => "`qwen schema recipe` says what each key takes",
+            Code::R006 => "docs/recipes.md lists the names, filters and statements of templates",
+            Code::R007 => "declare it below `params` or `context`, or correct the name",
+            Code::R008 => "`qwen recipe list` shows what there is",
+            Code::R009 => "take it out of here",
+            Code::R010 => "write the value itself",
+            Code::R011 => "give a JSON Schema of an object that refers to nothing outside of itself",
+            Code::R012 => "let both be the same",
+            Code::W101 => "remove it, or use it",
+            Code::W102 => "take `run.*` out of the prompt, or write `cache: {key: none}`",
+            Code::W103 => "remove it, use it in `prompt`, or say with `on_empty` what it decides",
+            Code::W104 => "add `verify: {checks: [..]}`",
+            Code::W105 => "add for example `limits: {cost_usd: 0.50}`",
+            Code::W106 => "name the commands, for example `cargo test **`",
+            Code::W107 => "ask for nothing but reading, or take the text from somebody you trust",
+            Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
+        })
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
@@ -115,7 +143,54 @@ pub struct RecipeError {
     /// What to do.
     pub help: Option<String>,
     /// The line of the file.
-    pub snippet: Option<String>,
+    pub snippet: Option<Snippet>,
+}
+
+/// A line of the file, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snippet {
+    /// The line, or as much of it as stands around the place.
+    text: String,
+    /// Columns of a terminal before the place.
+    before: usize,
+}
+
+impl Snippet {
+    /// The most columns of a line: with its number it stays below a hundred.
+    const WIDTH: usize = 90;
+
+    /// Cuts a line to what stands around a column, counted from 1.
+    fn of(line: &str, column: u64) -> Snippet {
+        // What may hide in a line must not reach the terminal through its error.
+        let shown: Vec<char> = line.chars().map(|c| if is_hidden(c) || c == '\t' { '\u{fffd}' } else { c }).collect();
+        let place = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX).min(shown.len());
+        let width = |chars: &[char]| chars.iter().map(|c| 1 + usize::from(is_wide(*c))).sum::<usize>();
+        let (mut start, mut end) = (0, shown.len());
+        if width(&shown) > Self::WIDTH {
+            // A third of the room for what stands before the place.
+            start = place;
+            while start > 0 && width(&shown[start - 1..place]) <= Self::WIDTH / 3 {
+                start -= 1;
+            }
+            end = start;
+            while end < shown.len() && width(&shown[start..=end]) <= Self::WIDTH - 4 {
+                end += 1;
+            }
+        }
+        let head = if start > 0 { "… " } else { "" };
+        let tail = if end < shown.len() { " …" } else { "" };
+        let text: String = shown[start..end].iter().collect();
+        let before = head.chars().count() + width(&shown[start..place]);
+        Snippet { text: format!("{head}{}{tail}", text.trim_end()), before }
+    }
+}
+
+/// Tells whether a terminal gives a character two columns.
+fn is_wide(c: char) -> bool {
+    matches!(c,
+        '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{303e}' | '\u{3041}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}' | '\u{1f900}'..='\u{1f9ff}' | '\u{20000}'..='\u{3fffd}')
 }
 
 /// Something that the owner should know; `--strict` makes an error of it.
@@ -134,17 +209,12 @@ impl RecipeError {
         self
     }
 
-    /// Adds the line of the file, if its text is at hand.
+    /// Adds the line of the file.
     #[must_use]
     pub fn with_snippet(mut self, text: &str) -> RecipeError {
-        const WIDTH: usize = 120;
         let index = usize::try_from(self.place.line).ok().and_then(|line| line.checked_sub(1));
         let line = index.and_then(|index| text.lines().nth(index));
-        // What may hide in a line must not reach the terminal through its error.
-        self.snippet = line.map(|line| {
-            let shown: String = line.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
-            if shown.chars().count() <= WIDTH { shown } else { shown.chars().take(WIDTH).chain(['…']).collect() }
-        });
+        self.snippet = line.map(|line| Snippet::of(line, self.place.column));
         self
     }
 }
@@ -160,10 +230,10 @@ impl fmt::Display for RecipeError {
         if let Some(snippet) = &self.snippet {
             let number = line.to_string();
             let margin = " ".repeat(number.len());
-            let before = usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(snippet.chars().count());
-            write!(f, "\n{margin} |\n{number} | {snippet}\n{margin} | {}^", " ".repeat(before))?;
+            let Snippet { text, before } = snippet;
+            write!(f, "\n{margin} |\n{number} | {text}\n{margin} | {}^", " ".repeat(*before))?;
         }
-        if let Some(help) = &self.help {
+        if let Some(help) = self.help.as_deref().or(self.code.help()) {
             write!(f, "\n  help: {help}")?;
         }
         Ok(())
@@ -184,5 +254,50 @@ pub fn is_hidden(c: char) -> bool {
         '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}' => true,
         '\u{2028}' | '\u{2029}' => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str, column: u64) -> String {
+        let place = Place { file: "r.yaml".into(), line: 1, column };
+        RecipeError::new(Code::R005, place, "wrong").with_snippet(line).to_string()
+    }
+
+    #[test]
+    fn a_long_line_is_shown_around_the_place() {
+        let long = format!("{}HERE{}", "abcde ".repeat(30), " fghij".repeat(30));
+        insta::assert_snapshot!(shown(&long, 181), @r"
+        r.yaml:1:181: R005: wrong
+          |
+        1 | … abcde abcde abcde abcde abcde HERE fghij fghij fghij fghij fghij fghij fghij fghij fgh …
+          |                                 ^
+          help: `qwen schema recipe` says what each key takes
+        ");
+        for column in 0..400 {
+            let text = shown(&long, column);
+            assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_mark_stands_below_its_letter_whatever_stands_before() {
+        insta::assert_snapshot!(shown("prompt: 修复 {{ x }}", 12), @r"
+        r.yaml:1:12: R005: wrong
+          |
+        1 | prompt: 修复 {{ x }}
+          |              ^
+          help: `qwen schema recipe` says what each key takes
+        ");
+        insta::assert_snapshot!(shown("\tprompt: x", 2), @r"
+        r.yaml:1:2: R005: wrong
+          |
+        1 | �prompt: x
+          |  ^
+          help: `qwen schema recipe` says what each key takes
+        ");
+        assert!(shown("", 7).contains("1 | \n  | ^\n"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::check::Texts;
+use super::check::{Texts, with_line};
 use super::error::{Code, RecipeError};
 use super::extends::{DEPTH, merge};
 use super::file::{Place, RecipeFile, Text};
@@ -191,25 +191,37 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
         let place = asked
             .as_ref()
             .map_or_else(|| Place { file: shown.clone().into(), ..Place::default() }, |text| text.place.clone());
-        let failed = |message: String, texts: &Texts| {
-            let error = RecipeError::new(Code::R008, place.clone(), message);
-            let text = texts.get(&*error.place.file).cloned();
-            vec![text.map_or_else(|| error.clone(), |text| error.clone().with_snippet(&text))]
+        let failed = |message: String, help: &str, texts: &Texts| {
+            let error = RecipeError::new(Code::R008, place.clone(), message).help(help);
+            vec![with_line(error, texts)]
         };
         if chain.contains(&name) {
-            return Err(failed(format!("`extends` goes in a circle: {} → {name}", chain.join(" → ")), &texts));
+            return Err(failed(
+                format!("`extends` goes in a circle: {} → {name}", chain.join(" → ")),
+                "name another parent, or none",
+                &texts,
+            ));
         }
         chain.push(name.clone());
         if chain.len() > DEPTH + 1 {
-            return Err(failed(format!("`extends` is more than {DEPTH} deep: {}", chain.join(" → ")), &texts));
+            return Err(failed(
+                format!("`extends` is more than {DEPTH} deep: {}", chain.join(" → ")),
+                "build on fewer",
+                &texts,
+            ));
         }
-        let bytes = (folder.read)(&name)
-            .ok_or_else(|| failed(format!("`extends`: {shown} is not there ({})", chain.join(" → ")), &texts))?;
+        let bytes = (folder.read)(&name).ok_or_else(|| {
+            failed(
+                format!("`extends`: {shown} is not there ({})", chain.join(" → ")),
+                "name a file beside the recipe",
+                &texts,
+            )
+        })?;
         let mut recipe = parse(&shown, &bytes).map_err(|error| vec![error])?;
         texts.insert(shown, String::from_utf8_lossy(&bytes).into_owned());
-        inline(&mut recipe, folder, &name, &mut texts).map_err(|error| vec![error])?;
+        inline(&mut recipe, folder, &name, &mut texts).map_err(|error| vec![with_line(error, &texts)])?;
         if let Some(extends) = recipe.extends.clone() {
-            next = Some((beside(&name, &extends).map_err(|error| vec![snippet(error, &texts)])?, Some(extends)));
+            next = Some((beside(&name, &extends).map_err(|error| vec![with_line(error, &texts)])?, Some(extends)));
         }
         layers.push(recipe);
     }
@@ -220,13 +232,6 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
     let stem = file.rsplit('/').next().unwrap_or(file);
     let stem = stem.strip_suffix(".yaml").or_else(|| stem.strip_suffix(".yml")).unwrap_or(stem).to_owned();
     Recipe::check(merged, &stem, &format!("{}{file}", folder.shown), &texts)
-}
-
-fn snippet(error: RecipeError, texts: &Texts) -> RecipeError {
-    match texts.get(&*error.place.file) {
-        Some(text) => error.with_snippet(text),
-        None => error,
-    }
 }
 
 /// Returns the path of a file that another one names, inside the folder of recipes.
@@ -248,7 +253,10 @@ fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut 
     let mut read = |named: &Text| -> Result<Text, RecipeError> {
         let path = beside(file, named)?;
         let shown = format!("{}{path}", folder.shown);
-        let gone = || RecipeError::new(Code::R008, named.place.clone(), format!("{shown} is not there"));
+        let gone = || {
+            RecipeError::new(Code::R008, named.place.clone(), format!("{shown} is not there"))
+                .help("name a file beside the recipe")
+        };
         let bytes = (folder.read)(&path).ok_or_else(gone)?;
         let value = String::from_utf8(bytes)
             .ok()

@@ -40,7 +40,7 @@ fn every_built_in_recipe_loads_without_a_warning() {
 #[test]
 fn r001_bytes_that_cannot_be_read_are_named_by_their_place() {
     insta::assert_snapshot!(errors("recipe: 1\nname: r\ndescription: a\u{e0041}b\n"), @r"
-    r.yaml:3:15: R001: hidden character U+E0041 at 3:15
+    r.yaml:3:15: R001: hidden character U+E0041
       |
     3 | description: a�b
       |               ^
@@ -50,6 +50,9 @@ fn r001_bytes_that_cannot_be_read_are_named_by_their_place() {
     let error = assemble(&folder(b"recipe: 1\nname: \xff".to_vec()), "r.yaml").unwrap_err();
     insta::assert_snapshot!(error[0].to_string(), @r"
     r.yaml:2:7: R001: not UTF-8
+      |
+    2 | name: �
+      |       ^
       help: save the file as UTF-8
     ");
     let error = assemble(&folder(vec![b' '; crate::yaml::MAX_BYTES + 1]), "r.yaml").unwrap_err();
@@ -73,6 +76,7 @@ fn r002_what_is_no_yaml_of_ours_is_refused() {
       |
     3 | name: s
       | ^
+      help: keep one of them
     ");
 }
 
@@ -83,6 +87,7 @@ fn r003_an_unknown_key_has_a_neighbour() {
       |
     2 | promt: x
       | ^
+      help: `qwen schema recipe` lists the known keys; those of your own begin with `x-`
     ");
     insta::assert_snapshot!(errors("recipe: 1\nsteps: []\n"), @r"
     r.yaml:2:1: R003: `steps` is reserved for a later format
@@ -138,16 +143,18 @@ fn r005_a_wrong_value_says_what_to_write() {
 #[test]
 fn r006_and_r007_a_template_is_checked_before_it_is_used() {
     insta::assert_snapshot!(errors(&format!("{HEAD}prompt: '{{{{ params.nam }}}}'\nparams: {{name: {{type: string, description: N}}}}\n")), @r"
-    r.yaml:4:9: R007: `prompt`: `params.nam` is not declared; did you mean `params.name`?
+    r.yaml:4:13: R007: `prompt`: `params.nam` is not declared; did you mean `params.name`?
       |
     4 | prompt: '{{ params.nam }}'
-      |         ^
+      |             ^
+      help: declare it below `params` or `context`, or correct the name
     ");
     insta::assert_snapshot!(errors(&format!("{HEAD}prompt: 'a ${{{{ github.x }}}}'\n")), @r"
-    r.yaml:4:9: R006: `prompt`, line 1 of it: GitHub expressions are not read in recipes; pass a param
+    r.yaml:4:10: R006: `prompt`: GitHub expressions are not read in recipes; pass a param
       |
     4 | prompt: 'a ${{ github.x }}'
-      |         ^
+      |          ^
+      help: declare a parameter, and give it in the workflow: `title=@event:/issue/title`
     ");
     for (template, part) in [
         ("{{ x }}", "there is no `x` in templates"),
@@ -174,6 +181,7 @@ fn r008_a_chain_is_shown() {
       |
     4 | extends: a.yaml
       |          ^
+      help: name another parent, or none
     ");
     assert!(errors(&child("r", "gone.yaml")).contains("R008: `extends`: gone.yaml is not there"));
     assert!(errors(&child("r", "../x.yaml")).contains("leaves the folder of recipes"));
@@ -189,10 +197,10 @@ fn r008_a_chain_is_shown() {
 fn r009_untrusted_and_secret_values_stay_where_they_may_be() {
     let params = "params: {t: {type: string, description: T, untrusted: true}, s: {type: string, description: S, secret: true}}\n";
     insta::assert_snapshot!(errors(&format!("{HEAD}{params}prompt: p\ngit: {{subject: 'fix {{{{ params.t }}}}'}}\n")), @r"
-    r.yaml:6:16: R009: `git.subject`: `params.t` is untrusted and may stand in `prompt` alone
+    r.yaml:6:24: R009: `git.subject`: `params.t` is untrusted and may stand in `prompt` alone
       |
     6 | git: {subject: 'fix {{ params.t }}'}
-      |                ^
+      |                        ^
       help: declare a `pattern` or `enum` instead of `untrusted`, or leave it out here
     ");
     assert!(
@@ -268,8 +276,13 @@ fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
     assert_eq!(library.load("builtin:fix-lint").unwrap().name(), "fix-lint");
 }
 
+/// How many cases a property is tried with: so many, unless `PROPTEST_CASES` says otherwise.
+fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(cases(200)))]
 
     #[test]
     fn no_text_panics_the_loader(text in "(recipe: 1\n)?(name|prompt|needs|params|verify|context|output|x)?:? ?[\\PC\n\t{}\\[\\]|>&*!%'\"-]{0,80}") {
@@ -285,6 +298,29 @@ proptest! {
                 *place = byte;
             }
             let _result = parse(name, &bytes);
+        }
+    }
+
+    #[test]
+    fn no_mixture_of_recipes_panics_the_loader(
+        pieces in proptest::collection::vec((0..builtin::BUILTINS.len(), 0..200_usize, 1..12_usize), 1..6),
+        put in proptest::collection::vec((0..2_000_usize, "[\\PC\n {}\\[\\]|>&*!%'\"#:,.$-]{1,6}"), 0..6),
+    ) {
+        let mut text = "recipe: 1\nname: r\ndescription: d\n".to_owned();
+        for (recipe, line, count) in pieces {
+            let lines: Vec<&str> = builtin::BUILTINS[recipe].1.lines().collect();
+            for line in lines.iter().cycle().skip(line).take(count) {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        for (at, more) in put {
+            let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            text.insert_str(at, &more);
+        }
+        match load_all(&[("r.yaml", &text)]) {
+            Ok(recipe) => prop_assert_eq!(recipe.name(), "r"),
+            Err(errors) => prop_assert!(errors.iter().all(|error| !error.to_string().is_empty())),
         }
     }
 }

@@ -26,17 +26,31 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line = before.matches('\n').count() as u64 + 1;
         let column = before.lines().last().map_or(0, |line| line.chars().count()) as u64 + 1;
-        RecipeError::new(Code::R001, at(line, column), "not UTF-8").help("save the file as UTF-8")
+        let text = String::from_utf8_lossy(bytes);
+        RecipeError::new(Code::R001, at(line, column), "not UTF-8").help("save the file as UTF-8").with_snippet(&text)
     })?;
     for (index, line) in text.lines().enumerate() {
         if let Some((column, c)) = line.chars().enumerate().find(|(_, c)| is_hidden(*c)) {
             let (line, column) = (index as u64 + 1, column as u64 + 1);
-            let message = format!("hidden character U+{:04X} at {line}:{column}", u32::from(c));
+            let message = format!("hidden character U+{:04X}", u32::from(c));
             return Err(RecipeError::new(Code::R001, at(line, column), message).help("remove it").with_snippet(text));
         }
     }
     let fault = |code: Code, error: YamlError| {
-        RecipeError::new(code, at(error.line, error.column), error.message).with_snippet(text)
+        let help = [
+            ("a tab", "write blanks"),
+            ("duplicate key", "keep one of them"),
+            ("more than one document", "keep one recipe a file"),
+            ("anchors and aliases", "write the value out, or build on another recipe with `extends`"),
+            ("merge keys", "write the keys out, or build on another recipe with `extends`"),
+            ("too large or too deep", "move long texts into `prompt_file`, and parts into `extends`"),
+        ];
+        let help = help.iter().find(|(start, _)| error.message.starts_with(start));
+        let made = RecipeError::new(code, at(error.line, error.column), error.message).with_snippet(text);
+        match help {
+            Some((_, help)) => made.help(*help),
+            None => made,
+        }
     };
     let top: Node = yaml::parse(name, text).map_err(|error| fault(Code::R002, error))?;
     if let Some(problem) = check_top(&top, &at) {
@@ -47,9 +61,10 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
         fault(code, error)
     })?;
     recipe.places = top.places(&file);
+    let mut lines = Lines::of(text);
     recipe.each_text(&mut |_, _, found| {
         found.place.file = Arc::clone(&file);
-        respell(text, found);
+        lines.respell(found);
     });
     Ok(recipe)
 }
@@ -57,31 +72,47 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
 /// Reads a file of parameters: one key each, a scalar or a list of them, as the file spells them.
 pub fn parse_params(name: &str, text: &str) -> Result<BTreeMap<String, Given>, YamlError> {
     let mut params: BTreeMap<String, Given> = yaml::parse(name, text)?;
+    let mut lines = Lines::of(text);
     for given in params.values_mut() {
         let found = match given {
             Given::One(found) => std::slice::from_mut(found),
             Given::Many(found) => found.as_mut_slice(),
         };
-        found.iter_mut().for_each(|found| respell(text, found));
+        found.iter_mut().for_each(|found| lines.respell(found));
     }
     Ok(params)
 }
 
-/// Puts the file's spelling in the place of a number's value.
-fn respell(text: &str, found: &mut Text) {
-    if let Some(value) = found.value.strip_prefix(NUMBER) {
-        found.value = spelling(text, &found.place).unwrap_or(value).to_owned();
-    }
+/// The lines of a file, with the letters of those that were asked about.
+struct Lines<'a> {
+    lines: Vec<&'a str>,
+    letters: BTreeMap<usize, Vec<usize>>,
 }
 
-/// Returns how the file spells the number at a place: `1.10` stays that, and so does `0x1f`.
-fn spelling<'a>(text: &'a str, place: &Place) -> Option<&'a str> {
-    let line = text.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)?;
-    let skipped = usize::try_from(place.column).ok()?.checked_sub(1)?;
-    let (start, _) = line.char_indices().nth(skipped)?;
-    let word = line[start..].split([' ', ',', ']', '}', '#']).next()?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    (!word.is_empty() && word.chars().all(plain)).then_some(word)
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Lines<'a> {
+        Lines { lines: text.lines().collect(), letters: BTreeMap::new() }
+    }
+
+    /// Puts the file's spelling in the place of a number's value.
+    fn respell(&mut self, found: &mut Text) {
+        if let Some(value) = found.value.strip_prefix(NUMBER) {
+            found.value = self.spelling(&found.place).unwrap_or(value).to_owned();
+        }
+    }
+
+    /// Returns how the file spells the number at a place: `1.10` stays that, and so does `0x1f`.
+    fn spelling(&mut self, place: &Place) -> Option<&'a str> {
+        let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+        let index = at(place.line)?;
+        let line: &'a str = self.lines.get(index)?;
+        let letters =
+            self.letters.entry(index).or_insert_with(|| line.char_indices().map(|(offset, _)| offset).collect());
+        let start = *letters.get(at(place.column)?)?;
+        let word = line[start..].split([' ', ',', ']', '}', '#']).next()?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        (!word.is_empty() && word.chars().all(plain)).then_some(word)
+    }
 }
 
 /// Judges the keys of the top level and the format number before everything else: a file of a later format is not to be
@@ -108,7 +139,8 @@ fn check_top(top: &Node, at: &dyn Fn(u64, u64) -> Place) -> Option<RecipeError> 
         Some(FORMAT) => {}
         Some(number) => {
             let message = format!("this file is format {number}, this qwen reads {FORMAT}");
-            return Some(RecipeError::new(Code::R004, place(key), message).help("use a newer qwen"));
+            let help = if number > FORMAT { "use a newer qwen" } else { "write `recipe: 1`" };
+            return Some(RecipeError::new(Code::R004, place(key), message).help(help));
         }
         None => {
             let message = "`recipe` is the number of the format";
@@ -127,7 +159,6 @@ fn check_top(top: &Node, at: &dyn Fn(u64, u64) -> Place) -> Option<RecipeError> 
     }
     Some(match nearest(key, KEYS.iter().copied()) {
         Some(near) => error(format!("unknown key `{key}`; did you mean `{near}`?")),
-        None => error(format!("unknown key `{key}`"))
-            .help("keys of your own begin with `x-`; `qwen schema recipe` lists the known ones"),
+        None => error(format!("unknown key `{key}`")),
     })
 }

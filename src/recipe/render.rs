@@ -39,6 +39,18 @@ pub struct TemplateProblem {
     pub line: usize,
     /// What is wrong.
     pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl TemplateProblem {
+    fn new(line: usize, message: impl Into<String>) -> TemplateProblem {
+        TemplateProblem { line, message: message.into(), help: None }
+    }
+
+    fn help(self, help: impl Into<String>) -> TemplateProblem {
+        TemplateProblem { help: Some(help.into()), ..self }
+    }
 }
 
 /// What templates can name.
@@ -72,15 +84,27 @@ pub struct Renderer {
 /// Returns the names that a template uses, such as `params.x`, or what is wrong with it.
 pub fn names(template: &str) -> Result<BTreeSet<String>, TemplateProblem> {
     if let Some(line) = line_of(template, "${{") {
-        return Err(TemplateProblem {
-            line,
-            message: "GitHub expressions are not read in recipes; pass a param".to_owned(),
-        });
+        return Err(TemplateProblem::new(line, "GitHub expressions are not read in recipes; pass a param")
+            .help("declare a parameter, and give it in the workflow: `title=@event:/issue/title`"));
     }
     statements(template)?;
     let environment = environment(Arc::default(), Arc::from([]));
     let compiled = environment.template_from_str(template).map_err(|error| problem(&error))?;
     Ok(compiled.undeclared_variables(true).into_iter().collect())
+}
+
+/// Returns where a template uses a name: inside of braces, as a whole word.
+pub fn offset_of(template: &str, name: &str) -> usize {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+    let inside = |at: usize| {
+        let before = &template[..at];
+        before.rfind(['{']).is_some_and(|open| before.rfind(['}']).is_none_or(|close| close < open))
+    };
+    let found = template.match_indices(name).map(|(at, _)| at).find(|at| {
+        let after = template[at + name.len()..].chars().next();
+        inside(*at) && !is_word(template[..*at].chars().next_back()) && !is_word(after.filter(|c| *c != '.'))
+    });
+    found.unwrap_or_default()
 }
 
 /// Tells whether a text has template syntax in it.
@@ -167,11 +191,9 @@ impl Renderer {
         let mut closed = false;
         for (index, template) in templates.iter().enumerate() {
             let option = |word: &str| word.starts_with('-') && !template.starts_with('-') && !closed;
-            let refuse = |word: &str| TemplateProblem {
-                line: 1,
-                message: format!(
-                    "the word `{word}` would be an option, which the recipe does not say; write `--flag={template}`, or `--` before it"
-                ),
+            let refuse = |word: &str| {
+                TemplateProblem::new(1, format!("the word `{word}` would be an option, which the recipe does not say"))
+                    .help(format!("write `--flag={template}`, or `--` before it"))
             };
             if let Some(list) = lone_param(template).and_then(|name| self.lists.get(name)) {
                 if index > 0
@@ -276,14 +298,12 @@ fn statements(template: &str) -> Result<(), TemplateProblem> {
         if is_statement {
             let word: String = code.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             if !KNOWN[..6].contains(&word.as_str()) {
-                return Err(TemplateProblem {
-                    line,
-                    message: format!("`{{% {word} %}}` is not known; statements are `if` and `for`"),
-                });
+                return Err(TemplateProblem::new(line, format!("`{{% {word} %}}` is not known"))
+                    .help("statements are `if` and `for`"));
             }
         }
         if outside_quotes(code).any(|c| c == '*') {
-            return Err(TemplateProblem { line, message: "`*` is not known in templates".to_owned() });
+            return Err(TemplateProblem::new(line, "`*` is not known in templates"));
         }
         rest = &inner[end..];
     }
@@ -310,18 +330,14 @@ fn outside_quotes(code: &str) -> impl Iterator<Item = char> {
 }
 
 fn problem(error: &Error) -> TemplateProblem {
-    let message = match error.kind() {
-        ErrorKind::OutOfFuel => format!("the template takes more than {FUEL} steps"),
-        ErrorKind::UnknownFilter => {
-            let detail = error.detail().unwrap_or_default();
-            format!("{detail}; filters are {}", FILTERS.join(", "))
-        }
-        kind => match error.detail() {
-            Some(detail) => format!("{kind}: {detail}"),
-            None => kind.to_string(),
-        },
-    };
-    TemplateProblem { line: error.line().unwrap_or(1), message }
+    let detail = error.detail().unwrap_or_default();
+    let made = |message: String| TemplateProblem::new(error.line().unwrap_or(1), message);
+    match error.kind() {
+        ErrorKind::OutOfFuel => made(format!("the template takes more than {FUEL} steps")),
+        ErrorKind::UnknownFilter => made(detail.to_owned()).help(format!("filters are {}", FILTERS.join(", "))),
+        kind if detail.is_empty() => made(kind.to_string()),
+        kind => made(format!("{kind}: {detail}")),
+    }
 }
 
 fn line_of(text: &str, mark: &str) -> Option<usize> {

@@ -13,9 +13,9 @@ impl Checker<'_> {
         };
         let at =
             |path: &str| file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 });
-        for (name, param) in file.params.iter().flatten() {
+        for name in file.params.iter().flat_map(|params| params.keys()) {
             if !self.used.contains(&format!("params.{name}")) {
-                warn(Code::W101, &param.description.place, format!("the parameter `{name}` is not used"));
+                warn(Code::W101, &at(&format!("params.{name}")), format!("the parameter `{name}` is not used"));
             }
         }
         for context in file.context.iter().flatten() {

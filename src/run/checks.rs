@@ -8,7 +8,6 @@ use crate::agent::invoke::Judge;
 use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
-use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
@@ -80,32 +79,70 @@ pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Resu
     let path =
         |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is no path of the workspace")));
     match texts.as_slice() {
-        ["qwen", "check", "changelog", options @ ..] => {
-            let value = |name: &str| {
-                let found = options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='));
-                found.ok_or_else(|| Denial::new(format!("`qwen check changelog` needs {name}=…")))
+        ["qwen", "check", name @ ("changelog" | "markdown-shape" | "repeat"), rest @ ..] => {
+            let unknown = |word: &str| Denial::new(format!("`qwen check {name}` has no option `{word}`"));
+            let end = if *name == "repeat" { rest.iter().position(|word| *word == "--") } else { None };
+            let (own, command) = rest.split_at(end.unwrap_or(rest.len()));
+            let mut options: BTreeMap<&str, &str> = BTreeMap::new();
+            let mut files = Vec::new();
+            let mut words = own.iter().copied();
+            let known: &[&str] = match *name {
+                "changelog" => &["--file", "--heading", "--since"],
+                "repeat" => &["--times"],
+                _ => &[],
             };
-            let since = value("--since")?;
-            if since.starts_with('-') {
-                return Err(Denial::new(format!("`{since}` is no revision")));
+            while let Some(word) = words.next() {
+                match word.split_once('=').unwrap_or((word, "")) {
+                    ("--summary", "") if *name == "repeat" => {}
+                    (option, _) if option.starts_with("--") && !known.contains(&option) => return Err(unknown(word)),
+                    (option, value) if option.starts_with("--") => {
+                        let value = if word.contains('=') { Some(value) } else { words.next() };
+                        let value = value.ok_or_else(|| Denial::new(format!("{option} needs a value")))?;
+                        options.insert(option, value);
+                    }
+                    _ if *name == "markdown-shape" => files.push(path(word)?),
+                    _ => return Err(unknown(word)),
+                }
             }
-            Ok(Action::Changelog {
-                file: path(value("--file")?)?,
-                heading: value("--heading")?.to_owned(),
-                since: since.to_owned(),
-            })
-        }
-        ["qwen", "check", "markdown-shape", source, target] => {
-            Ok(Action::Shape { source: path(source)?, target: path(target)? })
-        }
-        ["qwen", "check", "repeat", rest @ ..] => {
-            let end = rest.iter().position(|word| *word == "--");
-            let end = end.ok_or_else(|| Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4"))?;
-            let times = rest[..end].iter().find_map(|word| word.strip_prefix("--times=")?.parse().ok());
-            let times = times.filter(|times| (1..=1000).contains(times)).unwrap_or(10);
-            Ok(Action::Repeat { times, plan: plan(&rest[end + 1..], folder, judge)? })
+            let value = |option: &str| {
+                let found = options.get(option).copied();
+                found.ok_or_else(|| Denial::new(format!("`qwen check {name}` needs {option}=…")))
+            };
+            match *name {
+                "changelog" => {
+                    let since = value("--since")?;
+                    if since.starts_with('-') {
+                        return Err(Denial::new(format!("`{since}` is no revision")));
+                    }
+                    let file = readable(path(value("--file")?)?, judge)?;
+                    Ok(Action::Changelog { file, heading: value("--heading")?.to_owned(), since: since.to_owned() })
+                }
+                "markdown-shape" => {
+                    let [source, target] = <[RelPath; 2]>::try_from(files)
+                        .map_err(|_| Denial::new("`qwen check markdown-shape` takes a SOURCE and a TARGET"))?;
+                    Ok(Action::Shape { source: readable(source, judge)?, target: readable(target, judge)? })
+                }
+                _ => {
+                    let times = options.get("--times").copied().unwrap_or("10");
+                    let number = times.parse().ok().filter(|times| (1..=1000).contains(times));
+                    let times = number.ok_or_else(|| Denial::new(format!("--times={times} is not 1 to 1000")))?;
+                    let [_, command @ ..] = command else {
+                        return Err(Denial::new("`qwen check repeat` without `-- COMMAND`").by("G4"));
+                    };
+                    Ok(Action::Repeat { times, plan: plan(command, folder, judge)? })
+                }
+            }
         }
         _ => Ok(Action::Command(plan(&texts, folder, judge)?)),
+    }
+}
+
+/// Our own checks read under the policy's rules for files.
+fn readable(path: RelPath, judge: &dyn Judge) -> Result<RelPath, Denial> {
+    let access = Access::Read { path: path.as_path().to_path_buf() };
+    match judge.authorize("read_file", &[access]) {
+        (_, Some(_)) => Ok(path),
+        (decision, None) => Err(Denial { rule: decision.rule, hint: decision.hint, ..Denial::new(decision.reason) }),
     }
 }
 
@@ -166,12 +203,15 @@ impl Action {
                 let summary = format!("{times} runs, {failures} failed: {codes}\n{output}");
                 Done { exit_code: Some(i32::from(failures > 0)), output: summary, timed_out: false }
             }
-            Action::Shape { source, target } => {
-                let texts = (text(place.workspace, source), text(place.workspace, target));
-                verdict(shape::differences(&texts.0, &texts.1))
-            }
+            Action::Shape { source, target } => match (text(place.workspace, source), text(place.workspace, target)) {
+                (Ok(source), Ok(target)) => verdict(shape::differences(&source, &target)),
+                (Err(problem), _) | (_, Err(problem)) => verdict(vec![problem]),
+            },
             Action::Changelog { file, heading, since } => {
-                let after = text(place.workspace, file);
+                let after = match text(place.workspace, file) {
+                    Ok(after) => after,
+                    Err(problem) => return verdict(vec![problem]),
+                };
                 let before = match place.workspace.changes().get(file) {
                     Some(change) => String::from_utf8_lossy(text_of(&change.before)).into_owned(),
                     None => after.clone(),
@@ -199,10 +239,13 @@ fn verdict(problems: Vec<String>) -> Done {
     Done { exit_code, output: problems.into_iter().map(|problem| problem + "\n").collect(), timed_out: false }
 }
 
-fn text(workspace: &Workspace, path: &RelPath) -> String {
+/// Returns the text of a file, or what is to be said where there is none.
+fn text(workspace: &Workspace, path: &RelPath) -> Result<String, String> {
     match workspace.entry(path) {
-        Ok(Entry::File { content, .. }) => String::from_utf8_lossy(&content).into_owned(),
-        Ok(Entry::Absent | Entry::Link { .. }) | Err(_) => String::new(),
+        Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),
+        Ok(Entry::Absent) => Err(format!("{path} is not there")),
+        Ok(Entry::Link { .. }) => Err(format!("{path} is a link")),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -216,9 +259,9 @@ pub fn variables(
     let mut variables = Variables::default();
     for (name, text) in env.into_iter().flatten() {
         if !policy.passes_variable(name) {
-            return Err(Failure::new(
-                Exit::Denied,
-                format!("N001: the policy does not let {what} set the variable {name}"),
+            return Err(active.not_granted(
+                &text.place,
+                format!("the policy does not let `{what}` set the variable {name}"),
                 format!("this line grants it: shell: {{env: {{pass: [{name}]}}}}"),
             ));
         }

@@ -102,7 +102,9 @@ impl Gatherer<'_> {
     async fn input(&self, context: &Context, renderer: &Renderer) -> Result<String, Failure> {
         let name = &context.name.value;
         let rendered = |template: &str| {
-            renderer.text(template).map_err(|problem| failure(name, &problem.message, "correct the parameter"))
+            renderer.text(template).map_err(|problem| {
+                failure(name, &problem.message, problem.help.as_deref().unwrap_or("correct the parameter"))
+            })
         };
         if let Some(words) = &context.run {
             return self.command(context, words, renderer).await;
@@ -111,7 +113,7 @@ impl Gatherer<'_> {
             let path = rendered(file.as_str())?;
             let normal =
                 normalised(&path).ok_or_else(|| failure(name, &format!("`{path}` is not inside the workspace"), ""))?;
-            return self.file(name, &normal);
+            return self.file(context, &normal);
         }
         if let Some(globs) = &context.glob {
             let mut set = globset::GlobSetBuilder::new();
@@ -126,7 +128,7 @@ impl Gatherer<'_> {
             let found = walk(&Source::new(self.workspace), &RelPath::root(), &filter, &AtomicBool::new(false));
             let mut text = String::new();
             for found in found.files.iter().take(500) {
-                let content = self.file(name, &found.path)?;
+                let content = self.file(context, &found.path)?;
                 text.push_str(&format!("--- {} ---\n{}\n", found.path, content.trim_end_matches('\n')));
             }
             return Ok(text);
@@ -136,7 +138,9 @@ impl Gatherer<'_> {
                 None => None,
                 Some(range) => renderer
                     .words(&[range.as_str()])
-                    .map_err(|problem| failure(name, &problem.message, "give a revision"))?
+                    .map_err(|problem| {
+                        failure(name, &problem.message, problem.help.as_deref().unwrap_or("give a revision"))
+                    })?
                     .pop(),
             };
             return self.diff(name, kind, range.as_deref());
@@ -156,18 +160,14 @@ impl Gatherer<'_> {
     ) -> Result<String, Failure> {
         let name = &context.name.value;
         let templates: Vec<&str> = templates.iter().map(|text| text.as_str()).collect();
-        let words =
-            renderer.words(&templates).map_err(|problem| failure(name, &problem.message, "correct the parameter"))?;
-        let action = action(&words, None, self.judge).map_err(|denial| {
-            Failure::new(
-                Exit::Denied,
-                format!("N001: the policy does not let context.{name} run `{}`: {}", words.join(" "), denial.reason),
-                denial.hint.unwrap_or_else(|| "allow it in the policy".to_owned()),
-            )
+        let words = renderer.words(&templates).map_err(|problem| {
+            failure(name, &problem.message, problem.help.as_deref().unwrap_or("correct the parameter"))
         })?;
+        let what = format!("context.{name}");
+        let action = action(&words, None, self.judge)
+            .map_err(|denial| self.active.not_run(&context.name.place, &what, &words, denial))?;
         let place = Place { workspace: self.workspace, repository: self.repository };
         let timeout = context.timeout.map_or(TIMEOUT, |time| time.0);
-        let what = format!("context.{name}");
         let variables = checks::variables(context.env.as_ref(), self.active, self.policy, &what)?;
         let done = action.perform(self.runner, &place, timeout, &variables).await;
         let ok = context.ok_exit.clone().unwrap_or_else(|| vec![0]);
@@ -190,12 +190,14 @@ impl Gatherer<'_> {
         Ok(done.output.replace(&format!("{root}/"), ""))
     }
 
-    fn file(&self, name: &str, path: &RelPath) -> Result<String, Failure> {
+    fn file(&self, context: &Context, path: &RelPath) -> Result<String, Failure> {
+        let name = &context.name.value;
         self.policy.may_read(path, self.facts).map_err(|denial| {
-            Failure::new(
-                Exit::Denied,
-                format!("N001: the policy does not let context.{name} read {path}: {}", denial.reason),
-                "allow it in the policy's `paths.read`",
+            let hint = denial.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            self.active.not_granted(
+                &context.name.place,
+                format!("the policy does not let `context.{name}` read {path}"),
+                format!("{}{hint}", denial.reason),
             )
         })?;
         match self.workspace.entry(path) {

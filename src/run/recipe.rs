@@ -10,9 +10,9 @@ use crate::cli::RunArgs;
 use crate::event::Limits;
 use crate::exit::Exit;
 use crate::path::RelPath;
-use crate::policy::Policy;
 use crate::policy::file::{Delivery, UntrustedInput};
-use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
+use crate::policy::{Denial, Policy};
+use crate::recipe::file::{Given, OutputKind, Place, RequiredGit, Text};
 use crate::recipe::load::Library;
 use crate::recipe::params::{Bound, Sources, World, bind};
 use crate::recipe::render::{Renderer, Values, plain};
@@ -22,7 +22,7 @@ use crate::workspace::repository::Repository;
 use crate::workspace::trusted::TrustedTree;
 
 use super::Failure;
-use super::checks::program_exists;
+use super::checks::{program_exists, quoted};
 use super::outcome::Mode;
 use super::trust::{Source, Trusted};
 
@@ -306,17 +306,17 @@ impl Active {
 
     /// Renders a text without gathered inputs.
     pub fn text(&self, text: &Text) -> Result<String, Failure> {
-        self.renderer(&[])
-            .text(&text.value)
-            .map_err(|problem| failure(&[RecipeError::new(Code::R006, text.place.clone(), problem.message)]))
+        self.renderer(&[]).text(&text.value).map_err(|problem| self.unrendered(text, problem.message))
+    }
+
+    fn unrendered(&self, text: &Text, problem: String) -> Failure {
+        failure(&[self.recipe.with_line(RecipeError::new(Code::R006, text.place.clone(), problem))])
     }
 
     /// Renders the user message.
     pub fn prompt(&self, inputs: &[(String, String)]) -> Result<String, Failure> {
         let Some(prompt) = &self.recipe.file.prompt else { return Ok(String::new()) };
-        self.renderer(inputs)
-            .text(&prompt.value)
-            .map_err(|problem| failure(&[RecipeError::new(Code::R006, prompt.place.clone(), problem.message)]))
+        self.renderer(inputs).text(&prompt.value).map_err(|problem| self.unrendered(prompt, problem.message))
     }
 
     /// Renders the instructions.
@@ -338,6 +338,7 @@ impl Active {
     pub fn narrow(&self, policy: &Policy) -> Result<Policy, Failure> {
         let missing = needs::missing(self.recipe.needs(), policy);
         if !missing.is_empty() {
+            let missing: Vec<RecipeError> = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
             return Err(Failure { exit: Exit::Denied, ..failure(&missing) });
         }
         let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
@@ -347,34 +348,53 @@ impl Active {
         })
     }
 
+    /// Returns the ending of a run whose recipe asks at this place for what the policy does not give.
+    pub fn not_granted(&self, place: &Place, message: impl Into<String>, help: impl Into<String>) -> Failure {
+        let error = RecipeError::new(Code::N001, place.clone(), message).help(help);
+        Failure { exit: Exit::Denied, ..failure(&[self.recipe.with_line(error)]) }
+    }
+
+    /// The same for a command.
+    pub fn not_run(&self, place: &Place, what: &str, words: &[String], denial: Denial) -> Failure {
+        let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let hint = denial.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        self.not_granted(
+            place,
+            format!("the policy does not let `{what}` run `{words}`"),
+            format!("{}{hint}", denial.reason),
+        )
+    }
+
     /// Checks what must be there.
     pub fn requires(&self, environment: &Environment, repository: Option<&Repository>) -> Result<(), Failure> {
         let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
         let mut errors = Vec::new();
-        let mut lacks = |text: Option<&Text>, message: String, help: &str| {
-            let place = text.map(|text| text.place.clone()).unwrap_or_default();
-            errors.push(RecipeError::new(Code::N002, place, message).help(help));
+        let mut lacks = |place: Place, message: String, help: &str| {
+            errors.push(self.recipe.with_line(RecipeError::new(Code::N002, place, message).help(help)));
         };
+        let of_git = || self.recipe.place("requires.git");
         let version = env!("CARGO_PKG_VERSION");
         if let Some(range) = &requires.qwen
             && check::satisfies(&range.value, version) != Ok(true)
         {
-            lacks(Some(range), format!("it needs qwen {}, this is {version}", range.value), "use another qwen");
+            let help = "install such a qwen, or take a version of the recipe for this one";
+            lacks(range.place.clone(), format!("it needs qwen {}, this is {version}", range.value), help);
         }
         let path = environment.value("PATH").unwrap_or_default();
         for program in requires.programs.iter().flatten() {
             if !program_exists(program.as_str(), &path) {
-                lacks(Some(program), format!("the program `{}` is not in PATH", program.value), "install it");
+                let message = format!("the program `{}` is not in PATH", program.value);
+                lacks(program.place.clone(), message, "install it, or put its folder into PATH");
             }
         }
         match (requires.git, repository) {
             (Some(RequiredGit::Repo | RequiredGit::Clean), None) => {
-                lacks(None, "it needs a git repository".to_owned(), "run it inside one");
+                lacks(of_git(), "it needs a git repository".to_owned(), "run it inside one, or begin one: git init");
             }
             (Some(RequiredGit::Clean), Some(repository)) => {
                 let status = repository.git().run(&["status", "--porcelain", "--untracked-files=no"], b"");
                 if !status.is_ok_and(|status| status.is_empty()) {
-                    lacks(None, "tracked files have changes".to_owned(), "commit them first");
+                    lacks(of_git(), "tracked files have changes".to_owned(), "commit or stash them first");
                 }
             }
             (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
@@ -448,5 +468,11 @@ impl Active {
 /// Puts errors of a recipe into the ending that they mean.
 pub fn failure(errors: &[RecipeError]) -> Failure {
     let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    Failure::new(Exit::Input, text, "docs/recipes.md explains each code")
+    let of_parameters = |error: &RecipeError| matches!(error.code, Code::P001 | Code::P002 | Code::P003 | Code::P004);
+    let hint = if errors.iter().all(of_parameters) {
+        "`qwen recipe show NAME` says what each parameter takes"
+    } else {
+        "docs/recipes.md explains each code"
+    };
+    Failure::new(Exit::Input, text, hint)
 }

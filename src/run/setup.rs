@@ -173,24 +173,15 @@ impl Setup {
                     Failure::new(
                         Exit::Input,
                         format!("verify.checks.{name}: {}", problem.message),
-                        "correct the parameter",
+                        problem.help.unwrap_or_else(|| "correct the parameter".to_owned()),
                     )
                 })?;
                 let cwd = check.cwd.as_ref().map(|cwd| active.text(cwd)).transpose()?;
                 let what = format!("verify.checks.{name}");
                 let variables = checks::variables(check.env.as_ref(), active, judge.policy, &what)?;
                 let made = Check::of_recipe(check, &words, cwd.as_deref(), judge);
-                verification.checks.push(made.map(|made| made.with(variables)).map_err(|denial| {
-                    Failure::new(
-                        Exit::Denied,
-                        format!(
-                            "N001: the policy does not let verify.checks.{name} run `{}`: {}",
-                            words.join(" "),
-                            denial.reason
-                        ),
-                        denial.hint.unwrap_or_else(|| "allow it in the policy".to_owned()),
-                    )
-                })?);
+                let made = made.map_err(|denial| active.not_run(&check.name.place, &what, &words, denial))?;
+                verification.checks.push(made.with(variables));
             }
         }
         verification.checks.extend(self.checks(&judge.facts)?);
