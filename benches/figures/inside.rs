@@ -168,3 +168,47 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
         Row::new("looking for changes after a command", ms(median(looking)), "≤ 30 ms"),
     ])
 }
+
+/// Loading recipes of 256 KiB: one of everything that there can be many of, one of texts, one with a mistake in each key.
+pub(crate) fn recipe(_: &Options) -> Result<Vec<Row>, String> {
+    const SIZE: usize = 256 * 1024;
+    let head = "recipe: 1\nname: r\ndescription: D\nlimits: {cost_usd: 1}\n";
+    // As many of these as a file may have nodes.
+    let many = |wrong: &str| {
+        let (mut params, mut context, mut prompt) = (String::new(), String::new(), String::new());
+        for number in 0..700 {
+            params.push_str(&format!(
+                "  p{number}: {{type: number, description: \"The number {number}.\", default: {number}.50, min: 0, max: 1000{wrong}}}\n"
+            ));
+            context.push_str(&format!(
+                "  - {{name: c{number}, run: [echo, '--n={{{{ params.p{number} }}}}'], max_bytes: 10}}\n"
+            ));
+            prompt.push_str(&format!("  {{{{ context.c{number} | fence('text') }}}}\n"));
+        }
+        let text = format!("{head}params:\n{params}context:\n{context}prompt: |\n{prompt}");
+        let rest = SIZE - text.len() - 1;
+        format!("{text}#{}", "x".repeat(rest))
+    };
+    let prose = "  Say what {{ git.branch }} is about, in plain words.\n";
+    let long = format!("{head}prompt: |\n{}", prose.repeat((SIZE - head.len() - 10) / prose.len()));
+    let mut rows = Vec::new();
+    for (what, text, loads) in [
+        ("2,100 parameters, inputs and uses of them", many(""), true),
+        ("one prompt", long, true),
+        ("700 mistakes", many(", secret: true"), false),
+    ] {
+        let times = (0..9).map(|_| {
+            let clock = Instant::now();
+            let loaded = qwen_run::recipe::load::from_text("r.yaml", &text);
+            (clock.elapsed(), loaded.is_ok() == loads)
+        });
+        let times: Vec<(Duration, bool)> = times.collect();
+        if times.iter().any(|(_, as_expected)| !as_expected) {
+            return Err(format!("{what}: it did not load as expected"));
+        }
+        let time = median(times.into_iter().map(|(time, _)| time).collect());
+        let figure = format!("{:.1} ms", time.as_secs_f64() * 1000.0);
+        rows.push(Row::new(format!("loading a recipe of 256 KiB: {what}"), figure, "< 50 ms"));
+    }
+    Ok(rows)
+}

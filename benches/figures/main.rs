@@ -60,6 +60,7 @@ const KINDS: &[(&str, fn(&Options) -> Result<Vec<Row>, String>)] = &[
     ("stream", inside::stream),
     ("policy", inside::policy),
     ("lend", inside::lend),
+    ("recipe", inside::recipe),
 ];
 
 fn main() -> ExitCode {
