@@ -479,7 +479,8 @@ mod tests {
         ] {
             let renderer = Renderer::new(&values(&[("a", Value::from(vec!["x"; 40]))]));
             let error = names(template).err().or_else(|| renderer.text(template).err()).unwrap();
-            assert!(error.message.contains(part), "{template}: {}", error.message);
+            let text = format!("{}; {}", error.message, error.help.unwrap_or_default());
+            assert!(text.contains(part), "{template}: {text}");
         }
     }
 

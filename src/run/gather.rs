@@ -193,11 +193,11 @@ impl Gatherer<'_> {
     fn file(&self, context: &Context, path: &RelPath) -> Result<String, Failure> {
         let name = &context.name.value;
         self.policy.may_read(path, self.facts).map_err(|denial| {
-            let hint = denial.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            let hint = denial.hint.unwrap_or_else(|| "allow it in the policy's `paths.read`".to_owned());
             self.active.not_granted(
                 &context.name.place,
                 format!("the policy does not let `context.{name}` read {path}"),
-                format!("{}{hint}", denial.reason),
+                format!("{}; {hint}", denial.reason),
             )
         })?;
         match self.workspace.entry(path) {

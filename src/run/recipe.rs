@@ -357,7 +357,7 @@ impl Active {
     /// The same for a command.
     pub fn not_run(&self, place: &Place, what: &str, words: &[String], denial: Denial) -> Failure {
         let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        let hint = denial.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        let hint = denial.hint.map_or_else(|| "; allow it in the policy".to_owned(), |hint| format!("; {hint}"));
         self.not_granted(
             place,
             format!("the policy does not let `{what}` run `{words}`"),
