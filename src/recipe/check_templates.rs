@@ -183,10 +183,10 @@ impl Checker<'_> {
                     Kind::Prompt | Kind::Template | Kind::Variable => renderer.text(&text.value).map(drop),
                     Kind::Word => renderer.words(&["--", &text.value]).map(drop),
                 };
-                if let Err(problem) = result {
-                    if said.insert((path, problem.line, problem.message.clone())) {
-                        self.broken(path, text, &problem);
-                    }
+                if let Err(problem) = result
+                    && said.insert((path, problem.line, problem.message.clone()))
+                {
+                    self.broken(path, text, &problem);
                 }
             }
         }
