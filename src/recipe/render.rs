@@ -289,8 +289,14 @@ fn environment(untrusted: Arc<Vec<String>>, secret: Arc<[u8]>) -> Environment<'s
 fn statements(template: &str) -> Result<(), TemplateProblem> {
     const KNOWN: [&str; 7] = ["if", "elif", "else", "endif", "for", "endfor", "raw"];
     let mut rest = template;
-    while let Some(at) = rest.find("{{").into_iter().chain(rest.find("{%")).min() {
-        let line = template[..template.len() - rest.len() + at].matches('\n').count() + 1;
+    // One look at each letter: a prompt may have thousands of tags.
+    let opens = |text: &str| {
+        let mut braces = text.match_indices('{').map(|(at, _)| at);
+        braces.find(|at| matches!(text.as_bytes().get(at + 1), Some(b'{' | b'%')))
+    };
+    while let Some(at) = opens(rest) {
+        let offset = template.len() - rest.len() + at;
+        let line = || template[..offset].matches('\n').count() + 1;
         let is_statement = rest[at..].starts_with("{%");
         let inner = &rest[at + 2..];
         let end = inner.find(if is_statement { "%}" } else { "}}" }).unwrap_or(inner.len());
@@ -298,12 +304,12 @@ fn statements(template: &str) -> Result<(), TemplateProblem> {
         if is_statement {
             let word: String = code.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             if !KNOWN[..6].contains(&word.as_str()) {
-                return Err(TemplateProblem::new(line, format!("`{{% {word} %}}` is not known"))
+                return Err(TemplateProblem::new(line(), format!("`{{% {word} %}}` is not known"))
                     .help("statements are `if` and `for`"));
             }
         }
         if outside_quotes(code).any(|c| c == '*') {
-            return Err(TemplateProblem::new(line, "`*` is not known in templates"));
+            return Err(TemplateProblem::new(line(), "`*` is not known in templates"));
         }
         rest = &inner[end..];
     }
