@@ -43,6 +43,9 @@ pub enum McpVerb {
         /// The server
         #[arg(value_name = "NAME")]
         name: Option<String>,
+        /// What the token is to be good for, instead of what settings and server name
+        #[arg(long, value_name = "SCOPES", value_delimiter = ' ', requires = "name")]
+        scope: Vec<String>,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,

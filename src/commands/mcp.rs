@@ -46,7 +46,10 @@ pub(super) async fn run(
         },
         McpVerb::List(arguments) => list(arguments, environment, out, err).await,
         McpVerb::Remove { name, scope, workspace } => remove(name, *scope, workspace, environment, out),
-        McpVerb::Auth { name, workspace } => auth(name.as_deref(), workspace, environment, out, err).await,
+        McpVerb::Auth { name, scope, workspace } => {
+            let scopes: Vec<String> = scope.iter().filter(|scope| !scope.is_empty()).cloned().collect();
+            auth(name.as_deref(), &scopes, workspace, environment, out, err).await
+        }
     }
 }
 
@@ -343,6 +346,7 @@ fn warn(warnings: &[String], err: &mut dyn Write) {
 
 async fn auth(
     name: Option<&str>,
+    scopes: &[String],
     workspace: &WorkspaceArgs,
     environment: &Environment,
     out: &mut dyn Write,
@@ -379,7 +383,7 @@ async fn auth(
         Failure::new(Exit::Config, format!("{name} is a program and needs no token"), "give it one in its `env`")
     })?;
     let failed = |why: String| Failure::new(Exit::Auth, why, "try again, or put a token into `headers`");
-    let waiting = tokens.begin(name, &web).await.map_err(failed)?;
+    let waiting = tokens.begin(name, &web, scopes).await.map_err(failed)?;
     print(
         out,
         &format!("Open this address in a browser:\n\n  {}\n\nWaiting for it to come back …\n", waiting.address()),

@@ -8,6 +8,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, PeerRequestOptions, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::IntoTransport;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use serde_json::Value;
 
 use super::handler::{Handler, News};
@@ -27,9 +28,6 @@ const PATIENCE: u32 = 6;
 /// The most pages of a list.
 const PAGES: usize = 100;
 
-/// The code of [`Trouble::Refused`] where the server asks for a token.
-pub(super) const NEEDS_TOKEN: i32 = 401;
-
 /// A connection that stands.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
@@ -44,6 +42,8 @@ pub(super) struct Connection {
 pub(super) enum Trouble {
     /// The server refused it.
     Refused { code: i32, message: String },
+    /// The server asks for a token, or for one that may do more.
+    Unauthorized(Ask),
     /// It took too long, and was given up.
     Silent(Duration),
     /// The connection is gone.
@@ -180,8 +180,8 @@ impl Connection {
             ServiceError::TransportClosed => Trouble::Gone(self.last_words().await),
             ServiceError::TransportSend(error) => {
                 let message = causes(&error);
-                if asks_for_token(&error) {
-                    return Trouble::Refused { code: NEEDS_TOKEN, message };
+                if let Some(ask) = asks_for_token(&error) {
+                    return Trouble::Unauthorized(ask);
                 }
                 // Over HTTP a request that fails says nothing about the next one; a pipe that breaks does.
                 if self.process.lock().is_ok_and(|process| process.is_none()) {
@@ -255,16 +255,41 @@ async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
     let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
 }
 
-/// Tells whether a request failed because the server asks for a token.
-fn asks_for_token(error: &(dyn std::error::Error + 'static)) -> bool {
+/// How a server asks for a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// What the token must be good for, where one that is there is not.
+    pub(super) more: Option<String>,
+}
+
+impl Ask {
+    /// Returns the command that helps.
+    pub(super) fn command(&self, server: &str) -> String {
+        match &self.more {
+            Some(scope) => format!("`qwen mcp auth {server} --scope '{scope}'`"),
+            None => format!("`qwen mcp auth {server}`"),
+        }
+    }
+}
+
+/// Returns how the server asks for a token, if that is why a request failed.
+fn asks_for_token(error: &(dyn std::error::Error + 'static)) -> Option<Ask> {
     let mut next = Some(error);
     while let Some(cause) = next {
-        if cause.is::<rmcp::transport::streamable_http_client::AuthRequiredError>() {
-            return true;
+        if cause.is::<AuthRequiredError>() {
+            return Some(Ask::default());
+        }
+        if let Some(insufficient) = cause.downcast_ref::<InsufficientScopeError>() {
+            // What stands in a command to copy must not be able to do anything else.
+            let is_plain = |scope: &&str| {
+                scope.len() <= 500 && scope.chars().all(|c| c.is_ascii_alphanumeric() || " :/._~+@-".contains(c))
+            };
+            let more = insufficient.required_scope.as_deref().map(str::trim).filter(is_plain);
+            return Some(Ask { more: more.filter(|scope| !scope.is_empty()).map(str::to_owned) });
         }
         next = cause.source();
     }
-    false
+    None
 }
 
 /// Says how a program ended, if it has.
