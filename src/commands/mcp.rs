@@ -233,8 +233,11 @@ fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
 fn shown(row: &Value, verbose: bool) -> String {
     let text = |key: &str| one_line(row[key].as_str().unwrap_or_default());
     let (mark, state) = if row["status"] == "connected" { ("✓", "Connected") } else { ("✗", "Disconnected") };
-    let transport = row["transport"].as_str().unwrap_or("?");
-    let mut lines = format!("{mark} {}: {} ({transport}) - {state}\n", text("name"), text("target"));
+    let how = match row["transport"].as_str() {
+        Some(transport) => format!("{} ({transport})", text("target")),
+        None => "its settings cannot be used".to_owned(),
+    };
+    let mut lines = format!("{mark} {}: {how} - {state}\n", text("name"));
     if !verbose {
         return lines;
     }

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_short_number_is_filled_up_and_a_broken_sequence_is_none() {
         assert_eq!(two_numbers(&[0x30, 7, 2, 1, 5, 2, 2, 0, 0x81], 2).unwrap(), [0, 5, 0, 0x81]);
-        for broken in [&[][..], &[0x30, 9, 2, 1, 5], &[0x30, 3, 2, 9, 5], &[0x30, 6, 2, 1, 5, 2, 1, 6, 1]] {
+        for broken in [&[][..], &[0x30, 9, 2, 1, 5], &[0x30, 3, 2, 9, 5], &[0x30, 7, 2, 1, 5, 2, 1, 6, 1]] {
             assert_eq!(two_numbers(broken, 2), None);
         }
         assert_eq!(two_numbers(&[0x30, 8, 2, 3, 1, 2, 3, 2, 1, 1], 2), None);

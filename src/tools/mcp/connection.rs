@@ -8,7 +8,8 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, PeerRequestOptions, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::IntoTransport;
-use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+use rmcp::transport::auth::WWWAuthenticateParams;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 use serde_json::Value;
 
 use super::handler::{Handler, News};
@@ -79,8 +80,8 @@ impl Connection {
                 tail: behind.tail,
             }),
             Err(error) => {
-                let challenge = error.auth_challenge().map(str::to_owned);
-                let needs_token = challenge.is_some() || error.is_authorization_required();
+                let needs_token = error.auth_challenge().is_some() || error.is_authorization_required();
+                let asks = needs_token.then(Ask::default);
                 let gone = matches!(error, ClientInitializeError::TransportError { .. }) && behind.process.is_some();
                 let gone = gone.then(|| "it ended before the handshake".to_owned());
                 let mut why = behind.faults.why().or(gone).unwrap_or_else(|| said_of_handshake(&error));
@@ -89,7 +90,7 @@ impl Connection {
                 }
                 why.push_str(&behind.faults.garbage());
                 why.push_str(&behind.tail.said(3));
-                Err(Unopened { why, needs_token })
+                Err(Unopened { why, asks })
             }
         }
     }
@@ -222,8 +223,8 @@ impl Connection {
 pub(super) struct Unopened {
     /// A sentence for the user.
     pub(super) why: String,
-    /// Whether the server asks for a token.
-    pub(super) needs_token: bool,
+    /// How the server asks for a token, if that is why.
+    pub(super) asks: Option<Ask>,
 }
 
 /// A request that waits: if nobody waits any more, the server hears that it is given up.
@@ -258,14 +259,27 @@ async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
 /// How a server asks for a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// What the token must be good for, where one that is there is not.
-    pub(super) more: Option<String>,
+    /// What the token must be good for.
+    pub(super) scope: Option<String>,
 }
 
 impl Ask {
+    fn of_header(header: &str) -> Ask {
+        let scope = url::Url::parse("http://localhost")
+            .ok()
+            .and_then(|base| WWWAuthenticateParams::parse(header, &base).scope)
+            .map(|scope| scope.trim().to_owned());
+        // What stands in a command to copy must not be able to do anything else.
+        let is_plain = |scope: &String| {
+            (1..=500).contains(&scope.len())
+                && scope.chars().all(|c| c.is_ascii_alphanumeric() || " :/._~+@-".contains(c))
+        };
+        Ask { scope: scope.filter(is_plain) }
+    }
+
     /// Returns the command that helps.
     pub(super) fn command(&self, server: &str) -> String {
-        match &self.more {
+        match &self.scope {
             Some(scope) => format!("`qwen mcp auth {server} --scope '{scope}'`"),
             None => format!("`qwen mcp auth {server}`"),
         }
@@ -276,16 +290,11 @@ impl Ask {
 fn asks_for_token(error: &(dyn std::error::Error + 'static)) -> Option<Ask> {
     let mut next = Some(error);
     while let Some(cause) = next {
-        if cause.is::<AuthRequiredError>() {
-            return Some(Ask::default());
+        if let Some(required) = cause.downcast_ref::<AuthRequiredError>() {
+            return Some(Ask::of_header(&required.www_authenticate_header));
         }
         if let Some(insufficient) = cause.downcast_ref::<InsufficientScopeError>() {
-            // What stands in a command to copy must not be able to do anything else.
-            let is_plain = |scope: &&str| {
-                scope.len() <= 500 && scope.chars().all(|c| c.is_ascii_alphanumeric() || " :/._~+@-".contains(c))
-            };
-            let more = insufficient.required_scope.as_deref().map(str::trim).filter(is_plain);
-            return Some(Ask { more: more.filter(|scope| !scope.is_empty()).map(str::to_owned) });
+            return Some(Ask::of_header(&insufficient.www_authenticate_header));
         }
         next = cause.source();
     }
@@ -321,6 +330,11 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(cause) = next {
+        // The library shows what is behind this one, and does not hand it on as its cause.
+        if let Some(StreamableHttpError::Client(behind)) = cause.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            next = Some(behind);
+            continue;
+        }
         let own = cause.to_string();
         let text = own.split(" for url (").next().unwrap_or_default().to_owned();
         // Transport [a type's name] error: …
@@ -334,4 +348,18 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         next = cause.source();
     }
     super::shown(&words.join(": "), 400)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_is_shown_holds_nothing_that_a_shell_would_run() {
+        let command = |header: &str| Ask::of_header(header).command("s");
+        assert_eq!(command(r#"Bearer scope="mcp:a mcp:b""#), "`qwen mcp auth s --scope 'mcp:a mcp:b'`");
+        for header in ["Bearer", r#"Bearer scope="""#, r#"Bearer scope="a'; rm -rf ~'""#, r#"Bearer scope="$(id)""#] {
+            assert_eq!(command(header), "`qwen mcp auth s`", "{header}");
+        }
+    }
 }

@@ -49,7 +49,7 @@ async fn over_http_too_much_garbage_and_nonsense_are_one_message_each() {
     let huge = format!("data: {}\n\n", "x".repeat(20 << 20));
     for (kind, body, why) in [
         ("application/json", "not json", "not json"),
-        ("application/json", &*"x".repeat(20 << 20), "exceeds"),
+        ("application/json", &*"x".repeat(20 << 20), "exceeded the maximum size"),
         ("text/html", "<h1>Welcome</h1>", "text/html"),
         ("text/event-stream", "data: garbage\n\n", ""),
         ("text/event-stream", &huge, ""),
@@ -61,6 +61,9 @@ async fn over_http_too_much_garbage_and_nonsense_are_one_message_each() {
     assert_eq!(said, "it answered 200 OK with \"text/html\" and no stream of events");
     let said = error_over_http(vec![http_answer("text/event-stream", &huge)], "url").await;
     assert_eq!(said, "it sent a message of more than 16 MiB");
+    let servers = start(|_| async {}, json!({"httpUrl": "http://127.0.0.1:9/mcp"})).await;
+    let said = servers.states()[0].error.clone().unwrap();
+    assert!(said.contains("onnection refused"), "{said}");
     let elsewhere = "event: endpoint\ndata: http://evil.example/x\n\n";
     let said = error_over_http(vec![http_answer("text/event-stream", elsewhere)], "url").await;
     assert_eq!(said, "the address that it named is at another place");

@@ -171,7 +171,7 @@ impl Server {
             Ok(outcome) => outcome,
             Err(_) => Err(Unopened {
                 why: format!("it was not ready within {}{}{}", seconds(most), faults.garbage(), tail.said(3)),
-                needs_token: false,
+                asks: None,
             }),
         };
         match outcome {
@@ -181,16 +181,19 @@ impl Server {
                 life.fault = None;
                 Ok(())
             }
-            Err(Unopened { why, needs_token }) => {
-                let why = if needs_token { format!("{why}: run `qwen mcp auth {}`", self.config.name) } else { why };
+            Err(Unopened { why, asks }) => {
+                let why = match &asks {
+                    Some(ask) => format!("{why}: run {}", ask.command(&self.config.name)),
+                    None => why,
+                };
                 life.fault = Some(why.clone());
-                Err(Failed { why, needs_token })
+                Err(Failed { why, needs_token: asks.is_some() })
             }
         }
     }
 
     async fn connect(&self, faults: Faults, tail: Tail) -> Result<(Connection, Option<String>), Unopened> {
-        let unopened = |why: String| Unopened { why, needs_token: false };
+        let unopened = |why: String| Unopened { why, asks: None };
         let handler = Handler { root: self.root.clone(), news: News::default() };
         match &self.config.connect {
             Connect::Stdio(_) => {
@@ -224,7 +227,7 @@ impl Server {
     }
 
     fn client(&self, web: &Web) -> Result<reqwest::Client, Unopened> {
-        let unopened = |why: String| Unopened { why, needs_token: false };
+        let unopened = |why: String| Unopened { why, asks: None };
         let host = url::Url::parse(&web.url).ok().and_then(|url| url.host_str().map(str::to_owned));
         if let Some(why) = self.launcher.refuses(&self.config, &host.unwrap_or_default()) {
             return Err(unopened(why));
@@ -257,7 +260,10 @@ impl Server {
         let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
         if let Some((tools, notes)) = tools.map_err(|trouble| Unopened {
             why: format!("it has tools and does not list them: {}", words(&trouble)),
-            needs_token: matches!(trouble, Trouble::Unauthorized(_)),
+            asks: match &trouble {
+                Trouble::Unauthorized(ask) => Some(ask.clone()),
+                Trouble::Refused { .. } | Trouble::Silent(_) | Trouble::Gone(_) => None,
+            },
         })? {
             listing.tools = tools;
             listing.notes.extend(notes);
@@ -397,7 +403,7 @@ impl Server {
             Trouble::Refused { message, .. } => format!("The MCP server {name} refused {what}: {message}"),
             Trouble::Unauthorized(ask) => format!(
                 "The MCP server {name} refused {what}: it asks for a token{}. The user has to run {}.",
-                if ask.more.is_some() { " that may do more" } else { "" },
+                if ask.scope.is_some() { " that is good for it" } else { "" },
                 ask.command(name)
             ),
             Trouble::Silent(time) => format!(
