@@ -123,6 +123,47 @@ fn what_a_server_writes_where_it_may_is_staged() {
 }
 
 #[test]
+fn the_hosts_that_the_policy_opens_to_a_server_are_reached_through_our_proxy_and_no_other() {
+    let said = |network: &str| {
+        let policy = format!(
+            "version: 1\nname: p\nextends: builtin:default\nmcp:\n  servers:\n    s: {{allow: [look], network: {network}}}\n"
+        );
+        let project =
+            project(json!({"s": server("out")})).policy(&policy).model([call("look", json!({})), say("done")]);
+        let outcome = project.run(&["-o", "stream-json", "look"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let init = init(&outcome);
+        (init["sandbox"].as_str().unwrap().starts_with("T3"), answers(&project), outcome.stderr)
+    };
+    let (has_namespaces, opened, stderr) = said("[open.invalid]");
+    if !has_namespaces {
+        // Less than that cannot hold back the others: the server is not started at all.
+        assert!(stderr.contains("needs T3"), "{stderr}");
+        eprintln!("NOT TESTED: this machine has no user namespaces");
+        return;
+    }
+    // Of what is open the port is judged next, so that nothing has to be looked up here.
+    assert!(opened.contains("closed.invalid:443: HTTP/1.1 403"), "{opened}");
+    assert!(opened.contains("closed.invalid is not among the hosts"), "{opened}");
+    assert!(opened.contains("open.invalid:22: only the ports 443 and 80 are open"), "{opened}");
+    let (_, closed, _) = said("[]");
+    assert!(closed.contains("open.invalid:22: no proxy; closed.invalid:443: no proxy; "), "{closed}");
+}
+
+#[test]
+fn a_tool_that_comes_during_a_run_is_callable_at_once_and_the_tools_of_requests_stay() {
+    let mut one = server("grows");
+    one["trust"] = json!(true);
+    let project = project(json!({ "s": one })).model([call("look", json!({})), call("late", json!({})), say("done")]);
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(answers(&project).contains("late is here"), "{}", answers(&project));
+    let requests = project.server().requests();
+    assert!(requests.iter().all(|request| request["tools"] == requests[0]["tools"]));
+    assert!(!requests[0]["tools"].to_string().contains("Came later"));
+}
+
+#[test]
 fn a_server_that_fails_is_named_and_the_run_goes_on() {
     let project =
         project(json!({"s": server("dead"), "t": {}, "u": {"command": "no-such-program-here"}})).model([say("done")]);

@@ -51,7 +51,7 @@ impl Compaction {
         }
     }
 
-    /// Compacts if the next request would fill the window.
+    /// Compacts if the next request would fill the window; `true` if the conversation is another one now.
     pub async fn before_request(
         &mut self,
         model: &dyn Model,
@@ -59,14 +59,14 @@ impl Compaction {
         account: &mut Account,
         offered: &Arc<[ToolSpec]>,
         emit: Emit<'_>,
-    ) {
+    ) -> bool {
         let facts = model.facts();
         // An output limit that takes most of a small window leaves half of it for the conversation.
         let room = facts.context_window.saturating_sub(facts.max_output).max(facts.context_window / 2);
         if facts.context_window == 0 || (self.next_request(transcript) as f64) < room as f64 * FULL {
-            return;
+            return false;
         }
-        self.summarise(model, transcript, account, offered, emit).await;
+        self.summarise(model, transcript, account, offered, emit).await
     }
 
     /// Makes room after the server refused the conversation as too long; `false` when nothing more can be done.

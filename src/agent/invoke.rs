@@ -1,5 +1,6 @@
 //! One turn's calls: looked up, validated, judged, run, and each answered exactly once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,9 +46,18 @@ pub trait Hooks: Send + Sync {
     ) -> BoxFuture<'a, Option<String>>;
 }
 
+/// Tools that change while the run goes on.
+pub trait Renewal: Sync {
+    /// Returns the tools as they are now; `None` where nothing has changed since it was asked last.
+    fn renewed<'a>(&'a self, registry: &'a Registry) -> BoxFuture<'a, Option<Registry>>;
+}
+
 /// Runs the calls of a turn.
 pub struct Invoker<'a> {
-    registry: &'a Registry,
+    registry: Cow<'a, Registry>,
+    renewal: Option<&'a dyn Renewal>,
+    /// Whether there are tools that the model has not been shown as they are.
+    grown: bool,
     judge: &'a dyn Judge,
     context: ToolContext<'a>,
     offered: Arc<[ToolSpec]>,
@@ -93,7 +103,9 @@ impl<'a> Invoker<'a> {
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
         Invoker {
-            registry,
+            registry: Cow::Borrowed(registry),
+            renewal: None,
+            grown: false,
             judge,
             context,
             offered,
@@ -132,6 +144,30 @@ impl<'a> Invoker<'a> {
         Invoker { page_reader, ..self }
     }
 
+    /// Lets tools change: calls see it at once, the model when it is offered tools anew.
+    #[must_use]
+    pub fn renewing(self, renewal: &'a dyn Renewal) -> Invoker<'a> {
+        Invoker { renewal: Some(renewal), ..self }
+    }
+
+    /// Offers the tools as they are now; `false` if nothing has changed.
+    pub(super) async fn offer_anew(&mut self) -> bool {
+        self.renew().await;
+        let grown = std::mem::take(&mut self.grown);
+        if grown {
+            self.offered = self.registry.specs().into();
+        }
+        grown
+    }
+
+    async fn renew(&mut self) {
+        let Some(renewal) = self.renewal else { return };
+        if let Some(registry) = renewal.renewed(&self.registry).await {
+            self.registry = Cow::Owned(registry);
+            self.grown = true;
+        }
+    }
+
     /// Says whether the model writes its calls as text, so that errors show the shape.
     pub fn set_text_tools(&mut self, text_tools: bool) {
         self.text_tools = text_tools;
@@ -152,8 +188,8 @@ impl<'a> Invoker<'a> {
     }
 
     /// Returns the tools that there are.
-    pub(super) fn registry(&self) -> &'a Registry {
-        self.registry
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Returns the tools that the model sees.
@@ -170,6 +206,7 @@ impl<'a> Invoker<'a> {
         on_deny: OnDeny,
         emit: Emit<'_>,
     ) -> Vec<Answer> {
+        self.renew().await;
         let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
         let mut reads: Vec<(&ToolCall, Prepared)> = Vec::new();
         let mut ended = false;

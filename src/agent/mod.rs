@@ -187,9 +187,13 @@ impl<'a> Agent<'a> {
     async fn turn(&mut self) -> Result<Outcome, Stopped> {
         let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
         self.keep();
-        self.compaction
+        let compacted = self
+            .compaction
             .before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit)
             .await;
+        if compacted {
+            self.offer_anew().await;
+        }
         // A summary is not kept: the session has what it stands for.
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number });
@@ -246,10 +250,19 @@ impl<'a> Agent<'a> {
                             return Err(model_error(error, &self.account));
                         }
                         self.kept = self.transcript.messages().len();
+                        self.offer_anew().await;
                     }
                     _ => return Err(model_error(error, &self.account)),
                 },
             }
+        }
+    }
+
+    /// Shows the model the tools that there are by now: the server's cache of the prefix is gone anyway.
+    async fn offer_anew(&mut self) {
+        if self.invoker.offer_anew().await {
+            self.offered = self.invoker.offered();
+            self.tools = ToolSet::new(self.invoker.offered());
         }
     }
 

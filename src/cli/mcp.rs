@@ -43,6 +43,9 @@ pub enum McpVerb {
         /// The server
         #[arg(value_name = "NAME")]
         name: Option<String>,
+        /// What the token is to be good for, instead of what settings and server name
+        #[arg(long, value_name = "SCOPES", value_delimiter = ' ', requires = "name")]
+        scope: Vec<String>,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
@@ -182,6 +185,9 @@ impl AddArgs {
         let read = AddArgs::try_parse_from(all)?;
         let wrong =
             |message: &str| Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{message}\n")));
+        if read.name.trim().is_empty() || read.name.contains(char::is_control) {
+            return wrong("the name must be one line of text");
+        }
         let is_address = read.command_or_url.starts_with("http://") || read.command_or_url.starts_with("https://");
         match (read.transport, is_address) {
             (Transport::Stdio, true) => return wrong("an address needs --transport http or sse"),
@@ -279,6 +285,8 @@ mod tests {
             ("-t http s npx", "need an address"),
             ("-e A s npx", "write NAME=value"),
             ("s", "required"),
+            (" npx", "the name must be"),
+            ("a\nb npx", "the name must be"),
             ("--wrong s npx", "--wrong"),
         ] {
             let said = read(line).unwrap_err();

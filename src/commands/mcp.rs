@@ -46,7 +46,10 @@ pub(super) async fn run(
         },
         McpVerb::List(arguments) => list(arguments, environment, out, err).await,
         McpVerb::Remove { name, scope, workspace } => remove(name, *scope, workspace, environment, out),
-        McpVerb::Auth { name, workspace } => auth(name.as_deref(), workspace, environment, out, err).await,
+        McpVerb::Auth { name, scope, workspace } => {
+            let scopes: Vec<String> = scope.iter().filter(|scope| !scope.is_empty()).cloned().collect();
+            auth(name.as_deref(), &scopes, workspace, environment, out, err).await
+        }
     }
 }
 
@@ -230,8 +233,11 @@ fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
 fn shown(row: &Value, verbose: bool) -> String {
     let text = |key: &str| one_line(row[key].as_str().unwrap_or_default());
     let (mark, state) = if row["status"] == "connected" { ("✓", "Connected") } else { ("✗", "Disconnected") };
-    let transport = row["transport"].as_str().unwrap_or("?");
-    let mut lines = format!("{mark} {}: {} ({transport}) - {state}\n", text("name"), text("target"));
+    let how = match row["transport"].as_str() {
+        Some(transport) => format!("{} ({transport})", text("target")),
+        None => "its settings cannot be used".to_owned(),
+    };
+    let mut lines = format!("{mark} {}: {how} - {state}\n", text("name"));
     if !verbose {
         return lines;
     }
@@ -343,6 +349,7 @@ fn warn(warnings: &[String], err: &mut dyn Write) {
 
 async fn auth(
     name: Option<&str>,
+    scopes: &[String],
     workspace: &WorkspaceArgs,
     environment: &Environment,
     out: &mut dyn Write,
@@ -379,7 +386,7 @@ async fn auth(
         Failure::new(Exit::Config, format!("{name} is a program and needs no token"), "give it one in its `env`")
     })?;
     let failed = |why: String| Failure::new(Exit::Auth, why, "try again, or put a token into `headers`");
-    let waiting = tokens.begin(name, &web).await.map_err(failed)?;
+    let waiting = tokens.begin(name, &web, scopes).await.map_err(failed)?;
     print(
         out,
         &format!("Open this address in a browser:\n\n  {}\n\nWaiting for it to come back …\n", waiting.address()),

@@ -310,6 +310,8 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     if setup.policy.redacts() {
         invoker = invoker.restoring(&setup.secrets);
     }
+    let renewing = servers::Renewing { servers: &stage.servers, policy: &setup.policy, facts: setup.facts(stage) };
+    invoker = invoker.renewing(&renewing);
     let options = AgentOptions {
         on_deny: setup.on_deny,
         max_output_tokens: setup.max_output_tokens,

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::agent::invoke::Renewal;
 use crate::exit::Exit;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::web::host_matches;
-use crate::policy::{CommandPlan, Policy};
+use crate::policy::{Access, CommandPlan, Facts, Policy};
 use crate::sandbox::{Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
 use crate::settings::json::{self, Kind, Node};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
+use crate::tools::Registry;
 use crate::tools::mcp::config::split_command;
 use crate::tools::mcp::launch::Process;
 use crate::tools::mcp::oauth::Tokens;
@@ -440,6 +442,26 @@ impl Launcher for SandboxLauncher {
                 Some(format!("`mcp.servers.{}.network` of the policy does not let {host} be reached", config.name))
             }
         }
+    }
+}
+
+/// Takes what servers change of their tools into a conversation that is under way.
+pub struct Renewing<'a> {
+    /// The servers.
+    pub servers: &'a Servers,
+    /// What decides about their tools.
+    pub policy: &'a Policy,
+    /// What it needs to know.
+    pub facts: Facts,
+}
+
+impl Renewal for Renewing<'_> {
+    fn renewed<'a>(&'a self, registry: &'a Registry) -> BoxFuture<'a, Option<Registry>> {
+        Box::pin(async move {
+            let allows =
+                |access: &Access| self.policy.authorize("mcp", std::slice::from_ref(access), &self.facts).1.is_some();
+            self.servers.renew(registry, &allows).await
+        })
     }
 }
 

@@ -73,6 +73,11 @@ impl Registry {
         self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
     }
 
+    /// Takes a tool away; its other names lead nowhere then.
+    pub fn remove(&mut self, name: &str) {
+        self.tools.remove(name);
+    }
+
     /// Keeps the tools whose name passes.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.tools.retain(|name, _| keep(name));

@@ -108,6 +108,10 @@ pub struct OAuth {
     pub redirect_uri: Option<String>,
     /// Whether a run gets a token by itself, with the client's own credentials.
     pub client_credentials: bool,
+    /// The file of the private key that then proves who the client is, where no secret does.
+    pub private_key_file: Option<PathBuf>,
+    /// An address of the user's own that describes the client; where the server takes it, nothing is registered.
+    pub client_metadata_url: Option<String>,
 }
 
 impl Connect {
@@ -249,22 +253,53 @@ impl Reader<'_> {
         };
         let name = format!("{}.oauth", self.name);
         let reader = Reader { name: &name, server: map };
+        let client_credentials = match reader.text("grantType")?.as_deref() {
+            None | Some("authorization_code") => false,
+            Some("client_credentials") => true,
+            Some(other) => {
+                let other = super::shown(other, 60);
+                return Err(format!(
+                    "mcpServers.{name}.grantType `{other}` is not known; there are client_credentials and authorization_code"
+                ));
+            }
+        };
         let oauth = OAuth {
             client_id: reader.text("clientId")?,
             client_secret: reader.text("clientSecret")?,
             scopes: reader.list("scopes")?,
             redirect_uri: reader.text("redirectUri")?,
-            client_credentials: reader.text("grantType")?.as_deref() == Some("client_credentials"),
+            client_credentials,
+            private_key_file: reader.text("privateKeyFile")?.map(PathBuf::from),
+            client_metadata_url: reader.text("clientMetadataUrl")?,
         };
-        for (key, value) in [("clientId", &oauth.client_id), ("clientSecret", &oauth.client_secret)] {
+        let key = oauth.private_key_file.as_ref().map(|file| file.display().to_string());
+        for (key, value) in [
+            ("clientId", &oauth.client_id),
+            ("clientSecret", &oauth.client_secret),
+            ("privateKeyFile", &key),
+            ("clientMetadataUrl", &oauth.client_metadata_url),
+        ] {
             if let Some(value) = value {
                 reader.is_set(key, value)?;
             }
         }
-        if oauth.client_credentials && (oauth.client_id.is_none() || oauth.client_secret.is_none()) {
-            return Err(format!("mcpServers.{name}: client_credentials needs clientId and clientSecret"));
+        let wrong = |what: &str| Err(format!("mcpServers.{name}: {what}"));
+        if let Some(address) = &oauth.client_metadata_url
+            && !address.starts_with("https://")
+        {
+            return wrong("clientMetadataUrl must begin with https://");
         }
-        Ok(oauth)
+        match (&oauth.private_key_file, oauth.client_credentials) {
+            (Some(_), false) => wrong("privateKeyFile needs grantType client_credentials"),
+            (Some(_), true) if oauth.client_secret.is_some() => {
+                wrong("clientSecret and privateKeyFile: one of them proves who the client is")
+            }
+            (Some(file), true) if !file.is_absolute() => wrong("privateKeyFile must be a whole path: $HOME/…"),
+            (key, true) if oauth.client_id.is_none() || (key.is_none() && oauth.client_secret.is_none()) => {
+                wrong("client_credentials needs clientId, and clientSecret or privateKeyFile")
+            }
+            (Some(_) | None, _) => Ok(oauth),
+        }
     }
 
     /// A variable that is not set would be sent as it is spelled: better to say so at the start.
@@ -438,6 +473,30 @@ mod tests {
             (
                 json!({"url": "http://a", "headers": {"Authorization": "Bearer $GONE"}}),
                 "the variable GONE is not set (mcpServers.s.headers.Authorization)",
+            ),
+            (
+                json!({"url": "http://a", "authProviderType": "google_credentials"}),
+                "mcpServers.s.authProviderType `google_credentials` is not supported; put a token into `headers`, or use `oauth`",
+            ),
+            (
+                json!({"url": "http://a", "oauth": {"grantType": "client_credential"}}),
+                "mcpServers.s.oauth.grantType `client_credential` is not known; there are client_credentials and authorization_code",
+            ),
+            (
+                json!({"url": "http://a", "oauth": {"grantType": "client_credentials", "clientId": "c"}}),
+                "mcpServers.s.oauth: client_credentials needs clientId, and clientSecret or privateKeyFile",
+            ),
+            (
+                json!({"url": "http://a", "oauth": {"grantType": "client_credentials", "clientId": "c", "privateKeyFile": "key"}}),
+                "mcpServers.s.oauth: privateKeyFile must be a whole path: $HOME/…",
+            ),
+            (
+                json!({"url": "http://a", "oauth": {"privateKeyFile": "/key"}}),
+                "mcpServers.s.oauth: privateKeyFile needs grantType client_credentials",
+            ),
+            (
+                json!({"url": "http://a", "oauth": {"clientMetadataUrl": "http://a/me.json"}}),
+                "mcpServers.s.oauth: clientMetadataUrl must begin with https://",
             ),
         ] {
             assert_eq!(parse(value).unwrap_err(), error);

@@ -8,6 +8,8 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, PeerRequestOptions, RoleClient, RunningService, ServiceError, ServiceExt};
 use rmcp::transport::IntoTransport;
+use rmcp::transport::auth::WWWAuthenticateParams;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 use serde_json::Value;
 
 use super::handler::{Handler, News};
@@ -27,9 +29,6 @@ const PATIENCE: u32 = 6;
 /// The most pages of a list.
 const PAGES: usize = 100;
 
-/// The code of [`Trouble::Refused`] where the server asks for a token.
-pub(super) const NEEDS_TOKEN: i32 = 401;
-
 /// A connection that stands.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
@@ -44,6 +43,8 @@ pub(super) struct Connection {
 pub(super) enum Trouble {
     /// The server refused it.
     Refused { code: i32, message: String },
+    /// The server asks for a token, or for one that may do more.
+    Unauthorized(Ask),
     /// It took too long, and was given up.
     Silent(Duration),
     /// The connection is gone.
@@ -79,8 +80,8 @@ impl Connection {
                 tail: behind.tail,
             }),
             Err(error) => {
-                let challenge = error.auth_challenge().map(str::to_owned);
-                let needs_token = challenge.is_some() || error.is_authorization_required();
+                let needs_token = error.auth_challenge().is_some() || error.is_authorization_required();
+                let asks = needs_token.then(Ask::default);
                 let gone = matches!(error, ClientInitializeError::TransportError { .. }) && behind.process.is_some();
                 let gone = gone.then(|| "it ended before the handshake".to_owned());
                 let mut why = behind.faults.why().or(gone).unwrap_or_else(|| said_of_handshake(&error));
@@ -89,7 +90,7 @@ impl Connection {
                 }
                 why.push_str(&behind.faults.garbage());
                 why.push_str(&behind.tail.said(3));
-                Err(Unopened { why, needs_token })
+                Err(Unopened { why, asks })
             }
         }
     }
@@ -180,8 +181,8 @@ impl Connection {
             ServiceError::TransportClosed => Trouble::Gone(self.last_words().await),
             ServiceError::TransportSend(error) => {
                 let message = causes(&error);
-                if asks_for_token(&error) {
-                    return Trouble::Refused { code: NEEDS_TOKEN, message };
+                if let Some(ask) = asks_for_token(&error) {
+                    return Trouble::Unauthorized(ask);
                 }
                 // Over HTTP a request that fails says nothing about the next one; a pipe that breaks does.
                 if self.process.lock().is_ok_and(|process| process.is_none()) {
@@ -222,8 +223,8 @@ impl Connection {
 pub(super) struct Unopened {
     /// A sentence for the user.
     pub(super) why: String,
-    /// Whether the server asks for a token.
-    pub(super) needs_token: bool,
+    /// How the server asks for a token, if that is why.
+    pub(super) asks: Option<Ask>,
 }
 
 /// A request that waits: if nobody waits any more, the server hears that it is given up.
@@ -255,16 +256,49 @@ async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
     let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
 }
 
-/// Tells whether a request failed because the server asks for a token.
-fn asks_for_token(error: &(dyn std::error::Error + 'static)) -> bool {
+/// How a server asks for a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// What the token must be good for.
+    pub(super) scope: Option<String>,
+}
+
+impl Ask {
+    fn of_header(header: &str) -> Ask {
+        let scope = url::Url::parse("http://localhost")
+            .ok()
+            .and_then(|base| WWWAuthenticateParams::parse(header, &base).scope)
+            .map(|scope| scope.trim().to_owned());
+        // What stands in a command to copy must not be able to do anything else.
+        let is_plain = |scope: &String| {
+            (1..=500).contains(&scope.len())
+                && scope.chars().all(|c| c.is_ascii_alphanumeric() || " :/._~+@-".contains(c))
+        };
+        Ask { scope: scope.filter(is_plain) }
+    }
+
+    /// Returns the command that helps.
+    pub(super) fn command(&self, server: &str) -> String {
+        match &self.scope {
+            Some(scope) => format!("`qwen mcp auth {server} --scope '{scope}'`"),
+            None => format!("`qwen mcp auth {server}`"),
+        }
+    }
+}
+
+/// Returns how the server asks for a token, if that is why a request failed.
+fn asks_for_token(error: &(dyn std::error::Error + 'static)) -> Option<Ask> {
     let mut next = Some(error);
     while let Some(cause) = next {
-        if cause.is::<rmcp::transport::streamable_http_client::AuthRequiredError>() {
-            return true;
+        if let Some(required) = cause.downcast_ref::<AuthRequiredError>() {
+            return Some(Ask::of_header(&required.www_authenticate_header));
+        }
+        if let Some(insufficient) = cause.downcast_ref::<InsufficientScopeError>() {
+            return Some(Ask::of_header(&insufficient.www_authenticate_header));
         }
         next = cause.source();
     }
-    false
+    None
 }
 
 /// Says how a program ended, if it has.
@@ -296,6 +330,11 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(cause) = next {
+        // The library shows what is behind this one, and does not hand it on as its cause.
+        if let Some(StreamableHttpError::Client(behind)) = cause.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            next = Some(behind);
+            continue;
+        }
         let own = cause.to_string();
         let text = own.split(" for url (").next().unwrap_or_default().to_owned();
         // Transport [a type's name] error: …
@@ -309,4 +348,18 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         next = cause.source();
     }
     super::shown(&words.join(": "), 400)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_is_shown_holds_nothing_that_a_shell_would_run() {
+        let command = |header: &str| Ask::of_header(header).command("s");
+        assert_eq!(command(r#"Bearer scope="mcp:a mcp:b""#), "`qwen mcp auth s --scope 'mcp:a mcp:b'`");
+        for header in ["Bearer", r#"Bearer scope="""#, r#"Bearer scope="a'; rm -rf ~'""#, r#"Bearer scope="$(id)""#] {
+            assert_eq!(command(header), "`qwen mcp auth s`", "{header}");
+        }
+    }
 }

@@ -6,6 +6,8 @@
 //!
 //! The processes are started by a [`Launcher`]: in a run the sandbox, in tests a function in the same process.
 
+mod client_credentials;
+mod client_key;
 pub mod config;
 mod connection;
 pub mod content;
@@ -30,6 +32,8 @@ pub use launch::{Launched, Launcher};
 pub use server::{Failed, Listing, Server};
 pub use servers::{Options, Servers, State};
 
+#[cfg(test)]
+mod http_tests;
 #[cfg(test)]
 mod tests;
 

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, ClientCredentialsConfig,
-    CredentialStore, OAuthState, StoredCredentials,
+    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore, StoredCredentials,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Mutex;
 
+use super::client_credentials::ClientCredentials;
 use super::config::Web;
 use super::sse::Token;
 use crate::workspace::private_file;
@@ -61,15 +61,8 @@ impl Tokens {
         crate::model::http::install_crypto();
         let said = |error: AuthError| format!("no token can be had: {}", super::connection::causes(&error));
         if web.oauth.client_credentials {
-            let mut state = OAuthState::new(web.url.as_str(), None).await.map_err(said)?;
-            let config = ClientCredentialsConfig::ClientSecret {
-                client_id: web.oauth.client_id.clone().unwrap_or_default(),
-                client_secret: web.oauth.client_secret.clone().unwrap_or_default(),
-                scopes: web.oauth.scopes.clone(),
-                resource: Some(resource_of(&web.url)),
-            };
-            state.authenticate_client_credentials(config).await.map_err(said)?;
-            return Ok(state.into_authorization_manager());
+            let manager = ClientCredentials::manager(web).await;
+            return manager.map(Some).map_err(|why| format!("no token can be had: {why}"));
         }
         let store = self.store(name, &web.url);
         if store.read().map_err(said)?.is_none() {
@@ -95,8 +88,9 @@ impl Tokens {
 
     /// Begins to get a token with a person: finds the server's own server for tokens, and registers where it must.
     ///
-    /// Returns the address that the person is to open, and what then waits for the browser.
-    pub async fn begin(&self, name: &str, web: &Web) -> Result<Waiting, String> {
+    /// What the person wants of it, `scopes`, goes before what the settings and the server name. Returns the address
+    /// that the person is to open, and what then waits for the browser.
+    pub async fn begin(&self, name: &str, web: &Web, scopes: &[String]) -> Result<Waiting, String> {
         crate::model::http::install_crypto();
         let said = |error: AuthError| format!("{name}: {}", super::connection::causes(&error));
         let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
@@ -108,13 +102,16 @@ impl Tokens {
         manager.set_metadata(metadata.metadata);
         let mut request = AuthorizationRequest::new(redirect.as_str())
             .with_client_name("qwen-run")
-            .with_scopes(web.oauth.scopes.clone())
+            .with_scopes(if scopes.is_empty() { web.oauth.scopes.clone() } else { scopes.to_vec() })
             .with_initial_scope_selection();
         if let Some(id) = &web.oauth.client_id {
             request = request.with_preregistered_client(id);
         }
         if let Some(secret) = &web.oauth.client_secret {
             request = request.with_client_secret(secret);
+        }
+        if let Some(address) = &web.oauth.client_metadata_url {
+            request = request.with_client_metadata_url(address);
         }
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| said(error))?;
         let listener = listen(&redirect).await?;
@@ -138,18 +135,6 @@ async fn challenge(web: &Web) -> Option<String> {
     let answer = request.send().await.ok()?;
     let header = answer.headers().get(reqwest::header::WWW_AUTHENTICATE)?;
     (answer.status() == reqwest::StatusCode::UNAUTHORIZED).then(|| header.to_str().ok().map(str::to_owned)).flatten()
-}
-
-/// The server's address without query and fragment, as tokens name what they are for.
-fn resource_of(url: &str) -> String {
-    match url::Url::parse(url) {
-        Ok(mut url) => {
-            url.set_query(None);
-            url.set_fragment(None);
-            url.to_string()
-        }
-        Err(_) => url.to_owned(),
-    }
 }
 
 /// Somebody is on the way to the browser.

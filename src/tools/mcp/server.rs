@@ -1,6 +1,7 @@
 //! One server: started, listed, called, started again once when it dies.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::config::{Config, Connect, Web};
-use super::connection::{Behind, Connection, NEEDS_TOKEN, Trouble, Unopened};
+use super::connection::{Behind, Connection, Trouble, Unopened};
 use super::handler::{Handler, News};
 use super::launch::Launcher;
 use super::lines::{Faults, Lines};
@@ -44,6 +45,8 @@ pub struct Server {
     pins: Pins,
     life: Mutex<Life>,
     listing: RwLock<Listing>,
+    /// How often its tools have changed.
+    changes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -103,7 +106,16 @@ pub struct Failed {
 impl Server {
     /// Prepares; nothing is started.
     pub fn new(config: Config, launcher: Arc<dyn Launcher>, tokens: Tokens, root: String, pins: Pins) -> Server {
-        Server { config, launcher, tokens, root, pins, life: Mutex::default(), listing: RwLock::default() }
+        Server {
+            config,
+            launcher,
+            tokens,
+            root,
+            pins,
+            life: Mutex::default(),
+            listing: RwLock::default(),
+            changes: AtomicU64::new(0),
+        }
     }
 
     /// Returns what the settings say of it.
@@ -114,6 +126,27 @@ impl Server {
     /// Returns what it has, as far as it was asked.
     pub fn listing(&self) -> Listing {
         self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes what is known of it, and counts whether that changed its tools.
+    fn keep(&self, change: impl FnOnce(&mut Listing)) {
+        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let before = listing.tools.clone();
+        change(&mut listing);
+        if listing.tools != before {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how often its tools have changed; where it said that they did, they are read again first.
+    pub async fn changes(&self) -> u64 {
+        let connection = self.life.lock().await.connection.clone();
+        if let Some(connection) = connection.filter(|connection| !connection.is_gone())
+            && connection.news.take_tools_changed()
+        {
+            self.refresh(&connection).await;
+        }
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Starts it and asks for its lists, within its own time.
@@ -138,26 +171,29 @@ impl Server {
             Ok(outcome) => outcome,
             Err(_) => Err(Unopened {
                 why: format!("it was not ready within {}{}{}", seconds(most), faults.garbage(), tail.said(3)),
-                needs_token: false,
+                asks: None,
             }),
         };
         match outcome {
             Ok((connection, listing)) => {
-                *self.listing.write().unwrap_or_else(PoisonError::into_inner) = listing;
+                self.keep(|kept| *kept = listing);
                 life.connection = Some(Arc::new(connection));
                 life.fault = None;
                 Ok(())
             }
-            Err(Unopened { why, needs_token }) => {
-                let why = if needs_token { format!("{why}: run `qwen mcp auth {}`", self.config.name) } else { why };
+            Err(Unopened { why, asks }) => {
+                let why = match &asks {
+                    Some(ask) => format!("{why}: run {}", ask.command(&self.config.name)),
+                    None => why,
+                };
                 life.fault = Some(why.clone());
-                Err(Failed { why, needs_token })
+                Err(Failed { why, needs_token: asks.is_some() })
             }
         }
     }
 
     async fn connect(&self, faults: Faults, tail: Tail) -> Result<(Connection, Option<String>), Unopened> {
-        let unopened = |why: String| Unopened { why, needs_token: false };
+        let unopened = |why: String| Unopened { why, asks: None };
         let handler = Handler { root: self.root.clone(), news: News::default() };
         match &self.config.connect {
             Connect::Stdio(_) => {
@@ -191,7 +227,7 @@ impl Server {
     }
 
     fn client(&self, web: &Web) -> Result<reqwest::Client, Unopened> {
-        let unopened = |why: String| Unopened { why, needs_token: false };
+        let unopened = |why: String| Unopened { why, asks: None };
         let host = url::Url::parse(&web.url).ok().and_then(|url| url.host_str().map(str::to_owned));
         if let Some(why) = self.launcher.refuses(&self.config, &host.unwrap_or_default()) {
             return Err(unopened(why));
@@ -224,7 +260,10 @@ impl Server {
         let (tools, prompts, resources) = tokio::join!(tools, prompts, resources);
         if let Some((tools, notes)) = tools.map_err(|trouble| Unopened {
             why: format!("it has tools and does not list them: {}", words(&trouble)),
-            needs_token: matches!(trouble, Trouble::Refused { code: NEEDS_TOKEN, .. }),
+            asks: match &trouble {
+                Trouble::Unauthorized(ask) => Some(ask.clone()),
+                Trouble::Refused { .. } | Trouble::Silent(_) | Trouble::Gone(_) => None,
+            },
         })? {
             listing.tools = tools;
             listing.notes.extend(notes);
@@ -362,6 +401,11 @@ impl Server {
         }
         asked.map_err(|trouble| match trouble {
             Trouble::Refused { message, .. } => format!("The MCP server {name} refused {what}: {message}"),
+            Trouble::Unauthorized(ask) => format!(
+                "The MCP server {name} refused {what}: it asks for a token{}. The user has to run {}.",
+                if ask.scope.is_some() { " that is good for it" } else { "" },
+                ask.command(name)
+            ),
             Trouble::Silent(time) => format!(
                 "The MCP server {name} gave no answer to {what} within {}; it was cancelled. It may still have had an effect.",
                 seconds(time)
@@ -393,7 +437,7 @@ impl Server {
     /// Reads the tools again after the server said that they have changed; where that fails the old list stays.
     async fn refresh(&self, connection: &Connection) {
         if let Ok(Ok((tools, _))) = tokio::time::timeout(REFRESH, self.list_tools(connection, REFRESH)).await {
-            self.listing.write().unwrap_or_else(PoisonError::into_inner).tools = tools;
+            self.keep(|kept| kept.tools = tools);
         }
     }
 
@@ -486,6 +530,7 @@ fn prompt_of(entry: &Value) -> Option<PromptDefinition> {
 fn words(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Refused { code, message } => format!("{message} ({code})"),
+        Trouble::Unauthorized(_) => "it asks for a token".to_owned(),
         Trouble::Silent(time) => format!("no answer within {}", seconds(*time)),
         Trouble::Gone(why) => why.clone(),
     }

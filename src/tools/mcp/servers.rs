@@ -1,7 +1,8 @@
 //! All servers of a run: started side by side, named together, closed side by side.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use super::oauth::Tokens;
 use super::pins::Pins;
 use super::prompts;
 use super::resources::{self, McpResource};
-use super::server::{PromptDefinition, Server};
+use super::server::{Definition, PromptDefinition, Server};
 use super::tool::McpTool;
 use crate::policy::Access;
 use crate::tool_name;
@@ -39,6 +40,16 @@ pub struct Options {
 pub struct Servers {
     servers: Vec<Arc<Server>>,
     states: Vec<State>,
+    offered: Arc<Mutex<Offered>>,
+}
+
+/// What was put into the registry.
+#[derive(Default)]
+struct Offered {
+    /// The names that the model knows, by server and tool.
+    names: BTreeMap<(String, String), String>,
+    /// How often the tools had changed by then.
+    changes: u64,
 }
 
 /// How a server came up.
@@ -90,7 +101,11 @@ impl Servers {
             })
             .collect();
         let states = futures_util::future::join_all(servers.iter().map(begin)).await;
-        Servers { servers, states }
+        let mut changes = 0;
+        for server in &servers {
+            changes += server.changes().await;
+        }
+        Servers { servers, states, offered: Arc::new(Mutex::new(Offered { changes, ..Offered::default() })) }
     }
 
     /// Returns how each came up, in the order of the settings.
@@ -105,42 +120,8 @@ impl Servers {
 
     /// Adds the tools that `allows` lets pass to the registry. Returns what could not be added.
     pub fn register(&self, registry: &mut Registry, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let listed: Vec<(Arc<Server>, super::server::Definition)> = self
-            .servers
-            .iter()
-            .flat_map(|server| server.listing().tools.into_iter().map(|tool| (Arc::clone(server), tool)))
-            .collect();
-        let pairs = listed.iter().map(|(server, tool)| (server.config().name.as_str(), tool.name.as_str()));
-        let is_taken = |name: &str| {
-            tool_name::real_name(name).is_some() || name == resources::NAME || registry.get(name).is_some()
-        };
-        let named = names::assign(pairs, is_taken);
-        for ((server, definition), named) in listed.into_iter().zip(named) {
-            let Some(named) = named else {
-                warnings.push(format!(
-                    "the tool {} of the MCP server {} is left out: another one has its name",
-                    super::shown(&definition.name, 60),
-                    server.config().name
-                ));
-                continue;
-            };
-            let access = Access::Mcp {
-                server: server.config().name.clone(),
-                tool: definition.name.clone(),
-                arguments: json!({}),
-                pin: server.pin(&definition.name),
-            };
-            if !allows(&access) {
-                continue;
-            }
-            let tool = McpTool { server, name: named.name.clone(), definition };
-            if registry.add_foreign(Arc::new(tool)) {
-                for alias in &named.aliases {
-                    registry.add_alias(alias, &named.name);
-                }
-            }
-        }
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let warnings = offered.add(self.listed(), registry, allows);
         let with_resources: Vec<Arc<Server>> = self
             .servers
             .iter()
@@ -152,6 +133,44 @@ impl Servers {
             registry.add_foreign(Arc::new(McpResource { servers: with_resources }));
         }
         warnings
+    }
+
+    /// Returns the registry with what servers have changed of their tools since the last time; `None` if that is
+    /// nothing. A tool that is there still keeps its name; one that `allows` does not let pass any more stays, so that
+    /// whoever calls it reads why.
+    pub async fn renew(&self, registry: &Registry, allows: &(dyn Fn(&Access) -> bool + Sync)) -> Option<Registry> {
+        let changes: u64 =
+            futures_util::future::join_all(self.servers.iter().map(|server| server.changes())).await.into_iter().sum();
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut offered.changes, changes) == changes {
+            return None;
+        }
+        let mut registry = registry.clone();
+        let listed = self.listed();
+        offered.names.retain(|known, name| {
+            let there = listed.iter().any(|tool| pair(tool) == *known);
+            if !there {
+                registry.remove(name);
+            }
+            there
+        });
+        let (known, new): (Vec<Listed>, Vec<Listed>) =
+            listed.into_iter().partition(|tool| offered.names.contains_key(&pair(tool)));
+        for tool in known {
+            if let Some(name) = offered.names.get(&pair(&tool)) {
+                registry.add_own(Arc::new(McpTool { server: tool.0, name: name.clone(), definition: tool.1 }));
+            }
+        }
+        offered.add(new, &mut registry, allows);
+        Some(registry)
+    }
+
+    fn listed(&self) -> Vec<Listed> {
+        let of = |server: &Arc<Server>| {
+            let tools = server.listing().tools.into_iter();
+            tools.map(|tool| (Arc::clone(server), tool)).collect::<Vec<_>>()
+        };
+        self.servers.iter().flat_map(of).collect()
     }
 
     /// Returns the server that has a prompt of this name: the first, or the one of `server__prompt`.
@@ -185,6 +204,53 @@ impl Servers {
     pub async fn close(&self) {
         let all = futures_util::future::join_all(self.servers.iter().map(|server| server.close()));
         let _late = tokio::time::timeout(CLOSE, all).await;
+    }
+}
+
+/// A tool with its server.
+type Listed = (Arc<Server>, Definition);
+
+fn pair((server, tool): &Listed) -> (String, String) {
+    (server.config().name.clone(), tool.name.clone())
+}
+
+impl Offered {
+    /// Gives tools names and adds those that `allows` lets pass. Returns what could not be added.
+    fn add(&mut self, listed: Vec<Listed>, registry: &mut Registry, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let pairs = listed.iter().map(|(server, tool)| (server.config().name.as_str(), tool.name.as_str()));
+        let is_taken = |name: &str| {
+            tool_name::real_name(name).is_some() || name == resources::NAME || registry.get(name).is_some()
+        };
+        let named = names::assign(pairs, is_taken);
+        for ((server, definition), named) in listed.into_iter().zip(named) {
+            let Some(named) = named else {
+                warnings.push(format!(
+                    "the tool {} of the MCP server {} is left out: another one has its name",
+                    super::shown(&definition.name, 60),
+                    server.config().name
+                ));
+                continue;
+            };
+            let access = Access::Mcp {
+                server: server.config().name.clone(),
+                tool: definition.name.clone(),
+                arguments: json!({}),
+                pin: server.pin(&definition.name),
+            };
+            if !allows(&access) {
+                continue;
+            }
+            let tool = McpTool { server, name: named.name.clone(), definition };
+            let known = (tool.server.config().name.clone(), tool.definition.name.clone());
+            if registry.add_foreign(Arc::new(tool)) {
+                self.names.insert(known, named.name.clone());
+                for alias in &named.aliases {
+                    registry.add_alias(alias, &named.name);
+                }
+            }
+        }
+        warnings
     }
 }
 

@@ -11,7 +11,7 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-use super::connection::{Unopened, causes};
+use super::connection::{Ask, Unopened, causes};
 use super::lines::{Faults, LARGEST, Meter, message_of};
 use crate::model::BoxFuture;
 use crate::model::sse::{Decoder, Frame};
@@ -49,7 +49,7 @@ impl Events {
         token: Token,
         faults: Faults,
     ) -> Result<Events, Unopened> {
-        let unopened = |why: String| Unopened { why, needs_token: false };
+        let unopened = |why: String| Unopened { why, asks: None };
         let url = Url::parse(url).map_err(|error| unopened(format!("its address is not valid: {error}")))?;
         let mut request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
         if let Some(token) = token().await {
@@ -57,7 +57,7 @@ impl Events {
         }
         let stream = request.send().await.map_err(|error| unopened(causes(&error)))?;
         if matches!(stream.status(), StatusCode::UNAUTHORIZED) {
-            return Err(Unopened { why: "it asks for a token (401)".to_owned(), needs_token: true });
+            return Err(Unopened { why: "it asks for a token (401)".to_owned(), asks: Some(Ask::default()) });
         }
         let kind = stream.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !stream.status().is_success() || !kind.starts_with("text/event-stream") {
