@@ -411,6 +411,15 @@ pub(crate) fn changes(layers: &[Layer]) -> Changes {
     common
 }
 
+/// Names the layers that do not give a delivery: the granting one where it does not, else those that narrow it away.
+pub(crate) fn refusing(layers: &[Layer], wanted: Delivery) -> Vec<&str> {
+    let gives = |(index, layer): &(usize, &Layer)| match &layer.changes {
+        Some(changes) => changes.allow.contains(&wanted),
+        None => *index > 0 || wanted == Delivery::DryRun,
+    };
+    layers.iter().enumerate().filter(|layer| !gives(layer)).map(|(_, layer)| layer.source.as_str()).collect()
+}
+
 /// Returns the lowest of each limit.
 pub(crate) fn limits(layers: &[Layer]) -> Limits {
     layers.iter().fold(Limits::default(), |lowest, layer| lowest_of(&lowest, &layer.limits))
