@@ -155,7 +155,8 @@ fn plainly(what: &str) -> String {
     let known = match what {
         "mapping start" | "map" | "mapping" => "a mapping (`key: value`)",
         "sequence start" | "sequence" | "a sequence" | "seq" => "a list (`[a, b]`)",
-        "string scalar" | "scalar" | "string" => "a text",
+        "string scalar" | "scalar" => "one value",
+        "string" => "a text",
         "unit value" | "unit" | "null" => "nothing",
         what if what.starts_with("struct ") => "a mapping (`key: value`)",
         what => return kind_of_number(what).to_owned(),
@@ -177,12 +178,19 @@ fn unfit(text: &str, line: u64, column: u64, wanted: &str) -> String {
     let key = before.trim_end().strip_suffix(':').and_then(|key| key.rsplit([' ', '{', ',', '-']).next());
     let key = key.filter(|key| !key.is_empty()).map(|key| format!("`{key}` takes ")).unwrap_or_default();
     let end = found.find([',', '}', ']', '#']).unwrap_or(found.len());
-    let found: String = found[..end].trim().chars().take(60).collect();
+    let found: String = match found.chars().next() {
+        Some('[') => "a list".to_owned(),
+        Some('{') => "a mapping".to_owned(),
+        Some(_) | None => {
+            let found: String = found[..end].trim().chars().take(60).collect();
+            if found.is_empty() { found } else { format!("`{found}`") }
+        }
+    };
     match (key.is_empty(), found.is_empty()) {
         (true, true) => format!("expected {wanted}"),
-        (true, false) => format!("expected {wanted}, found `{found}`"),
+        (true, false) => format!("expected {wanted}, found {found}"),
         (false, true) => format!("{key}{wanted}"),
-        (false, false) => format!("{key}{wanted}, not `{found}`"),
+        (false, false) => format!("{key}{wanted}, not {found}"),
     }
 }
 
@@ -276,7 +284,20 @@ mod tests {
             "# nothing yet\n---\n",
         ];
         let messages: Vec<String> = texts.iter().map(|text| message(text)).collect();
-        insta::assert_snapshot!(messages.join("\n"), @"");
+        insta::assert_snapshot!(messages.join("\n"), @r"
+        p.yaml:1:7: `most` takes a whole number, 0 or more, not `many`
+        p.yaml:1:8: the key `allow` is missing
+        p.yaml:1:8: `cost` takes a number, not `dear`
+        p.yaml:1:5: `on` takes `true` or `false`, not `yes`
+        p.yaml:1:8: `names` takes a list (`[a, b]`), not `one`
+        p.yaml:1:7: `most` takes one value, not a list
+        p.yaml:1:8: `inner` takes a mapping (`key: value`), not `all`
+        p.yaml:1:9: the key `allow` is missing
+        p.yaml:1:1: expected a mapping (`key: value`), found `- a`
+        p.yaml:1:1: expected a mapping (`key: value`), found `most`
+        p.yaml: nothing stands in it; it is a mapping, one `key: value` a line
+        p.yaml: nothing stands in it; it is a mapping, one `key: value` a line
+        ");
     }
 
     #[test]

@@ -42,13 +42,6 @@ fn what_the_gate_finds_is_60_with_path_and_call_and_nothing_is_delivered() {
     let big = "0123456789abcdef\n".repeat(40);
     let cases = [
         Case {
-            policy: "paths: {write: {allow: ['**'], create: false}}\n",
-            calls: vec![write("a.txt", "two\n"), write("new.txt", "x\n")],
-            by: "write_file: write new.txt",
-            says: &["new.txt: ", "new files are not allowed", "paths.write.create"],
-            code: 60,
-        },
-        Case {
             policy: "paths: {write: {allow: ['**'], max_files: 1}}\n",
             calls: vec![write("a.txt", "two\n"), write("b.txt", "x\n")],
             by: "write_file: write b.txt",

@@ -285,7 +285,7 @@ fn each_way_to_deliver_starts_nothing_of_the_repository() {
 }
 
 /// A signature that git takes for one, and a word of who made it.
-const SIGNS: &str = "#!/bin/sh\necho '[GNUPG:] SIG_CREATED D' >&2\nprintf -- '-----BEGIN PGP SIGNATURE-----\\n\\nmine %s\\n-----END PGP SIGNATURE-----\\n' \"$3\"\n";
+const SIGNS: &str = "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED D' >&2\ncat <<END\n-----BEGIN PGP SIGNATURE-----\n\nmine $3\n-----END PGP SIGNATURE-----\nEND\n";
 
 #[test]
 fn what_the_repository_says_of_signing_decides_nothing() {

@@ -82,7 +82,7 @@ fn test_warns_of_rules_that_do_not_mean_what_they_say() {
 #[test]
 fn test_warns_of_each_rule_that_can_never_match() {
     let text = "version: 1\nname: x\n\
-        tools:\n  allow: [read_file, readfile, web_fetch]\n  deny: [WebFetch]\n\
+        tools:\n  allow: [read_file, reading, web_fetch]\n  deny: [WebFetch]\n\
         paths:\n  read: {allow: ['**'], deny: ['private/**']}\n  write:\n    allow: [src/**, docs/**]\n    deny: ['docs/**']\n\
         network:\n  allow:\n    - {host: docs.rs}\n    - {host: \"https://a.example\"}\n    - {host: 10.0.0.1}\n    - {host: api.b.example}\n  deny: [{host: '*.b.example'}]\n\
         shell:\n  allow:\n    - {cmd: [git, [push, status]]}\n    - {cmd: [git, push]}\n    - {cmd: [sudo]}\n    - {cmd: [eval]}\n    - {cmd: [cargo, test]}\n  deny:\n    - {cmd: [git, push]}\n    - {cmd: [cargo], options: {deny: [--release]}}\n";
@@ -90,7 +90,17 @@ fn test_warns_of_each_rule_that_can_never_match() {
     let outcome = project.qwen(&["policy", "test", "p.yaml"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let warnings: Vec<&str> = outcome.stdout.lines().filter(|line| line.starts_with("warning")).collect();
-    insta::assert_snapshot!(warnings.join("\n"), @"");
+    insta::assert_snapshot!(warnings.join("\n"), @r"
+    warning p.yaml:21: this can never match: shell.deny[0] denies it
+    warning p.yaml:22: this can never match: sudo is never left to a rule
+    warning p.yaml:23: this can never match: eval is never left to a rule
+    warning p.yaml:4: this can never match: there is no tool `reading`
+    warning p.yaml:4: this can never match: tools.deny[0] denies web_fetch
+    warning p.yaml:14: this can never match: `https://a.example` is no host name
+    warning p.yaml:15: this can never match: `10.0.0.1` is no host name
+    warning p.yaml:16: this can never match: network.deny[0] denies it
+    warning p.yaml:9: this can never match: paths.write.deny[0] denies it
+    ");
 }
 
 #[test]
