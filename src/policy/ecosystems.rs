@@ -67,7 +67,9 @@ impl Policy {
         }
         let foreign = foreign(tree, root);
         let mut layers = self.layers.as_ref().clone();
-        for allow in layers.iter_mut().filter_map(|layer| layer.shell.allow.as_mut()) {
+        for shell in layers.iter_mut().map(|layer| &mut layer.shell) {
+            let Some(allow) = &mut shell.allow else { continue };
+            shell.before_cut = allow.iter().filter(|rule| is_cut(&rule.rule.source)).cloned().collect();
             for rule in allow.iter_mut().filter(|rule| is_cut(&rule.rule.source)) {
                 if let Some(programs) = rule.value.cmd.first_mut() {
                     programs.0.retain(|program| !foreign.contains(program.as_str()));
@@ -114,10 +116,15 @@ mod tests {
     use super::*;
     use crate::policy::shell::stand_in::Memory;
 
+    fn allows(policy: &Policy, program: &str) -> bool {
+        let mut rules = policy.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
+        rules.any(|rule| rule.value.cmd[0].0.iter().any(|known| known == program))
+    }
+
     fn allowed(files: &[&str]) -> Vec<&'static str> {
         let policy = Policy::builtin("ci-dev").unwrap().for_workspace(&Memory::new(files), Path::new("/ws"));
         let programs = ["cargo", "go", "npm", "eslint", "pytest", "rspec", "make", "deno", "bun", "mvn", "ls", "git"];
-        programs.into_iter().filter(|program| policy.could_run(&[program])).collect()
+        programs.into_iter().filter(|program| allows(&policy, program)).collect()
     }
 
     #[test]
@@ -150,6 +157,12 @@ mod tests {
             standing: crate::policy::Standing::Operator,
         };
         let policy = Policy::new(&layer, &[], &|_| None).unwrap().for_workspace(&Memory::default(), Path::new("/ws"));
-        assert!(policy.could_run(&["cargo", "test"]));
+        assert!(allows(&policy, "cargo"));
+    }
+
+    #[test]
+    fn a_recipe_of_many_ecosystems_may_begin_where_one_of_them_is() {
+        let policy = Policy::builtin("ci-dev").unwrap().for_workspace(&Memory::default(), Path::new("/ws"));
+        assert!(policy.could_run(&["cargo", "test"]) && !policy.could_run(&["cargo", "publish"]));
     }
 }
