@@ -18,7 +18,8 @@
 //! - **All writes are staged** in one [`change::ChangeSet`]. Dry run, apply, commit and branch differ in the last
 //!   function alone ([`deliver`]), and no tool can find out which it is.
 //! - **Commands see what was staged**: the [`workspace`] lends them a tree, looks at what changed there, and takes it
-//!   into the same change set. The project's own directory is never lent.
+//!   into the same change set. The project's own directory is lent only by an operator's
+//!   `workspace: in-place`, with a snapshot that goes back on every ending that delivers nothing.
 //! - **Unknown is denied, and a check that fails to run is a denial.**
 //!
 //! # The floors: an arrow may only point down
@@ -41,6 +42,12 @@
 //! - a server's quirk: the table in [`model::quirks`]
 //! - a new output format: a renderer in [`emit`]
 //! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
+//! - what a run takes from where, and in which order: [`run::prepare`]; what it holds then: [`run::setup`]
+//! - another front door: [`commands`] (`hook` for git's hooks, `ci` for the Action's two jobs); what they ask of GitHub:
+//!   [`forge`]; who may start a run there: [`policy::trigger`]
+//! - how a change is applied, committed, taken back: [`deliver`]; the whole of `qwen apply`, for every front door that
+//!   has it: [`run::apply`]
+//! - what a command finds in its sandbox: [`sandbox`]; the tree that it is lent: [`workspace::lend`]
 //! - a new way to end: [`exit::Exit`], with its row in the README
 
 #![cfg_attr(

@@ -324,3 +324,50 @@ fn a_lock_of_another_git_stops_a_commit_and_stays() {
     assert!(outcome.stderr.contains("index.lock"), "{}", outcome.stderr);
     assert!(project.root().join(".git/index.lock").exists());
 }
+
+#[test]
+fn a_merge_that_has_begun_is_not_committed_over() {
+    let make = || {
+        let project = plain();
+        project.run_git(&["checkout", "-qb", "other", "HEAD~1"]);
+        let project = project.file("c.txt", "c\n");
+        project.run_git(&["add", "-A"]);
+        project.run_git(&["commit", "-qm", "other"]);
+        project.run_git(&["merge", "-q", "--no-commit", "--no-ff", "main"]);
+        project.model(conversation())
+    };
+    let project = make();
+    let before = snapshot(&project);
+    let outcome = project.run(&["--commit", "go"]);
+    assert_eq!(outcome.code, 63, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("a merge has begun"), "{}", outcome.stderr);
+    assert!(snapshot(&project) == before && project.server().requests().is_empty());
+    assert_eq!(make().run(&["--branch", "qwen/x", "--message", "m", "go"]).code, 0);
+}
+
+#[test]
+fn a_filtered_file_is_applied_and_not_committed() {
+    let make = || {
+        let project = plain().file(".gitattributes", "*.txt filter=up\n");
+        project.run_git(&["config", "filter.up.clean", "tr a-z A-Z"]);
+        project.run_git(&["config", "filter.up.smudge", "tr A-Z a-z"]);
+        project.run_git(&["add", "-A"]);
+        project.run_git(&["commit", "-qm", "filter"]);
+        // Git trusts what it has noted of a file only if the file is older than the note.
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        fs::File::options().write(true).open(project.root().join("a.txt")).unwrap().set_modified(old).unwrap();
+        project.run_git(&["update-index", "--refresh"]);
+        project.model(conversation())
+    };
+    for flags in [&["--commit"][..], &["--branch", "qwen/x"]] {
+        let project = make();
+        let outcome = project.run(&[flags, &["--message", "m", "go"]].concat());
+        assert_eq!(outcome.code, 63, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("a.txt goes through the filter `up`"), "{}", outcome.stderr);
+        assert_eq!(project.read("a.txt"), "hello\n");
+    }
+    let project = make();
+    let outcome = project.run(&["--apply", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.read("a.txt"), "goodbye\n");
+}

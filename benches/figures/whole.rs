@@ -166,7 +166,12 @@ pub(crate) fn long(options: &Options) -> Result<Vec<Row>, String> {
         let line = format!("{}\n", "x".repeat(100));
         std::fs::write(folder.path().join("long.txt"), line.repeat(10_000)).map_err(|error| error.to_string())?;
         let server = Server::start(conversation::long());
-        let flags = ["--max-session-turns", "300", "--context-window", "4000000"];
+        // So large that nothing is summed up on the way.
+        let settings = folder.path().join(".qwen/settings.json");
+        std::fs::create_dir_all(folder.path().join(".qwen")).map_err(|error| error.to_string())?;
+        std::fs::write(settings, r#"{"model": {"generationConfig": {"contextWindowSize": 4000000}}}"#)
+            .map_err(|error| error.to_string())?;
+        let flags = ["--max-session-turns", "300"];
         let start = peers::own(folder.path(), server.port, "Read it all.", &flags);
         let sample = sample::take(&options.program, &start.arguments, folder.path(), &start.environment)?;
         let seen = server.take();

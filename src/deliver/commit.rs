@@ -55,6 +55,17 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
             )
         })?;
     }
+    if branch.is_none() {
+        // A commit of our own would take the place of theirs, and lose a parent or the note of what was picked.
+        for (head, what) in [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")] {
+            if git.run(&["rev-parse", "-q", "--verify", head], b"").is_ok() {
+                return Err(DeliverError::conflict(
+                    format!("a {what} has begun and is not finished"),
+                    format!("finish it, or give it up with `git {what} --abort`; or deliver to a --branch"),
+                ));
+            }
+        }
+    }
     let objects = objects_of(repository)?;
     if let Err(error) = rustix::fs::access(&objects, rustix::fs::Access::WRITE_OK) {
         return Err(DeliverError::conflict(

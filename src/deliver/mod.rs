@@ -208,10 +208,12 @@ pub fn deliver(
         }
         Delivery::Commit(order) => {
             refuse_dirty(&standing)?;
+            refuse_filtered(changes, site)?;
             commit::on_head(changes, order, site, &Steps::default(), &mut delivered)?;
         }
         Delivery::Branch { name, order } => {
             refuse_dirty(&standing)?;
+            refuse_filtered(changes, site)?;
             commit::on_branch(changes, name, order, site, &mut delivered)?;
         }
     }
@@ -251,6 +253,21 @@ fn refuse_dirty(standing: &Standing) -> Result<(), DeliverError> {
                 "commit or stash them, then run again",
             ))
         }
+    }
+}
+
+/// Refuses to commit files whose filter would have to run to know what git keeps of them.
+fn refuse_filtered(changes: &ChangeSet, site: &Site<'_>) -> Result<(), DeliverError> {
+    let Some(repository) = site.repository else { return Ok(()) };
+    let names: Vec<Vec<u8>> =
+        changes.iter().map(|(path, _)| patch::name_in_repository(&repository.prefix, path)).collect();
+    let filtered = repository.filtered(&names).map_err(|error| from_repository(&error))?;
+    match filtered.first_key_value() {
+        None => Ok(()),
+        Some((name, driver)) => Err(DeliverError::conflict(
+            format!("{} goes through the filter `{driver}`, which no run starts", String::from_utf8_lossy(name)),
+            "deliver with --apply, and commit yourself",
+        )),
     }
 }
 

@@ -9,7 +9,7 @@ use super::decision::{Decision, Denial, RuleRef, Verdict};
 use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
 use super::grant::{CommandPlan, Grant, Start};
 use super::layers::{self, Layer, LayerError, LayerText, NameRules, Parents};
-use super::paths::{PathRules, Place};
+use super::paths::{Folders, PathRules, Place};
 use super::{mcp, web};
 use crate::change::Kind;
 use crate::event::{Limits, PolicyFacts};
@@ -551,7 +551,10 @@ impl<'a> Judge<'a> {
             effects: self.effects,
         };
         let (policy, facts) = (self.policy.clone(), self.facts.clone());
-        let may_read = move |path: &Path| PathRules::new(&policy.layers, &facts).read(&RelPath::root(), path).is_ok();
+        let folders = Folders::default();
+        let may_read = move |path: &Path| {
+            PathRules::new(&policy.layers, &facts).remembering(&folders).read(&RelPath::root(), path).is_ok()
+        };
         let grant = Grant {
             reads: self.reads,
             outside: self.outside,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::decide::Facts;
 use super::decision::Denial;
@@ -44,11 +44,27 @@ pub(crate) struct PathRules<'a> {
     layers: &'a [Layer],
     facts: &'a Facts,
     denied_files: OnceLock<Result<HashSet<(u64, u64)>, String>>,
+    folders: Option<&'a Folders>,
+}
+
+/// Folders that were found to be reached through no link. Made for one call, as a search asks of each file in them.
+#[derive(Debug, Default)]
+pub(crate) struct Folders(Mutex<HashSet<PathBuf>>);
+
+impl Folders {
+    fn known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<'a> PathRules<'a> {
     pub(crate) fn new(layers: &'a [Layer], facts: &'a Facts) -> PathRules<'a> {
-        PathRules { layers, facts, denied_files: OnceLock::new() }
+        PathRules { layers, facts, denied_files: OnceLock::new(), folders: None }
+    }
+
+    /// Remembers folders from one path to the next.
+    pub(crate) fn remembering(self, folders: &'a Folders) -> PathRules<'a> {
+        PathRules { folders: Some(folders), ..self }
     }
 
     fn tree(&self) -> &dyn Tree {
@@ -69,13 +85,22 @@ impl<'a> PathRules<'a> {
         let mut at = if bytes[0] == b'/' { PathBuf::from("/") } else { folder.under(&self.facts.root) };
         let mut pending: Vec<Vec<u8>> = parts(bytes);
         pending.reverse();
+        if let (Some(folders), Some(parent), Some(_)) = (self.folders, path.parent(), path.file_name())
+            && path.is_absolute()
+            && folders.known().contains(parent)
+        {
+            at = parent.to_path_buf();
+            pending.truncate(1);
+        }
         let mut links = 0;
+        let mut seen = None;
         let mut last_is_link = false;
         // Parts that came out of a link are not the last part as written.
         let mut written = pending.len();
         while let Some(part) = pending.pop() {
             let is_last_written = pending.is_empty() && written == 1;
             written = written.min(pending.len());
+            seen = None;
             if part == b".." {
                 at.pop();
                 continue;
@@ -96,10 +121,21 @@ impl<'a> PathRules<'a> {
                     }
                     pending.extend(parts(target).into_iter().rev());
                 }
-                _ => at = next,
+                node => {
+                    at = next;
+                    seen = Some(node);
+                }
             }
         }
-        let node = self.look(&at)?;
+        if let (Some(folders), 0, Some(parent)) = (self.folders, links, at.parent())
+            && at == path
+        {
+            folders.known().insert(parent.to_path_buf());
+        }
+        let node = match seen {
+            Some(node) => node,
+            None => self.look(&at)?,
+        };
         Ok(Resolved { absolute: at, last_is_link, node })
     }
 
@@ -667,4 +703,44 @@ fn strip_tail(absolute: &Path, tail: &RelPath) -> PathBuf {
 fn literal_prefix(glob: &str) -> String {
     let parts = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\']));
     parts.map(fold_name).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::policy::Policy;
+    use crate::workspace::disk::Disk;
+
+    #[test]
+    fn a_folder_that_is_remembered_changes_no_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", root.join("link")).unwrap();
+        for name in ["a/b/x", "a/b/.env", "a/y"] {
+            std::fs::write(root.join(name), "").unwrap();
+        }
+        let facts = Facts {
+            root: root.clone(),
+            included: Vec::new(),
+            outputs: None,
+            home: String::new(),
+            tree: Arc::new(Disk),
+            git_drivers: Vec::new(),
+        };
+        let policy = Policy::builtin("default").unwrap();
+        let folders = Folders::default();
+        let paths = ["a/b/x", "a/b/.env", "a/b/../y", "a/b/.", "a/b/none", "link/b/x", "link/y", "a/b/x/z", "a/b"];
+        for path in paths.iter().chain(&paths) {
+            let path = root.join(path);
+            let plain = PathRules::new(&policy.layers, &facts);
+            let remembering = PathRules::new(&policy.layers, &facts).remembering(&folders);
+            let at_root = RelPath::root();
+            assert_eq!(remembering.resolve(&at_root, &path), plain.resolve(&at_root, &path), "{path:?}");
+            assert_eq!(remembering.read(&at_root, &path).is_ok(), plain.read(&at_root, &path).is_ok(), "{path:?}");
+        }
+        assert!(folders.known().contains(&root.join("a/b")) && !folders.known().contains(&root.join("link/b")));
+    }
 }

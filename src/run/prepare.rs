@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
-use crate::cli::run::{ApprovalMode, ChangesMode, FailOn};
+use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::exit::Exit;
 use crate::model::ToolSpec;
 use crate::policy::file::LentTree;
@@ -61,6 +61,8 @@ pub struct Prepared {
 
 /// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary folder.
 pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
+    let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
+        .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable()));
     let root = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
     let workspace = Workspace::open(&root)
         .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;

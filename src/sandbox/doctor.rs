@@ -2,11 +2,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "the helper is started to try the machine")]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::HELPER;
@@ -62,13 +65,48 @@ impl Diagnosis {
     }
 }
 
-/// Lets a child try everything; a child that fails means that nothing works.
+/// What helpers found: while we run, the machine does not change.
+static FOUND: Mutex<BTreeMap<PathBuf, Arc<OnceLock<Probe>>>> = Mutex::new(BTreeMap::new());
+
+/// Lets a child try everything, once a process; a child that fails means that nothing works.
 pub(super) fn probe(helper: &Path, private: &Path) -> Probe {
-    match ask("probe", helper, private) {
+    let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = Arc::clone(all.entry(helper.to_path_buf()).or_default());
+    drop(all);
+    let try_all = || match ask("probe", helper, private) {
         Ok(probe) => probe,
         Err(error) => {
             let why = format!("the helper {}: {error}", helper.display());
             Probe { landlock: 0, seccomp: Some(why.clone()), namespaces: Some(why), overlay: None }
+        }
+    };
+    found.get_or_init(try_all).clone()
+}
+
+/// Trying the machine while other things are done; dropping this waits for it.
+///
+/// Making a network namespace takes longer than everything else before the first request.
+#[derive(Debug)]
+pub struct Ahead(Option<JoinHandle<()>>);
+
+/// Begins to try the machine; whoever asks later finds the answer, or waits for it.
+pub fn probe_ahead(helper: PathBuf) -> Ahead {
+    let work = move || {
+        // Without a folder for it, whoever asks later tries again and says what is wrong.
+        let Ok(folder) = tempfile::Builder::new().prefix("qwen-probe-").tempdir() else { return };
+        let Ok(private) = folder.path().canonicalize() else { return };
+        if super::make_private_folders(&private).is_ok() {
+            probe(&helper, &private);
+        }
+    };
+    Ahead(std::thread::Builder::new().name("probe".to_owned()).spawn(work).ok())
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // A panic in it is said by whoever asks for the answer.
+            let _ended = thread.join();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The facts a run begins with are read from a few small files, without a process; what is unusual is asked of git.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -213,7 +213,55 @@ impl Repository {
                 standing.dirty.push(path.clone());
             }
         }
+        if !standing.dirty.is_empty() {
+            self.forgive_filtered(&mut standing)?;
+        }
         Ok(standing)
+    }
+
+    /// Takes back what seems dirty because its filter did not run, where git has noted that the file is as it wrote it.
+    fn forgive_filtered(&self, standing: &mut Standing) -> Result<(), RepositoryError> {
+        let names: Vec<Vec<u8>> = standing.dirty.iter().map(|path| name_in_repository(&self.prefix, path)).collect();
+        let filtered = self.filtered(&names)?;
+        if filtered.is_empty() {
+            return Ok(());
+        }
+        let mut arguments: Vec<OsString> = ["diff-index", "-z", "--name-only", "HEAD", "--"].map(OsString::from).into();
+        arguments.extend(filtered.keys().map(|name| OsString::from_vec(name.clone())));
+        let changed = self.without_filters()?.env("GIT_LITERAL_PATHSPECS", "1").run(&arguments, b"")?;
+        let changed: Vec<&[u8]> = changed.split(|byte| *byte == 0).collect();
+        standing.dirty.retain(|path| {
+            let name = name_in_repository(&self.prefix, path);
+            !filtered.contains_key(&name) || changed.contains(&name.as_slice())
+        });
+        Ok(())
+    }
+
+    /// Returns the changed files that go through a filter driver other than `lfs`, with its name. No run starts one, so
+    /// that what git would keep of such a file is not known.
+    pub fn filtered(&self, names: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, String>, RepositoryError> {
+        let drivers = self.drivers();
+        if drivers.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let asked: Vec<u8> = names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
+        let answer = self.git().run(&["check-attr", "-z", "--stdin", "filter"], &asked)?;
+        let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+        let found = words.chunks_exact(3).map(|line| (line[0].to_vec(), String::from_utf8_lossy(line[2]).into_owned()));
+        Ok(found.filter(|(_, driver)| drivers.contains(driver)).collect())
+    }
+
+    /// Returns the configured filter drivers that make other bytes of a file for git to keep, without `lfs`.
+    fn drivers(&self) -> BTreeSet<String> {
+        let listed = self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"");
+        let listed = listed.unwrap_or_default();
+        let keys = listed.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
+        keys.filter_map(|key| {
+            let driver = key.strip_prefix("filter.")?;
+            driver.strip_suffix(".clean").or_else(|| driver.strip_suffix(".process")).map(str::to_owned)
+        })
+        .filter(|driver| driver != "lfs")
+        .collect()
     }
 
     /// Names the blob that git would keep for a file's bytes (line ends converted, LFS pointers made; no other filter
