@@ -165,7 +165,8 @@ enum Value {
 
 /// Splits a table's options, once for each table: a command of twenty programs would split as many long texts.
 fn specs(options: &'static str) -> Arc<[Spec]> {
-    static KNOWN: LazyLock<RwLock<HashMap<&'static str, Arc<[Spec]>>>> = LazyLock::new(RwLock::default);
+    type Split = HashMap<&'static str, Arc<[Spec]>>;
+    static KNOWN: LazyLock<RwLock<Split>> = LazyLock::new(RwLock::default);
     if let Some(known) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(options) {
         return Arc::clone(known);
     }
