@@ -59,10 +59,13 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, YamlError
     if let Some((line, column)) = find(text, '\0') {
         return Err(YamlError::at(file, line, column, "a NUL byte"));
     }
+    if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---") {
+        return Err(YamlError::at(file, 0, 0, "nothing stands in it; it is a mapping, one `key: value` a line"));
+    }
     let budget = serde_yaml::budget! {
         max_nodes: 20_000, max_depth: 64, max_events: 60_000, max_anchors: 0, max_aliases: 0, max_documents: 1,
     };
-    serde_yaml::from_str_with_options(text, options(budget)).map_err(|error| translate(file, &error))
+    serde_yaml::from_str_with_options(text, options(budget)).map_err(|error| translate(file, text, &error))
 }
 
 fn options(budget: Option<Budget>) -> serde_yaml::Options {
@@ -85,7 +88,7 @@ fn find(text: &str, wanted: char) -> Option<(u64, u64)> {
     })
 }
 
-fn translate(file: &str, error: &Error) -> YamlError {
+fn translate(file: &str, text: &str, error: &Error) -> YamlError {
     let error = error.without_snippet();
     let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
     let message = match error {
@@ -95,6 +98,15 @@ fn translate(file: &str, error: &Error) -> YamlError {
             Some(key) => format!("duplicate key `{key}`"),
             None => "duplicate key".to_owned(),
         },
+        Error::InvalidScalar { ty, .. } => unfit(text, line, column, kind_of_number(ty)),
+        Error::InvalidBooleanStrict { .. } => unfit(text, line, column, "`true` or `false`"),
+        Error::SerdeInvalidType { unexpected, expected, .. }
+        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+            format!("expected {}, found {}", plainly(expected), plainly(unexpected))
+        }
+        Error::Unexpected { expected, .. } => unfit(text, line, column, &plainly(expected)),
+        Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
+        Error::Eof { .. } => "it ends in the middle of a value".to_owned(),
         Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not read".to_owned(),
         Error::MultipleDocuments { .. } => "more than one document".to_owned(),
         // Anchors and aliases are refused through a budget of none.
@@ -126,6 +138,60 @@ fn translate(file: &str, error: &Error) -> YamlError {
         }
     };
     YamlError { file: file.to_owned(), line, column, message }
+}
+
+fn kind_of_number(of_rust: &str) -> &str {
+    match of_rust.as_bytes() {
+        [b'u', b'0'..=b'9', ..] | b"usize" => "a whole number, 0 or more",
+        [b'i', b'0'..=b'9', ..] | b"isize" => "a whole number",
+        b"floating point" => "a number",
+        b"boolean" => "`true` or `false`",
+        _ => of_rust,
+    }
+}
+
+/// Says in the words of this format what the reader says in its own.
+fn plainly(what: &str) -> String {
+    let known = match what {
+        "mapping start" | "map" | "mapping" => "a mapping (`key: value`)",
+        "sequence start" | "sequence" | "a sequence" | "seq" => "a list (`[a, b]`)",
+        "string scalar" | "scalar" => "one value",
+        "string" => "a text",
+        "unit value" | "unit" | "null" => "nothing",
+        what if what.starts_with("struct ") => "a mapping (`key: value`)",
+        what => return kind_of_number(what).to_owned(),
+    };
+    known.to_owned()
+}
+
+/// Names what stands at a place, the key that it is the value of, and what should stand there.
+fn unfit(text: &str, line: u64, column: u64, wanted: &str) -> String {
+    let (before, found) = line
+        .checked_sub(1)
+        .and_then(|index| text.lines().nth(usize::try_from(index).ok()?))
+        .map(|line| line.chars().collect::<Vec<char>>())
+        .map(|line| {
+            let at = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX).min(line.len());
+            (line[..at].iter().collect::<String>(), line[at..].iter().collect::<String>())
+        })
+        .unwrap_or_default();
+    let key = before.trim_end().strip_suffix(':').and_then(|key| key.rsplit([' ', '{', ',', '-']).next());
+    let key = key.filter(|key| !key.is_empty()).map(|key| format!("`{key}` takes ")).unwrap_or_default();
+    let end = found.find([',', '}', ']', '#']).unwrap_or(found.len());
+    let found: String = match found.chars().next() {
+        Some('[') => "a list".to_owned(),
+        Some('{') => "a mapping".to_owned(),
+        Some(_) | None => {
+            let found: String = found[..end].trim().chars().take(60).collect();
+            if found.is_empty() { found } else { format!("`{found}`") }
+        }
+    };
+    match (key.is_empty(), found.is_empty()) {
+        (true, true) => format!("expected {wanted}"),
+        (true, false) => format!("expected {wanted}, found {found}"),
+        (false, true) => format!("{key}{wanted}"),
+        (false, false) => format!("{key}{wanted}, not {found}"),
+    }
 }
 
 fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
@@ -187,6 +253,51 @@ mod tests {
     #[test]
     fn an_unknown_key_names_its_place_and_the_nearest_key() {
         assert_eq!(message("on: true\nalow: []\n"), "p.yaml:2:1: unknown key `alow`; did you mean `allow`?");
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only read")]
+    struct Kinds {
+        most: Option<u64>,
+        cost: Option<f64>,
+        on: Option<bool>,
+        names: Option<Vec<String>>,
+        inner: Option<Small>,
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_named_with_its_key_and_what_it_takes() {
+        let message = |text: &str| parse::<Kinds>("p.yaml", text).unwrap_err().to_string();
+        let texts = [
+            "most: many\n",
+            "inner: {}\nmost: -1 # all\n",
+            "{cost: dear, on: true}\n",
+            "on: yes\n",
+            "names: one\n",
+            "most: [1]\n",
+            "inner: all\n",
+            "inner: {on: true}\n",
+            "- a\n",
+            "most\n",
+            "",
+            "# nothing yet\n---\n",
+        ];
+        let messages: Vec<String> = texts.iter().map(|text| message(text)).collect();
+        insta::assert_snapshot!(messages.join("\n"), @r"
+        p.yaml:1:7: `most` takes a whole number, 0 or more, not `many`
+        p.yaml:1:8: the key `allow` is missing
+        p.yaml:1:8: `cost` takes a number, not `dear`
+        p.yaml:1:5: `on` takes `true` or `false`, not `yes`
+        p.yaml:1:8: `names` takes a list (`[a, b]`), not `one`
+        p.yaml:1:7: `most` takes one value, not a list
+        p.yaml:1:8: `inner` takes a mapping (`key: value`), not `all`
+        p.yaml:1:9: the key `allow` is missing
+        p.yaml:1:1: expected a mapping (`key: value`), found `- a`
+        p.yaml:1:1: expected a mapping (`key: value`), found `most`
+        p.yaml: nothing stands in it; it is a mapping, one `key: value` a line
+        p.yaml: nothing stands in it; it is a mapping, one `key: value` a line
+        ");
     }
 
     #[test]

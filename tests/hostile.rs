@@ -73,7 +73,14 @@ fn hostile(elsewhere: &Server, with_attributes: bool) -> Project {
         ("core.gitProxy", &script),
         ("credential.helper", &format!("!{script}")),
         ("diff.external", &script),
+        ("commit.gpgSign", "true"),
+        ("tag.gpgSign", "true"),
         ("gpg.program", &script),
+        ("gpg.openpgp.program", &script),
+        ("gpg.x509.program", &script),
+        ("gpg.ssh.program", &script),
+        ("gpg.ssh.defaultKeyCommand", &script),
+        ("user.signingKey", "evil"),
         ("alias.st", &format!("!{script}")),
         ("filter.evil.clean", &script),
         ("filter.evil.smudge", &script),
@@ -91,7 +98,11 @@ fn hostile(elsewhere: &Server, with_attributes: bool) -> Project {
         project = project.executable(&format!(".git/hooks/{hook}"), &program);
     }
     let included = root.join(".git/included").display().to_string();
-    std::fs::write(root.join(".git/included"), format!("[core]\n\tfsmonitor = {script}\n")).unwrap();
+    std::fs::write(
+        root.join(".git/included"),
+        format!("[core]\n\tfsmonitor = {script}\n[gpg]\n\tprogram = {script}\n[commit]\n\tgpgSign\n"),
+    )
+    .unwrap();
     for (key, value) in [
         ("includeIf.gitdir:**.path", included.as_str()),
         ("submodule.sub.update", &format!("!{script}")),
@@ -103,7 +114,6 @@ fn hostile(elsewhere: &Server, with_attributes: bool) -> Project {
         ("difftool.x.cmd", &script),
         ("diff.tool", "x"),
         ("trailer.x.command", &script),
-        ("gpg.ssh.defaultKeyCommand", &script),
         ("log.showSignature", "true"),
         ("fetch.recurseSubmodules", "true"),
     ] {
@@ -151,6 +161,8 @@ fn attempts() -> Vec<Reply> {
         "git status",
         "git diff",
         "git log -p -3",
+        "git log --format=%G?%GK",
+        "git log --show-signature",
         "git show HEAD",
         "git blame a.txt",
         "git st",
@@ -235,6 +247,9 @@ fn even_the_open_policy_starts_none_of_gits_programs() {
     let replies = [
         "git add a.txt",
         "git commit -am x",
+        "git commit -S -am x",
+        "git tag -s -m x x",
+        "git verify-commit HEAD",
         "git st",
         "git checkout -q HEAD -- a.txt",
         "git stash",
@@ -269,6 +284,52 @@ fn each_way_to_deliver_starts_nothing_of_the_repository() {
     }
 }
 
+/// A signature that git takes for one, and a word of who made it.
+const SIGNS: &str = "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED D' >&2\ncat <<END\n-----BEGIN PGP SIGNATURE-----\n\nmine $3\n-----END PGP SIGNATURE-----\nEND\n";
+
+#[test]
+fn what_the_repository_says_of_signing_decides_nothing() {
+    for format in ["openpgp", "x509", "ssh"] {
+        for scope in ["--local", "--worktree"] {
+            let elsewhere = Server::start([]);
+            let write = call("write_file", json!({"file_path": "new.txt", "content": "new\n"}));
+            let project = hostile(&elsewhere, false).model([write, say("done")]);
+            project.run_git(&["config", "extensions.worktreeConfig", "true"]);
+            project.run_git(&["config", scope, "commit.gpgSign", "true"]);
+            project.run_git(&["config", scope, "gpg.format", format]);
+            let outcome = project.run(&["--commit", "-m", "x", "add a file"]);
+            assert_eq!(outcome.code, 0, "{format}: {}", outcome.stderr);
+            assert_nothing_happened(&project, &elsewhere, &outcome);
+            assert!(!project.run_git(&["cat-file", "commit", "HEAD"]).contains("gpgsig"), "{format}");
+            let warnings = outcome.result["warnings"].to_string();
+            assert!(warnings.contains("commit.gpgSign") && warnings.contains("left out"), "{warnings}");
+        }
+    }
+}
+
+#[test]
+fn a_user_who_signs_signs_with_his_own_program_and_key_whatever_the_repository_says() {
+    for (key, expected) in [("signingKey = MINE", "MINE"), ("", "A <a@example.com>")] {
+        let elsewhere = Server::start([]);
+        let write = call("write_file", json!({"file_path": "new.txt", "content": "new\n"}));
+        let project = hostile(&elsewhere, false).model([write, say("done")]);
+        project.run_git(&["config", "gpg.format", "ssh"]);
+        let own = project.home().join("sign.sh");
+        std::fs::write(&own, SIGNS).unwrap();
+        std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let text = format!(
+            "[user]\n\tname = A\n\temail = a@example.com\n\t{key}\n[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = {}\n",
+            own.display()
+        );
+        std::fs::write(project.home().join(".gitconfig"), text).unwrap();
+        let outcome = project.run(&["--commit", "-m", "x", "add a file"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert_nothing_happened(&project, &elsewhere, &outcome);
+        let commit = project.run_git(&["cat-file", "commit", "HEAD"]);
+        assert!(commit.contains("gpgsig") && commit.contains(&format!("mine {expected}")), "{commit}");
+    }
+}
+
 #[test]
 fn the_verbs_start_nothing_of_the_repository() {
     let elsewhere = Server::start([]);
@@ -280,6 +341,7 @@ fn the_verbs_start_nothing_of_the_repository() {
     for (verb, expected) in [
         (&["apply", &patch][..], 0),
         (&["undo"][..], 0),
+        (&["apply", "--commit", &patch][..], 0),
         (&["policy", "check", "--", "git status"][..], 0),
         (&["policy", "explain", "--", "./evil.sh"][..], 60),
         (&["doctor"][..], 0),

@@ -15,6 +15,7 @@ mod endings;
 mod extra_tools;
 mod faults;
 mod formats;
+mod gate;
 mod hooks;
 mod hostile;
 mod in_place;

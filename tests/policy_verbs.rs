@@ -78,3 +78,52 @@ fn test_warns_of_rules_that_do_not_mean_what_they_say() {
     assert!(warnings[3].contains(".github/**` is protected"), "{warnings:#?}");
     assert!(outcome.stdout.contains("1 passed, 0 failed"), "{}", outcome.stdout);
 }
+
+#[test]
+fn test_warns_of_each_rule_that_can_never_match() {
+    let text = "version: 1\nname: x\n\
+        tools:\n  allow: [read_file, reading, web_fetch]\n  deny: [WebFetch]\n\
+        paths:\n  read: {allow: ['**'], deny: ['private/**']}\n  write:\n    allow: [src/**, docs/**]\n    deny: ['docs/**']\n\
+        network:\n  allow:\n    - {host: docs.rs}\n    - {host: \"https://a.example\"}\n    - {host: 10.0.0.1}\n    - {host: api.b.example}\n  deny: [{host: '*.b.example'}]\n\
+        shell:\n  allow:\n    - {cmd: [git, [push, status]]}\n    - {cmd: [git, push]}\n    - {cmd: [sudo]}\n    - {cmd: [eval]}\n    - {cmd: [cargo, test]}\n  deny:\n    - {cmd: [git, push]}\n    - {cmd: [cargo], options: {deny: [--release]}}\n";
+    let project = Project::new().file("p.yaml", text);
+    let outcome = project.qwen(&["policy", "test", "p.yaml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let warnings: Vec<&str> = outcome.stdout.lines().filter(|line| line.starts_with("warning")).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @r"
+    warning p.yaml:21: this can never match: shell.deny[0] denies it
+    warning p.yaml:22: this can never match: sudo is never left to a rule
+    warning p.yaml:23: this can never match: eval is never left to a rule
+    warning p.yaml:4: this can never match: there is no tool `reading`
+    warning p.yaml:4: this can never match: tools.deny[0] denies web_fetch
+    warning p.yaml:14: this can never match: `https://a.example` is no host name
+    warning p.yaml:15: this can never match: `10.0.0.1` is no host name
+    warning p.yaml:16: this can never match: network.deny[0] denies it
+    warning p.yaml:9: this can never match: paths.write.deny[0] denies it
+    ");
+}
+
+#[test]
+fn a_policy_of_a_recorded_run_with_the_web_allows_its_hosts_and_no_others() {
+    let project = Project::new().file("a.txt", "one\n").git().model([
+        call("read_file", json!({"file_path": "a.txt"})),
+        call("web_fetch", json!({"url": "https://docs.nowhere.invalid/page", "prompt": "what does it say"})),
+        say("done"),
+    ]);
+    let events = project.beside("events.jsonl").display().to_string();
+    let recorded = project.run(&["--yolo", "--dry-run", "--on-deny", "continue", "--events-file", &events, "do it"]);
+    assert_eq!(recorded.code, 0, "{}", recorded.stderr);
+    let written = project.qwen(&["policy", "init", "--from", &events]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let project = project.policy(&written.stdout);
+    for (url, code) in [
+        ("https://docs.nowhere.invalid/page", 0),
+        ("https://docs.nowhere.invalid/other", 0),
+        ("https://nowhere.invalid/page", 60),
+        ("http://docs.nowhere.invalid/page", 60),
+    ] {
+        let input = json!({"url": url}).to_string();
+        let outcome = project.qwen(&["policy", "check", "--tool", "web_fetch", "--input", &input]);
+        assert_eq!(outcome.code, code, "{url}: {}\n{}", outcome.stdout, written.stdout);
+    }
+}

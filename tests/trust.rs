@@ -396,3 +396,46 @@ fn settings_that_count_do_not_start_a_program_that_does_not() {
         assert_eq!(project.server().requests().len(), 0);
     }
 }
+
+#[test]
+fn what_either_ignore_file_hides_is_hidden_and_the_tree_cannot_lift_the_trusted_one() {
+    let project = Project::new()
+        .file("by-base.txt", "BASE-TEXT\n")
+        .file("by-tree.txt", "TREE-TEXT\n")
+        .file("sub/deep.txt", "DEEP-TEXT\n")
+        .file("open.txt", "OPEN-TEXT\n")
+        .file(".qwenignore", "by-base.txt\n")
+        .file("sub/.qwenignore", "deep.txt\n")
+        .git();
+    let base = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let project = project.file(".qwenignore", "!by-base.txt\n!sub/deep.txt\nby-tree.txt\n");
+    project.run_git(&["rm", "-q", "sub/.qwenignore"]);
+    project.run_git(&["commit", "-qam", "change"]);
+    let read = |path: &str| call("read_file", json!({"file_path": path}));
+    let look = call("search_file_content", json!({"pattern": "TEXT"}));
+    let replies = [read("by-base.txt"), read("by-tree.txt"), read("sub/deep.txt"), read("open.txt"), look, say("done")];
+    let project = event(project, "pull_request", &pull_request(&base, "acme/app")).model(replies);
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let seen = sent(&project);
+    assert!(seen.contains("OPEN-TEXT"), "{seen}");
+    for hidden in ["BASE-TEXT", "TREE-TEXT", "DEEP-TEXT"] {
+        assert!(!seen.contains(hidden), "{hidden}: {seen}");
+    }
+}
+
+#[test]
+fn a_delivery_that_a_narrowing_file_takes_away_names_that_file() {
+    let project = Project::new()
+        .file("a.txt", "one\n")
+        .file(".qwen/policy.yaml", "version: 1\nname: careful\nchanges: dry-run\n")
+        .git()
+        .model(edit());
+    let outcome = project.run(&["--commit", "edit it"]);
+    assert_eq!(outcome.code, 52, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("--commit was asked for and the policy .qwen/policy.yaml does not give it"),
+        "{}",
+        outcome.stderr
+    );
+}

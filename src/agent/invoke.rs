@@ -15,6 +15,7 @@ use crate::change::{Change, ChangeSet, diff};
 use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
 use crate::exit::Exit;
 use crate::model::{Arguments, BoxFuture, Model, Part, ToolCall, ToolSpec, prompted};
+use crate::path::RelPath;
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
@@ -238,10 +239,16 @@ impl<'a> Invoker<'a> {
                         }
                     }
                 }
-                (Step::Ready { call: ready, grant, .. }, _) => {
-                    let before = self.context.workspace.changes();
+                (Step::Ready { call: ready, grant, arguments, .. }, _) => {
+                    let workspace = self.context.workspace;
+                    let (before, _of_others) = (workspace.changes(), workspace.take_refusals());
                     let outcome = ready.run(&grant, &self.context).await;
-                    emit_changes(&before, &self.context.workspace.changes(), emit);
+                    let changed = emit_changes(&before, &workspace.changes(), emit);
+                    workspace.note_maker(changed, &format!("{name}: {about}"));
+                    if let Some(decision) = taken_back(&workspace.take_refusals()) {
+                        ends = deny(account, on_deny, &name, &decision);
+                        emit(denial(turn, call, name.clone(), Value::Object(arguments), &decision));
+                    }
                     tell_hooks(self.hooks, &name, &input, outcome).await
                 }
             };
@@ -385,16 +392,7 @@ impl<'a> Invoker<'a> {
             Some(_) | None => {
                 let input = Value::Object(ready.arguments);
                 prepared.ends = deny(account, on_deny, &name, &decision);
-                emit(Event::Denied(Box::new(PermissionDenial {
-                    tool_name: name,
-                    tool_use_id: call.id.clone(),
-                    tool_input: input,
-                    rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
-                    source: decision.rule.as_ref().map(|rule| rule.source.clone()),
-                    reason: decision.reason.clone(),
-                    hint: decision.hint.clone(),
-                    turn,
-                })));
+                emit(denial(turn, call, name, input, &decision));
                 prepared.step = Step::Refused(denied(&decision));
             }
         }
@@ -653,6 +651,30 @@ fn denied(decision: &Decision) -> ToolError {
     ToolError { message, kind: ToolErrorKind::Denied }
 }
 
+/// What a command changed and may not change is a denial like any other, although the command itself was allowed.
+fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
+    let (path, reason) = refused.first()?;
+    let more = match refused.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let denial = Denial::new(format!("the change to {path} was taken back{more}: {reason}")).by("gate");
+    Some(denial.hint("allow it under `paths.write`, or leave it to files that may be written").into())
+}
+
+fn denial(turn: u32, call: &ToolCall, tool_name: String, tool_input: Value, decision: &Decision) -> Event {
+    Event::Denied(Box::new(PermissionDenial {
+        tool_name,
+        tool_use_id: call.id.clone(),
+        tool_input,
+        rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
+        source: decision.rule.as_ref().map(|rule| rule.source.clone()),
+        reason: decision.reason.clone(),
+        hint: decision.hint.clone(),
+        turn,
+    }))
+}
+
 fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision) -> Option<Stopped> {
     let rule = decision.rule.as_ref().map(|rule| rule.rule.as_str()).unwrap_or_default();
     let limit = account.deny(&format!("{tool} {rule} {}", decision.reason));
@@ -669,7 +691,7 @@ fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision)
 }
 
 /// Tells which paths a call staged, compared with what was staged before it.
-fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) {
+fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) -> Vec<RelPath> {
     let changed = after.iter().map(|(path, change)| {
         let from = before.staged(path).unwrap_or(&change.before).clone();
         (path, Change { before: from, after: change.after.clone() })
@@ -678,8 +700,10 @@ fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) {
         .iter()
         .filter(|(path, _)| after.get(path).is_none())
         .map(|(path, change)| (path, Change { before: change.after.clone(), after: change.before.clone() }));
+    let mut paths = Vec::new();
     for (path, change) in changed.chain(taken_back) {
         let Some(kind) = change.kind() else { continue };
+        paths.push(path.clone());
         let counts = diff::counts(&change);
         emit(Event::FileChange {
             path: path.to_string_lossy(),
@@ -688,6 +712,7 @@ fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) {
             removed: counts.removed,
         });
     }
+    paths
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -142,7 +142,7 @@ async fn call(
     }
     let undo = state_folder(environment)?.join("undo");
     let judge = |path: &RelPath, change: &crate::change::Change| judge_change(&policy, &facts, path, change);
-    let gate = Gate { judge: &judge, secret: &|_, _| None, max_files: None, max_patch_bytes: None };
+    let gate = Gate { judge: &judge, secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
     let run_id = crate::run::outputs::new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site {

@@ -16,6 +16,7 @@ use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::workspace::git::{Git, GitError};
 use crate::workspace::repository::Repository;
+use crate::workspace::signing::Signing;
 
 /// What a commit says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,7 +27,7 @@ pub struct Order {
     pub author: Option<Person>,
     /// The committer; `None`: the user's identity.
     pub committer: Option<Person>,
-    /// Whether it is signed although `commit.gpgsign` does not say so.
+    /// Whether it is signed although the user's `commit.gpgSign` does not say so.
     pub sign: bool,
 }
 
@@ -107,6 +108,8 @@ struct Prepared {
     index_info: Vec<u8>,
     /// The same for the way back.
     index_info_before: Vec<u8>,
+    /// What the repository says of signing and what does not count.
+    left_out: Option<String>,
 }
 
 /// Makes a commit on a new branch.
@@ -124,6 +127,7 @@ pub(super) fn on_branch(
     publish(&prepared, repository)?;
     let reference = format!("refs/heads/{name}");
     update_reference(repository, &reference, &prepared.commit, &repository.format.zero(), &reason(order))?;
+    delivered.warnings.extend(prepared.left_out);
     delivered.commit = Some(prepared.commit);
     delivered.branch = Some(name.to_owned());
     delivered.applied = true;
@@ -181,6 +185,7 @@ pub(super) fn on_head(
         }
     }
     delivered.branch = repository.head_now().map_err(|error| from_repository(&error))?.1;
+    delivered.warnings.extend(prepared.left_out);
     delivered.commit = Some(prepared.commit);
     delivered.applied = true;
     Ok(())
@@ -340,18 +345,35 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     }
     git.run(&["update-index", "-z", "--index-info"], &index_info).map_err(failed)?;
     let tree = git.line(&["write-tree"], b"").map_err(failed)?;
+    let signing = Signing::read(&git).map_err(failed)?;
     let mut arguments = vec!["commit-tree".to_owned()];
-    let signs =
-        order.sign || git.line(&["config", "--type=bool", "commit.gpgSign"], b"").is_ok_and(|value| value == "true");
-    if signs {
-        arguments.push("-S".to_owned());
-    }
+    let git = if order.sign || signing.is_wanted {
+        let committer = committer(&git)?;
+        let (git, option) = signing.apply(git, &committer).map_err(|error| {
+            DeliverError::conflict(error.to_string(), "set it with `git config --global user.signingKey KEY`")
+        })?;
+        arguments.push(option);
+        git
+    } else {
+        git
+    };
     arguments.push(tree);
     if let Some(base) = &base {
         arguments.extend(["-p".to_owned(), base.clone()]);
     }
     let commit = git.line(&arguments, order.message.as_bytes()).map_err(failed)?;
-    Ok(Prepared { scratch, base, commit, index_info, index_info_before })
+    let left_out = signing.left_out();
+    Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
+}
+
+/// Returns the committer as `NAME <ADDRESS>`.
+fn committer(git: &Git) -> Result<String, DeliverError> {
+    let mut identity = git.line(&["var", "GIT_COMMITTER_IDENT"], b"").map_err(failed)?;
+    // Behind the address stands the time.
+    if let Some(end) = identity.rfind('>') {
+        identity.truncate(end + 1);
+    }
+    Ok(identity)
 }
 
 /// Quotes a path for a list that is separated by colons.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::DeliverError;
-use crate::change::{Change, ChangeSet, Entry};
+use crate::change::{Change, ChangeSet, Entry, diff};
 use crate::path::RelPath;
 
 /// What the policy says of paths, and the caps.
@@ -12,6 +12,8 @@ pub struct Gate<'a> {
     pub judge: &'a dyn Fn(&RelPath, &Change) -> Result<(), String>,
     /// Names a secret that a change adds.
     pub secret: &'a dyn Fn(&RelPath, &Change) -> Option<String>,
+    /// Names the call that made a path's change.
+    pub made_by: &'a dyn Fn(&RelPath) -> Option<String>,
     /// The most files.
     pub max_files: Option<usize>,
     /// The most bytes of the patch.
@@ -22,56 +24,70 @@ impl Gate<'_> {
     /// Refuses the whole change set for the first thing that may not be delivered.
     pub fn check(&self, changes: &ChangeSet, patch_bytes: usize, root: &Path) -> Result<(), DeliverError> {
         if let Some(most) = self.max_files.filter(|most| changes.len() > *most) {
+            let first = changes.iter().nth(most).map(|(path, _)| format!("; {} is one too many", self.named(path)));
             return Err(DeliverError::denied(
-                format!("{} files changed, at most {most} may be", changes.len()),
+                format!("{} files changed, at most {most} may be{}", changes.len(), first.unwrap_or_default()),
                 "raise `paths.write.max_files` or --max-changed-files",
             ));
         }
         if let Some(most) = self.max_patch_bytes.filter(|most| patch_bytes > *most) {
+            let size = |change: &Change| diff::text_of(&change.before).len() + diff::text_of(&change.after).len();
+            let largest = changes.iter().max_by_key(|(_, change)| size(change)).map(|(path, _)| self.named(path));
+            let largest = largest.map(|largest| format!("; the largest change is {largest}")).unwrap_or_default();
             return Err(DeliverError::denied(
-                format!("the patch has {patch_bytes} bytes, at most {most} are allowed"),
-                "raise --max-patch-bytes",
+                format!("the patch has {patch_bytes} bytes, at most {most} are allowed{largest}"),
+                "raise `paths.write.max_bytes` or --max-patch-bytes",
             ));
         }
         for (path, change) in changes.iter() {
-            check_shape(path, change, root)?;
-            (self.judge)(path, change).map_err(|reason| {
-                DeliverError::denied(
-                    format!("{path}: {reason}"),
-                    "allow it in the policy, or leave it out of the change",
-                )
-            })?;
+            let refused = |reason: String, hint: &str| {
+                let by = (self.made_by)(path).map(|call| format!(" (changed by {call})")).unwrap_or_default();
+                Err(DeliverError::denied(format!("{path}: {reason}{by}"), hint))
+            };
+            if let Err(reason) = check_shape(path, change, root) {
+                return refused(reason.to_owned(), "leave it out of the change");
+            }
+            if let Err(reason) = (self.judge)(path, change) {
+                return refused(reason, "allow it in the policy, or leave it out of the change");
+            }
             if let Some(secret) = (self.secret)(path, change) {
-                return Err(DeliverError::denied(
-                    format!("{path}: the change adds a secret ({secret})"),
+                return refused(
+                    format!("the change adds a secret ({secret})"),
                     "take it out; the policy's `secrets.on_write` decides",
-                ));
+                );
             }
         }
         Ok(())
     }
+
+    /// Names a path with the call that changed it.
+    pub(super) fn named(&self, path: &RelPath) -> String {
+        match (self.made_by)(path) {
+            Some(call) => format!("{path} (changed by {call})"),
+            None => path.to_string(),
+        }
+    }
 }
 
 /// What no policy can allow: git's own folder, other repositories, links that lead out.
-fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), DeliverError> {
-    let refused = |reason: &str| Err(DeliverError::denied(format!("{path}: {reason}"), "leave it out of the change"));
+fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'static str> {
     if path.is_root() {
-        return refused("the workspace itself is no file");
+        return Err("the workspace itself is no file");
     }
     if path.components().any(|name| name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b"git~1")) {
-        return refused("git's own folder is never written");
+        return Err("git's own folder is never written");
     }
     let mut folder = path.parent();
     while let Some(inner) = folder.filter(|folder| !folder.is_root()) {
         if inner.under(root).join(".git").symlink_metadata().is_ok() {
-            return refused("it lies in a submodule or another repository");
+            return Err("it lies in a submodule or another repository");
         }
         folder = inner.parent();
     }
     if let Entry::Link { target } = &change.after {
         let folder = path.parent().unwrap_or_default();
         if !stays_below(&folder, target) {
-            return refused("the link leads out of the workspace");
+            return Err("the link leads out of the workspace");
         }
     }
     Ok(())
@@ -105,6 +121,7 @@ mod tests {
         changes.stage(RelPath::new(path).unwrap(), || Entry::Absent, after);
         let gate = Gate {
             judge: &|path, _| if path.to_string() == "no" { Err("denied by paths.write".to_owned()) } else { Ok(()) },
+            made_by: &|_| Some("write_file: write it".to_owned()),
             secret: &|_, change| change.after.content().filter(|c| *c == b"key").map(|_| "a key".to_owned()),
             max_files: Some(1),
             max_patch_bytes: Some(100),
@@ -134,7 +151,8 @@ mod tests {
             ("no", Entry::file("1")),
             ("a", Entry::file("key")),
         ] {
-            assert!(check(path, entry, root).is_err(), "{path}");
+            let refusal = check(path, entry, root).unwrap_err();
+            assert!(refusal.starts_with(path) && refusal.ends_with(" (changed by write_file: write it)"), "{refusal}");
         }
     }
 
@@ -145,7 +163,7 @@ mod tests {
             changes.stage(RelPath::new(name).unwrap(), || Entry::Absent, Entry::file("1"));
         }
         let gate = |max_files, max_patch_bytes| {
-            let gate = Gate { judge: &|_, _| Ok(()), secret: &|_, _| None, max_files, max_patch_bytes };
+            let gate = Gate { made_by: &|_| None, max_files, max_patch_bytes, ..crate::deliver::test_support::OPEN };
             gate.check(&changes, 50, Path::new("/nonexistent")).is_ok()
         };
         assert!(gate(Some(2), Some(50)));

@@ -176,7 +176,7 @@ pub fn deliver(
     };
     if let Some((path, submodule)) = standing.in_submodule.first() {
         return Err(DeliverError::denied(
-            format!("{path}: it lies in the submodule {submodule}"),
+            format!("{}: it lies in the submodule {submodule}", gate.named(path)),
             "run in the submodule's own work tree",
         ));
     }

@@ -25,7 +25,7 @@ pub(super) fn script(content: &str) -> Entry {
 }
 
 pub(super) const OPEN: Gate<'static> =
-    Gate { judge: &|_, _| Ok(()), secret: &|_, _| None, max_files: None, max_patch_bytes: None };
+    Gate { judge: &|_, _| Ok(()), secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
 
 impl Project {
     pub(super) fn new() -> Project {

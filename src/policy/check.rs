@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 use super::access::{Access, Pin};
 use super::decide::{Facts, Policy};
 use super::decision::{Decision, Denial, Verdict};
-use super::file::{OperandKind, TestCall};
-use super::layers::LayerError;
-use super::programs;
+use super::file::{CommandRule, HostRule, OperandKind, TestCall};
+use super::glob::Glob;
+use super::layers::{LayerError, Located};
+use super::shell::no_rule_allows;
+use super::{programs, web};
 use crate::tool_name::real_name;
 
 /// The answer to one call of `policy check`.
@@ -321,7 +323,8 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             for name in interpreters {
                 found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
             }
-            let unknown = |name: &&String| programs::find(name).is_none() && !name.contains('/');
+            let unknown =
+                |name: &&String| programs::find(name).is_none() && !name.contains('/') && !no_rule_allows(name);
             let lists = rule.value.options.is_some() || rule.value.args.is_some() || rule.value.operands.is_some();
             for name in rule.value.cmd[0]
                 .0
@@ -334,13 +337,74 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
                     rule.rule.source
                 ));
             }
-            let bare = |other: &&super::layers::Located<super::file::CommandRule>| {
-                other.value.cmd.len() == 1
-                    && other.value.options.is_none()
-                    && rule.value.cmd[0].0.iter().all(|name| other.value.cmd[0].0.contains(name))
+            let first = &rule.value.cmd[0].0;
+            if first.iter().all(|name| no_rule_allows(name)) {
+                found.push(format!(
+                    "{}: this can never match: {} is never left to a rule",
+                    rule.rule.source,
+                    first.join("|")
+                ));
+            }
+            // A deny rule of fewer words, each of which names all that this one names.
+            let covers = |other: &&Located<CommandRule>| {
+                other.value.options.is_none()
+                    && other.value.args.is_none()
+                    && other.value.cmd.len() <= rule.value.cmd.len()
+                    && other
+                        .value
+                        .cmd
+                        .iter()
+                        .zip(&rule.value.cmd)
+                        .all(|(denied, allowed)| allowed.0.iter().all(|word| denied.0.contains(word)))
             };
-            if let Some(deny) = layer.shell.deny.iter().find(bare) {
+            if let Some(deny) = policy.layers.iter().flat_map(|layer| &layer.shell.deny).find(covers) {
                 found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
+            }
+        }
+        for rule in layer.tools.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
+            let name = &rule.value;
+            match real_name(name) {
+                None => found.push(format!("{}: this can never match: there is no tool `{name}`", rule.rule.source)),
+                Some(real) => {
+                    let denied = policy.layers.iter().flat_map(|layer| &layer.tools.deny);
+                    if let Some(deny) = denied.into_iter().find(|deny| real_name(&deny.value) == Some(real)) {
+                        found.push(format!(
+                            "{}: this can never match: {} denies {real}",
+                            rule.rule.source, deny.rule.rule
+                        ));
+                    }
+                }
+            }
+        }
+        for rule in layer.network_allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
+            let host = &rule.value.host;
+            let plain = host.strip_prefix("*.").unwrap_or(host);
+            if plain.contains(['/', ':', '*', '@', ' '])
+                || plain.parse::<std::net::IpAddr>().is_ok()
+                || plain.is_empty()
+            {
+                found.push(format!("{}: this can never match: `{host}` is no host name", rule.rule.source));
+            }
+            let covers = |deny: &&Located<HostRule>| {
+                deny.value.path.is_none() && (deny.value.host == *host || web::host_matches(&deny.value.host, plain))
+            };
+            if let Some(deny) = policy.layers.iter().flat_map(|layer| &layer.network_deny).find(covers) {
+                found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
+            }
+        }
+        let pairs = [(&layer.read_allow, "read"), (&layer.write_allow, "write")];
+        for (allow, kind) in pairs {
+            for rule in allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
+                let covers = |deny: &&Located<Glob>| {
+                    deny.value.text() == rule.value.text() || matches!(deny.value.text(), "**" | "**/*")
+                };
+                let denied = policy
+                    .layers
+                    .iter()
+                    .flat_map(|layer| if kind == "read" { &layer.read_deny } else { &layer.write_deny });
+                if let Some(deny) = denied.into_iter().find(covers) {
+                    found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
+                }
             }
         }
         for rule in layer.write_allow.iter().flatten() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::decision::{Decision, Denial, RuleRef, Verdict};
-use super::file::{Changes, DefaultRule, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
+use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
 use super::grant::{CommandPlan, Grant, Start};
 use super::layers::{self, Layer, LayerError, LayerText, NameRules, Parents};
 use super::paths::{Folders, PathRules, Place};
@@ -118,6 +118,11 @@ impl Policy {
     /// Returns what happens with the changes without a flag, and what flags may ask for.
     pub fn changes(&self) -> Changes {
         layers::changes(&self.layers)
+    }
+
+    /// Names the files that do not give a delivery.
+    pub fn refusing(&self, wanted: Delivery) -> Vec<&str> {
+        layers::refusing(&self.layers, wanted)
     }
 
     /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.

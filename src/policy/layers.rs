@@ -137,6 +137,9 @@ pub(crate) struct ShellRules {
     pub(crate) env: Option<Env>,
     pub(crate) allow: Option<Rules<CommandRule>>,
     pub(crate) deny: Rules<CommandRule>,
+    /// Rules that stood here before they were cut to what the workspace uses: they allow nothing, and who needs one of
+    /// them where there is nothing for it to do is not refused.
+    pub(crate) before_cut: Rules<CommandRule>,
 }
 
 /// Finds the text of a file that another one extends, by the path as written; the digest is checked here.
@@ -267,6 +270,7 @@ impl Layer {
                 env: shell.env,
                 allow: shell.allow.map(|list| located(list, source, "shell.allow")),
                 deny: located(shell.deny, source, "shell.deny"),
+                before_cut: Vec::new(),
             },
             network_default: network.default,
             network_allow: network.allow.map(|list| located(list, source, "network.allow")),
@@ -361,6 +365,7 @@ impl Layer {
                 env: self.shell.env.or(parent.shell.env),
                 allow: self.shell.allow.or(parent.shell.allow),
                 deny: [parent.shell.deny, self.shell.deny].concat(),
+                before_cut: Vec::new(),
             },
             network_default: self.network_default.or(parent.network_default),
             network_allow: self.network_allow.or(parent.network_allow),
@@ -409,6 +414,15 @@ pub(crate) fn changes(layers: &[Layer]) -> Changes {
         common.default = Delivery::DryRun;
     }
     common
+}
+
+/// Names the layers that do not give a delivery: the granting one where it does not, else those that narrow it away.
+pub(crate) fn refusing(layers: &[Layer], wanted: Delivery) -> Vec<&str> {
+    let gives = |(index, layer): &(usize, &Layer)| match &layer.changes {
+        Some(changes) => changes.allow.contains(&wanted),
+        None => *index > 0 || wanted == Delivery::DryRun,
+    };
+    layers.iter().enumerate().filter(|layer| !gives(layer)).map(|(_, layer)| layer.source.as_str()).collect()
 }
 
 /// Returns the lowest of each limit.

@@ -10,6 +10,7 @@ mod cases;
 pub mod check;
 pub mod decide;
 pub mod decision;
+mod ecosystems;
 pub mod effect;
 pub mod explain;
 pub mod file;

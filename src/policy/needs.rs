@@ -13,7 +13,7 @@ impl Policy {
             if layer.shell.default == Some(DefaultRule::Allow) || (!layer.grants && !layer.shell.present) {
                 return true;
             }
-            layer.shell.allow.iter().flatten().any(|rule| {
+            layer.shell.allow.iter().flatten().chain(&layer.shell.before_cut).any(|rule| {
                 rule.value.cmd.iter().zip(words).all(|(element, word)| element.0.iter().any(|known| known == word))
             })
         })

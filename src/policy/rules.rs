@@ -471,7 +471,12 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
 }
 
 // Whether the next level of a rule stands behind any options. Once an option's arity is unknown, each later word counts.
-fn subcommand_matches(elements: &[super::file::Element], words: &[Word], table: Option<&Table>, options: &str) -> bool {
+fn subcommand_matches(
+    elements: &[super::file::Element],
+    words: &[Word],
+    table: Option<&Table>,
+    options: &'static str,
+) -> bool {
     let Some(element) = elements.first() else { return true };
     let mut loose = false;
     let mut at = 0;
@@ -509,7 +514,7 @@ fn subcommand_matches(elements: &[super::file::Element], words: &[Word], table: 
 }
 
 // Whether an option is there in any spelling, before `--`.
-fn has_option(option: &str, words: &[Word], options: &str) -> bool {
+fn has_option(option: &str, words: &[Word], options: &'static str) -> bool {
     for word in words {
         if word.literal && word.text == "--" {
             return false;
@@ -535,7 +540,7 @@ fn has_option(option: &str, words: &[Word], options: &str) -> bool {
 }
 
 // Whether a letter stands in a bundle before one that takes the rest as its value.
-fn bundled(word: &str, letter: &str, options: &str) -> bool {
+fn bundled(word: &str, letter: &str, options: &'static str) -> bool {
     for (index, c) in word.char_indices().skip(1) {
         if letter.starts_with(c) {
             return true;

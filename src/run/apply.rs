@@ -90,6 +90,7 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     let gate = Gate {
         judge: &judge,
         secret: &secret,
+        made_by: &|_| None,
         max_files: cap(request.max_files, max_files),
         max_patch_bytes: cap(request.max_patch_bytes, max_bytes),
     };

@@ -83,8 +83,8 @@ pub fn delivery_mode(
         if mode != Mode::DryRun && !changes.allow.contains(&wanted(&mode)) {
             return Err(Failure::new(
                 Exit::Config,
-                format!("--{} was asked for and the policy {} does not give it", mode.name(), policy.facts().name),
-                format!("write `changes: {}` in the policy, or leave the flag out", mode.name()),
+                format!("--{} was asked for and {}", mode.name(), not_given(policy, wanted(&mode))),
+                format!("write `changes: {}` there, or leave the flag out", mode.name()),
             ));
         }
         return Ok(mode);
@@ -93,8 +93,8 @@ pub fn delivery_mode(
         if changes.allow.contains(&PolicyDelivery::Apply) {
             return Ok(Mode::Apply);
         }
-        warnings
-            .push(format!("the mode implies --apply and the policy {} does not give it: dry run", policy.facts().name));
+        let not_given = not_given(policy, PolicyDelivery::Apply);
+        warnings.push(format!("the mode implies --apply and {not_given}: dry run"));
         return Ok(Mode::DryRun);
     }
     if let Some(active) = recipe {
@@ -112,6 +112,14 @@ pub fn delivery_mode(
             ));
         }
     })
+}
+
+/// Says which files do not give a delivery.
+pub fn not_given(policy: &Policy, wanted: PolicyDelivery) -> String {
+    match policy.refusing(wanted).as_slice() {
+        [one] => format!("the policy {one} does not give it"),
+        several => format!("the policies {} do not give it", several.join(" and ")),
+    }
 }
 
 /// Returns what a denial does: the strictest of flag and policy.

@@ -221,6 +221,7 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
     let gate = Gate {
         judge: &judge,
         secret: &secret,
+        made_by: &|path| stage.workspace.made_by(path),
         max_files: cap(setup.max_changed_files, max_files),
         max_patch_bytes: cap(setup.max_patch_bytes, max_bytes),
     };

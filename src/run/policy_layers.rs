@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::policy::decide::Facts;
 use crate::policy::layers::{LayerText, Standing};
 use crate::policy::{Policy, builtin, check};
+use crate::workspace::disk::Disk;
 
 use super::trust::{NamedFile, Trusted};
 use super::{Failure, tool_lists};
@@ -157,6 +158,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;
+    let policy = policy.for_workspace(&Disk, sources.top);
     let open = LayerText::builtin("open").expect("it is one of the built-in policies");
     let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
         // The machine's policy only ever takes away: alone it would allow nothing.

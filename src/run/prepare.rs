@@ -104,6 +104,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         git: says_no(&settings.respect_git_ignore),
         qwen: says_no(&settings.respect_qwen_ignore),
     });
+    workspace.ignore_also(trusted.ignores(&top)?);
 
     let time = jiff::Timestamp::now().to_string();
     let recipes_of = super::from_hook::recipes_of(arguments, repository.as_ref())?;

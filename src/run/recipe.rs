@@ -436,9 +436,9 @@ impl Active {
         let wish = git.changes.unwrap_or(Delivery::DryRun);
         if wish != Delivery::DryRun && !policy.changes().allow.contains(&wish) {
             warnings.push(format!(
-                "the recipe {} wishes to deliver its changes and the policy {} does not give it: dry run",
+                "the recipe {} wishes to deliver its changes and {}: dry run",
                 self.recipe.name(),
-                policy.facts().name
+                super::modes::not_given(policy, wish)
             ));
             return Ok(Mode::DryRun);
         }

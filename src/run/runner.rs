@@ -260,6 +260,7 @@ impl Runner {
         let mut slot = self.lent.lock().await;
         let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
         let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        self.workspace.note_refusals(&collected.refused);
         let refused = collected.refused.iter();
         Ok(refused.map(|(path, reason)| format!("the change to {path} was taken back: {reason}")).collect())
     }
@@ -362,6 +363,7 @@ impl Runner {
         let plan = if seen_at_home { plan.clone() } else { moved(plan, self.workspace.root(), lent.root()) };
         let output = sandbox.run(&plan, run).await.map_err(|error| ToolError::failed(error.to_string()))?;
         let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        self.workspace.note_refusals(&collected.refused);
         let mut notes = output.notes.clone();
         for (path, reason) in &collected.refused {
             notes.push(format!("the change to {path} was taken back: {reason}"));

@@ -1,6 +1,6 @@
 //! Whether this checkout's own files count in a run, and from which commit they are read if not from the tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::exit::Exit;
 use crate::policy::trust::{Circumstances, Trust};
 use crate::settings::Environment;
+use crate::workspace::ignore::TrustedIgnores;
 use crate::workspace::trusted::{self, TrustedError, TrustedTree};
 
 use super::Failure;
@@ -87,6 +88,17 @@ impl Trusted {
             }
             Err(error) => Err(Failure::new(Exit::Config, format!("{path}: {error}"), "make it readable, or remove it")),
         }
+    }
+
+    /// Returns the `.qwenignore` files of the trusted commit, which hold beside the tree's own.
+    pub fn ignores(&self, top: &Path) -> Result<TrustedIgnores, Failure> {
+        let Some(tree) = &self.tree else { return Ok(TrustedIgnores::default()) };
+        let files = tree.every(".qwenignore").map_err(refused)?;
+        Ok(files
+            .into_iter()
+            .map(|(folder, text)| (if folder.is_empty() { top.to_path_buf() } else { top.join(folder) }, text))
+            .collect::<BTreeMap<_, _>>()
+            .into())
     }
 
     /// Says in one line whose files count, for `doctor`.

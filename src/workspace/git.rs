@@ -9,7 +9,10 @@ use std::process::{Command, Stdio};
 
 /// What every git process is told, ours and the model's: no hooks, no monitor, no pager, no foreign diff, no
 /// credentials, no prompt, no fetching behind our back (policy.md G11).
-const CONFIGURATION: [(&str, &str); 16] = [
+///
+/// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from the
+/// system's program, not from one that the repository names.
+const CONFIGURATION: [(&str, &str); 23] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -26,6 +29,13 @@ const CONFIGURATION: [(&str, &str); 16] = [
     ("submodule.recurse", "false"),
     ("color.ui", "false"),
     ("core.quotePath", "true"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("gpg.openpgp.program", "gpg"),
+    ("gpg.x509.program", "gpgsm"),
+    ("gpg.ssh.program", "ssh-keygen"),
+    ("gpg.ssh.defaultKeyCommand", "false"),
 ];
 
 /// Returns the environment of every git process. Inherited variables for which [`is_inherited`] holds must be dropped.

@@ -7,7 +7,7 @@
 //! Why not the matcher of the `ignore` crate: to its globs `{a,b}` is a choice and `[[:alpha:]]` no class, git reads both
 //! the other way; the property test against `git check-ignore` holds this file to git.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -49,8 +49,13 @@ pub struct Source {
     /// Where the files of the tree lie: the root itself, or the tree that is lent in its place.
     files: PathBuf,
     changes: Arc<ChangeSet>,
+    /// `.qwenignore` of the trusted commit, by folder: they hold beside those of the tree, which cannot lift them.
+    trusted: TrustedIgnores,
     without: Ignored,
 }
+
+/// The texts of `.qwenignore` files of the trusted commit, by their absolute folders.
+pub type TrustedIgnores = Arc<BTreeMap<PathBuf, Vec<u8>>>;
 
 impl Source {
     /// Takes the staged view as it is now.
@@ -60,6 +65,7 @@ impl Source {
             files: root.clone(),
             root,
             changes: Arc::new(workspace.changes()),
+            trusted: workspace.trusted_ignores(),
             without: workspace.without_ignore_rules(),
         }
     }
@@ -71,6 +77,7 @@ impl Source {
             root: root.to_path_buf(),
             files: files.to_path_buf(),
             changes: Arc::default(),
+            trusted: Arc::default(),
             without: Ignored::default(),
         }
     }
@@ -115,6 +122,8 @@ pub struct Level {
     base: Vec<u8>,
     git: Vec<Pattern>,
     qwen: Vec<Pattern>,
+    /// The same of the trusted commit.
+    trusted: Vec<Pattern>,
     /// The patterns of `.git/info/exclude`: after all others.
     exclude: Vec<Pattern>,
     /// Whether a repository begins here: git's rules of folders above do not reach in.
@@ -135,16 +144,16 @@ impl Level {
         let mut level: Option<Arc<Level>> = None;
         for folder in above[1..=outermost].iter().rev() {
             let read = |name: &str| regular(&folder.join(name));
-            level = Some(Arc::new(Level::new(folder, level, source.without, read)));
+            level = Some(Arc::new(Level::new(folder, level, source, read)));
         }
         // The outermost of a workspace that is no repository is the workspace itself.
-        Arc::new(Level::new(&source.root, level, source.without, |name| source.read(&RelPath::root(), name))).named()
+        Arc::new(Level::new(&source.root, level, source, |name| source.read(&RelPath::root(), name))).named()
     }
 
     /// Returns the rules of a folder below.
     pub fn enter(self: &Arc<Level>, source: &Source, folder: &RelPath) -> Arc<Level> {
         let read = |name: &str| source.read(folder, name);
-        Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), source.without, read))
+        Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), source, read))
     }
 
     /// As [`Level::enter`] for a folder whose names are known: without ignore files of its own it needs no level.
@@ -159,7 +168,8 @@ impl Level {
         let staged = |name: &str| {
             !source.changes.is_empty() && folder.child(name).is_some_and(|path| source.changes.staged(&path).is_some())
         };
-        let own = [".gitignore", ".qwenignore", ".git"].into_iter().any(|name| has(name) || staged(name));
+        let own = [".gitignore", ".qwenignore", ".git"].into_iter().any(|name| has(name) || staged(name))
+            || (!source.trusted.is_empty() && source.trusted.contains_key(&folder.under(&source.root)));
         if own { self.enter(source, folder) } else { Arc::clone(self) }
     }
 
@@ -184,7 +194,7 @@ impl Level {
     fn new(
         folder: &Path,
         parent: Option<Arc<Level>>,
-        without: Ignored,
+        source: &Source,
         read: impl Fn(&str) -> Option<Vec<u8>>,
     ) -> Level {
         let mut base = folder.as_os_str().as_bytes().to_vec();
@@ -203,10 +213,11 @@ impl Level {
         Level {
             git: patterns(read(".gitignore")),
             qwen: patterns(read(".qwenignore")),
+            trusted: patterns(source.trusted.get(folder).cloned()),
             exclude: patterns(exclude),
             base,
             repository,
-            without,
+            without: source.without,
             ignored,
             parent,
         }
@@ -218,7 +229,7 @@ impl Level {
     }
 
     fn judge(&self, path: &[u8], kind: Kind) -> Ignored {
-        let (mut git, mut qwen, mut exclude) = (None, None, None);
+        let (mut git, mut qwen, mut trusted, mut exclude) = (None, None, None, None);
         let mut git_holds = true;
         let mut level = Some(self);
         while let Some(here) = level {
@@ -229,11 +240,12 @@ impl Level {
                 git_holds = !here.repository;
             }
             qwen = qwen.or_else(|| last_match(&here.qwen, relative, kind));
+            trusted = trusted.or_else(|| last_match(&here.trusted, relative, kind));
             level = here.parent.as_deref();
         }
         Ignored {
             git: !self.without.git && (self.ignored.git || git.or(exclude).unwrap_or(false)),
-            qwen: !self.without.qwen && (self.ignored.qwen || qwen.unwrap_or(false)),
+            qwen: !self.without.qwen && (self.ignored.qwen || qwen.unwrap_or(false) || trusted.unwrap_or(false)),
         }
     }
 }

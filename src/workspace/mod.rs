@@ -14,15 +14,17 @@ pub mod private_file;
 pub mod repository;
 pub mod scratch_git;
 pub mod session_file;
+pub mod signing;
 pub mod snapshot;
 pub mod trusted;
 pub mod untouched;
 pub mod walk;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::{Node, RelPath, Tree};
@@ -34,6 +36,11 @@ pub struct Workspace {
     disk: disk::Disk,
     changes: RwLock<ChangeSet>,
     without: OnceLock<ignore::Ignored>,
+    trusted_ignores: OnceLock<ignore::TrustedIgnores>,
+    /// The last call that changed each path, as people would name it.
+    made_by: RwLock<BTreeMap<RelPath, String>>,
+    /// Changes of commands that were judged and taken back, since somebody last asked.
+    refusals: Mutex<Vec<(RelPath, String)>>,
 }
 
 /// Why the workspace refused or failed.
@@ -81,12 +88,30 @@ impl Workspace {
         if !root.is_dir() {
             return Err(WorkspaceError::NotAFile(root));
         }
-        Ok(Workspace { disk: disk::Disk, root, changes: RwLock::default(), without: OnceLock::new() })
+        Ok(Workspace {
+            disk: disk::Disk,
+            root,
+            changes: RwLock::default(),
+            without: OnceLock::new(),
+            trusted_ignores: OnceLock::new(),
+            made_by: RwLock::default(),
+            refusals: Mutex::default(),
+        })
     }
 
     /// Leaves the rules of these ignore files out of account; the first call counts.
     pub fn disregard(&self, rules: ignore::Ignored) {
         let _first = self.without.set(rules);
+    }
+
+    /// Holds to the `.qwenignore` files of the trusted commit as well; the first call counts.
+    pub fn ignore_also(&self, trusted: ignore::TrustedIgnores) {
+        let _first = self.trusted_ignores.set(trusted);
+    }
+
+    /// Returns the `.qwenignore` files of the trusted commit.
+    pub fn trusted_ignores(&self) -> ignore::TrustedIgnores {
+        self.trusted_ignores.get().cloned().unwrap_or_default()
     }
 
     /// Returns the ignore files whose rules do not count.
@@ -160,6 +185,27 @@ impl Workspace {
     /// Returns a copy of everything staged so far.
     pub fn changes(&self) -> ChangeSet {
         self.changes.read().expect("no writer panics while it holds the lock").clone()
+    }
+
+    /// Remembers changes of a command that were judged and taken back, with the reasons.
+    pub fn note_refusals(&self, refused: &[(RelPath, String)]) {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(refused);
+    }
+
+    /// Returns what was taken back since the last time.
+    pub fn take_refusals(&self) -> Vec<(RelPath, String)> {
+        std::mem::take(&mut self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Remembers the call that changed paths, for whoever must say later where a change came from.
+    pub fn note_maker(&self, paths: impl IntoIterator<Item = RelPath>, call: &str) {
+        let mut made_by = self.made_by.write().unwrap_or_else(PoisonError::into_inner);
+        made_by.extend(paths.into_iter().map(|path| (path, call.to_owned())));
+    }
+
+    /// Returns the last call that changed a path; `None` where no call did.
+    pub fn made_by(&self, path: &RelPath) -> Option<String> {
+        self.made_by.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
 
     fn staged(&self, path: &RelPath) -> Option<Entry> {

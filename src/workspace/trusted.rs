@@ -102,6 +102,25 @@ impl TrustedTree {
         Ok(paths)
     }
 
+    /// Reads every file of this name, wherever it stands, by the path of its folder below the top one.
+    pub fn every(&self, name: &str) -> Result<BTreeMap<String, Vec<u8>>, TrustedError> {
+        let listed = self.git.run(&["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str()], b"")?;
+        let entries =
+            listed.split(|byte| *byte == 0).filter(|line| line.ends_with(name.as_bytes())).filter_map(Entry::read);
+        let mut found = BTreeMap::new();
+        for entry in entries {
+            let folder = match entry.path.rsplit_once('/') {
+                Some((folder, last)) if last == name => folder,
+                None if entry.path == name => "",
+                Some(_) | None => continue,
+            };
+            if let Some(bytes) = self.read(&entry.path)? {
+                found.insert(folder.to_owned(), bytes);
+            }
+        }
+        Ok(found)
+    }
+
     /// Tells whether something other than a folder stands at a path.
     pub fn has(&self, path: &str) -> Result<bool, TrustedError> {
         Ok(self.entries(path, false)?.iter().any(|entry| entry.path == path && entry.mode != "040000"))

@@ -142,6 +142,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let gate = Gate {
         judge: &judge,
         secret: &secret,
+        made_by: &|_| None,
         max_files: usize::try_from(max_files).ok(),
         max_patch_bytes: usize::try_from(max_bytes).ok(),
     };

@@ -1,6 +1,8 @@
 //! Reading a program's words by its table: options in every spelling, operands, and what each does to files.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::{Stdin, Word};
 use crate::path::{Node, RelPath};
@@ -139,8 +141,8 @@ pub(crate) struct Out {
 
 /// One option of a table.
 #[derive(Debug, Clone)]
-struct Spec<'t> {
-    names: Vec<&'t str>,
+struct Spec {
+    names: Vec<&'static str>,
     denied: Denied,
     value: Value,
     kind: char,
@@ -161,11 +163,19 @@ enum Value {
     NextIfAny,
 }
 
-fn specs(options: &str) -> Vec<Spec<'_>> {
-    options.split_whitespace().map(spec).collect()
+/// Splits a table's options, once for each table: a command of twenty programs would split as many long texts.
+fn specs(options: &'static str) -> Arc<[Spec]> {
+    type Split = HashMap<&'static str, Arc<[Spec]>>;
+    static KNOWN: LazyLock<RwLock<Split>> = LazyLock::new(RwLock::default);
+    if let Some(known) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(options) {
+        return Arc::clone(known);
+    }
+    let specs: Arc<[Spec]> = options.split_whitespace().map(spec).collect();
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(options, Arc::clone(&specs));
+    specs
 }
 
-fn spec(text: &str) -> Spec<'_> {
+fn spec(text: &'static str) -> Spec {
     let (denied, text) = match text.strip_prefix("!!") {
         Some(rest) => (Denied::Always, rest),
         None => match text.strip_prefix('!') {
@@ -298,7 +308,7 @@ impl<'a> Call<'a> {
 
     fn long(
         &mut self,
-        specs: &[Spec<'_>],
+        specs: &[Spec],
         style: Style,
         word: &Word,
         words: &[Word],
@@ -316,7 +326,7 @@ impl<'a> Call<'a> {
         let spec = match exact {
             Some(spec) => Some(spec),
             None if matches!(style, Style::Gnu | Style::First) && name.len() > 2 => {
-                let begins = |spec: &&Spec<'_>| spec.names.iter().any(|known| known.starts_with(name));
+                let begins = |spec: &&Spec| spec.names.iter().any(|known| known.starts_with(name));
                 let candidates: Vec<_> = specs.iter().filter(begins).collect();
                 match candidates.as_slice() {
                     [one] => Some(*one),
@@ -364,7 +374,7 @@ impl<'a> Call<'a> {
         Ok(at)
     }
 
-    fn short(&mut self, specs: &[Spec<'_>], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
+    fn short(&mut self, specs: &[Spec], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
         let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
         let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
         // `head -5c FILE` is an old way to write `-c 5`: there the letters behind the digits take no value.
@@ -412,14 +422,14 @@ impl<'a> Call<'a> {
         Ok(at)
     }
 
-    fn needs_value(&self, spec: &Spec<'_>, name: &str, value: Option<&Word>) -> Result<(), Denial> {
+    fn needs_value(&self, spec: &Spec, name: &str, value: Option<&Word>) -> Result<(), Denial> {
         if spec.value == Value::Required && value.is_none() && !self.is_open() {
             return Err(self.deny(format!("the option `{name}` needs a value")));
         }
         Ok(())
     }
 
-    fn option(&mut self, spec: &Spec<'_>, name: &str, value: Option<Word>) -> Result<(), Denial> {
+    fn option(&mut self, spec: &Spec, name: &str, value: Option<Word>) -> Result<(), Denial> {
         match spec.denied {
             Denied::Always => {
                 return Err(self.deny(format!("`{name}` (`{}`) runs programs or hides what is done", spec.names[0])));
@@ -558,7 +568,7 @@ pub(crate) fn tree(path: &str, follow_links: bool) -> Effect {
 
 /// Returns how many words an option of a table takes with it: for deny rules, which look for the subcommand behind
 /// options. `None`: it is not known.
-pub(crate) fn arity(options: &str, word: &str) -> Option<usize> {
+pub(crate) fn arity(options: &'static str, word: &str) -> Option<usize> {
     let specs = specs(options);
     if word.starts_with("--") {
         let (name, attached) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));

@@ -16,10 +16,11 @@ mod words;
 mod wrappers;
 
 pub use judge::{Approved, Step, judge, judge_in_steps};
+pub(in crate::policy) use simple::no_rule_allows;
 
 #[cfg(test)]
 mod against_bash;
 #[cfg(test)]
-mod stand_in;
+pub(super) mod stand_in;
 #[cfg(test)]
 mod tests;

@@ -78,6 +78,11 @@ const BUILTINS: [&str; 57] = [
     "]]",
 ];
 
+/// Tells whether no rule is ever asked about a program of this name: it is the shell's own, or changes who we are.
+pub(in crate::policy) fn no_rule_allows(program: &str) -> bool {
+    BUILTINS.contains(&program) || ESCALATING.contains(&program)
+}
+
 /// Variables that would change what has been judged here.
 const OURS: [&str; 14] = [
     "IFS",

@@ -11,11 +11,11 @@ use crate::policy::programs::{CommandRules, Judged, Judgement, Stdin, Word};
 
 /// Files in memory, by absolute path.
 #[derive(Default)]
-pub(super) struct Memory(BTreeMap<PathBuf, Node>);
+pub(in crate::policy) struct Memory(BTreeMap<PathBuf, Node>);
 
 impl Memory {
     /// Makes files, folders (`dir/`) and links (`name -> target`) below `/ws`.
-    pub(super) fn new(entries: &[&str]) -> Memory {
+    pub(in crate::policy) fn new(entries: &[&str]) -> Memory {
         let mut memory = Memory::default();
         for entry in entries {
             let (path, node) = match entry.split_once(" -> ") {

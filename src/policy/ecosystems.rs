@@ -1,0 +1,168 @@
+//! Which ecosystems a workspace uses, by the files that their tools look for: `builtin:ci-dev` allows the tools of these.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Policy;
+use crate::path::{Node, Tree};
+
+/// The rules that are cut to what the workspace uses.
+const CUT: &str = "builtin:ci-dev";
+
+/// Folders below the workspace that are looked into, and names that are looked at.
+const DEEPEST: usize = 3;
+const MOST_NAMES: usize = 5_000;
+
+/// Folders with other people's projects, or with what a build makes.
+const PASSED_OVER: [&str; 6] = ["node_modules", "target", "vendor", "build", "dist", "third_party"];
+
+/// An ecosystem: the programs of [`CUT`] that belong to it, and the files that show it; `*` stands for a beginning.
+struct Ecosystem {
+    programs: &'static [&'static str],
+    shown_by: &'static [&'static str],
+}
+
+const ECOSYSTEMS: [Ecosystem; 11] = [
+    Ecosystem { programs: &["cargo"], shown_by: &["Cargo.toml"] },
+    Ecosystem { programs: &["go"], shown_by: &["go.mod", "go.work"] },
+    Ecosystem {
+        programs: &["npm", "pnpm", "yarn", "tsc", "eslint", "prettier", "jest", "vitest"],
+        shown_by: &["package.json"],
+    },
+    Ecosystem {
+        programs: &["pytest", "ruff", "mypy"],
+        shown_by: &[
+            "pyproject.toml",
+            "setup.py",
+            "setup.cfg",
+            "tox.ini",
+            "pytest.ini",
+            "requirements.txt",
+            "Pipfile",
+            "*.py",
+        ],
+    },
+    Ecosystem { programs: &["rspec", "rubocop"], shown_by: &["Gemfile", "Rakefile", ".rspec", "*.gemspec"] },
+    Ecosystem { programs: &["make"], shown_by: &["Makefile", "makefile", "GNUmakefile"] },
+    Ecosystem { programs: &["cmake", "ctest"], shown_by: &["CMakeLists.txt"] },
+    Ecosystem { programs: &["deno"], shown_by: &["deno.json", "deno.jsonc"] },
+    Ecosystem { programs: &["bun"], shown_by: &["package.json", "bunfig.toml"] },
+    Ecosystem { programs: &["dotnet"], shown_by: &["*.csproj", "*.fsproj", "*.vbproj", "*.sln", "*.slnx"] },
+    Ecosystem {
+        programs: &["mvn", "gradle"],
+        shown_by: &["pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"],
+    },
+];
+
+impl Policy {
+    /// Returns the policy without the rules of `builtin:ci-dev` for ecosystems that the workspace does not use. Looks at
+    /// files only where such rules are in force.
+    #[must_use]
+    pub fn for_workspace(self, tree: &dyn Tree, root: &Path) -> Policy {
+        let is_cut = |source: &str| source == CUT;
+        let rules = self.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
+        if !rules.into_iter().any(|rule| is_cut(&rule.rule.source)) {
+            return self;
+        }
+        let foreign = foreign(tree, root);
+        let mut layers = self.layers.as_ref().clone();
+        for shell in layers.iter_mut().map(|layer| &mut layer.shell) {
+            let Some(allow) = &mut shell.allow else { continue };
+            shell.before_cut = allow.iter().filter(|rule| is_cut(&rule.rule.source)).cloned().collect();
+            for rule in allow.iter_mut().filter(|rule| is_cut(&rule.rule.source)) {
+                if let Some(programs) = rule.value.cmd.first_mut() {
+                    programs.0.retain(|program| !foreign.contains(program.as_str()));
+                }
+            }
+            allow.retain(|rule| rule.value.cmd.first().is_some_and(|programs| !programs.0.is_empty()));
+        }
+        Policy { layers: Arc::new(layers) }
+    }
+}
+
+/// Returns the programs of every ecosystem that nothing shows.
+fn foreign(tree: &dyn Tree, root: &Path) -> BTreeSet<&'static str> {
+    let mut missing: Vec<&Ecosystem> = ECOSYSTEMS.iter().collect();
+    let mut left = MOST_NAMES;
+    let mut folders = VecDeque::from([(root.to_path_buf(), 0)]);
+    while let Some((folder, depth)) = folders.pop_front() {
+        for name in tree.names(&folder).unwrap_or_default() {
+            let Some(name) = name.to_str() else { continue };
+            if missing.is_empty() || left == 0 {
+                break;
+            }
+            left -= 1;
+            missing.retain(|ecosystem| !ecosystem.shown_by.iter().any(|pattern| matches(pattern, name)));
+            let is_looked_into = depth < DEEPEST && !name.starts_with('.') && !PASSED_OVER.contains(&name);
+            let path: PathBuf = folder.join(name);
+            if is_looked_into && matches!(tree.look(&path), Ok(Some(Node::Dir))) {
+                folders.push_back((path, depth + 1));
+            }
+        }
+    }
+    missing.into_iter().flat_map(|ecosystem| ecosystem.programs.iter().copied()).collect()
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(end) => name.len() > end.len() && name.ends_with(end),
+        None => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::shell::stand_in::Memory;
+
+    fn allows(policy: &Policy, program: &str) -> bool {
+        let mut rules = policy.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
+        rules.any(|rule| rule.value.cmd[0].0.iter().any(|known| known == program))
+    }
+
+    fn allowed(files: &[&str]) -> Vec<&'static str> {
+        let policy = Policy::builtin("ci-dev").unwrap().for_workspace(&Memory::new(files), Path::new("/ws"));
+        let programs = ["cargo", "go", "npm", "eslint", "pytest", "rspec", "make", "deno", "bun", "mvn", "ls", "git"];
+        programs.into_iter().filter(|program| allows(&policy, program)).collect()
+    }
+
+    #[test]
+    fn the_tools_of_the_ecosystems_that_are_there_are_allowed_and_no_others() {
+        assert_eq!(allowed(&[]), ["ls", "git"]);
+        assert_eq!(allowed(&["Cargo.toml"]), ["cargo", "ls", "git"]);
+        assert_eq!(allowed(&["web/app/package.json", "Makefile"]), ["npm", "eslint", "make", "bun", "ls", "git"]);
+        assert_eq!(allowed(&["a/b/c/d/go.mod", "node_modules/x/Cargo.toml", ".x/pom.xml"]), ["ls", "git"]);
+        assert_eq!(allowed(&["src/tool.py"]), ["pytest", "ls", "git"]);
+    }
+
+    #[test]
+    fn every_program_of_the_list_belongs_to_an_ecosystem_or_to_all() {
+        let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee shellcheck";
+        let policy = Policy::builtin("ci-dev").unwrap();
+        for rule in policy.layers[0].shell.allow.iter().flatten() {
+            for program in &rule.value.cmd[0].0 {
+                let known = ECOSYSTEMS.iter().any(|ecosystem| ecosystem.programs.contains(&program.as_str()));
+                assert!(known || everywhere.split(' ').any(|name| name == program), "{program}");
+            }
+        }
+    }
+
+    #[test]
+    fn rules_of_a_file_are_the_files_own() {
+        let text = "version: 1\nextends: builtin:ci-dev\nshell: {allow: [{cmd: [cargo, test]}]}\n";
+        let layer = crate::policy::LayerText {
+            name: "p.yaml".to_owned(),
+            text: text.to_owned(),
+            standing: crate::policy::Standing::Operator,
+        };
+        let policy = Policy::new(&layer, &[], &|_| None).unwrap().for_workspace(&Memory::default(), Path::new("/ws"));
+        assert!(allows(&policy, "cargo"));
+    }
+
+    #[test]
+    fn a_recipe_of_many_ecosystems_may_begin_where_one_of_them_is() {
+        let policy = Policy::builtin("ci-dev").unwrap().for_workspace(&Memory::default(), Path::new("/ws"));
+        assert!(policy.could_run(&["cargo", "test"]) && !policy.could_run(&["cargo", "publish"]));
+    }
+}

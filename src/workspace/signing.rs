@@ -1,0 +1,154 @@
+//! How a commit is signed: as the user's and the system's git configuration say, and never the repository's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::git::{Git, GitError};
+
+/// Every setting that decides whether, with which key and by which program something is signed.
+const SETTINGS: &str = r"^(commit\.gpgsign|user\.signingkey|gpg\..*)$";
+
+/// What stands in for a program that the user's own configuration does not name; git's own defaults.
+const PROGRAMS: [(&str, &str); 3] =
+    [("gpg.openpgp.program", "gpg"), ("gpg.x509.program", "gpgsm"), ("gpg.ssh.program", "ssh-keygen")];
+
+/// What the configuration says of signing, by whose word it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signing {
+    /// `commit.gpgSign` of the user or the system.
+    pub is_wanted: bool,
+    /// The last value of each setting of the user or the system, in git's spelling of the keys.
+    own: BTreeMap<String, String>,
+    /// Settings of the repository, its work tree, and what these include.
+    foreign: BTreeSet<String>,
+}
+
+/// Why nothing can be signed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the user's git configuration names no key to sign with, and user.signingKey of the repository does not count")]
+pub struct NoKey;
+
+impl Signing {
+    /// Reads it, as git sees it in a folder.
+    pub fn read(git: &Git) -> Result<Signing, GitError> {
+        let list = ["config", "--show-scope", "--includes", "-z", "--get-regexp", SETTINGS];
+        match git.run(&list, b"") {
+            Ok(listed) => Ok(Signing::parse(&listed)),
+            // Without a setting git says nothing and fails; anything that it says is a fault.
+            Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Ok(Signing::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what `git config --show-scope -z` lists: a scope, then a key with its value, each ended by a NUL.
+    fn parse(listed: &[u8]) -> Signing {
+        let listed = String::from_utf8_lossy(listed);
+        let mut fields = listed.split('\0');
+        let mut signing = Signing::default();
+        while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
+            let (key, value) = match setting.split_once('\n') {
+                Some((key, value)) => (key, Some(value)),
+                None => (setting, None),
+            };
+            match scope {
+                "system" | "global" => {
+                    // Two names of one setting: the later one counts.
+                    let key = if key == "gpg.program" { "gpg.openpgp.program" } else { key };
+                    // A key without a value means yes.
+                    signing.own.insert(key.to_owned(), value.unwrap_or("true").to_owned());
+                }
+                // What we tell every git ourselves.
+                "command" => {}
+                _ => {
+                    signing.foreign.insert(key.to_owned());
+                }
+            }
+        }
+        let wanted = signing.own.get("commit.gpgsign").map(|value| value.to_lowercase());
+        signing.is_wanted = wanted.is_some_and(|value| !matches!(value.as_str(), "false" | "no" | "off" | "0" | ""));
+        signing
+    }
+
+    /// Names what the repository's configuration says of signing and what does not count.
+    pub fn left_out(&self) -> Option<String> {
+        if self.foreign.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> =
+            self.foreign.iter().map(|key| if key == "commit.gpgsign" { "commit.gpgSign" } else { key }).collect();
+        Some(format!(
+            "{} of the repository's git configuration left out: how a commit is signed is the user's to say (`git config --global`)",
+            names.join(", ")
+        ))
+    }
+
+    /// Returns git as it signs by the user's word alone, with the option that `commit-tree` needs. `committer` is who
+    /// signs where no key is named.
+    pub fn apply(&self, mut git: Git, committer: &str) -> Result<(Git, String), NoKey> {
+        let format = self.own.get("gpg.format").map_or("openpgp", String::as_str);
+        git = git.config("gpg.format", format);
+        for (key, default) in PROGRAMS {
+            git = git.config(key, self.own.get(key).map_or(default, String::as_str));
+        }
+        // Git has no way to say "none"; `false` is the program that gives no key.
+        let key_command = self.own.get("gpg.ssh.defaultkeycommand").map_or("false", String::as_str);
+        git = git.config("gpg.ssh.defaultKeyCommand", key_command);
+        let key = match self.own.get("user.signingkey") {
+            Some(key) => key.as_str(),
+            // Git finds one by itself, unless the repository names another.
+            None if !self.foreign.contains("user.signingkey") => "",
+            None if format == "ssh" => return Err(NoKey),
+            None => committer,
+        };
+        Ok((git, format!("-S{key}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(settings: &[(&str, &str)]) -> Signing {
+        let text: String = settings.iter().map(|(scope, setting)| format!("{scope}\0{setting}\0")).collect();
+        Signing::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn only_the_users_and_the_systems_word_counts() {
+        for (settings, wanted) in [
+            (&[][..], false),
+            (&[("global", "commit.gpgsign\ntrue")][..], true),
+            (&[("system", "commit.gpgsign")], true),
+            (&[("system", "commit.gpgsign\nyes"), ("global", "commit.gpgsign\nOff")], false),
+            (&[("local", "commit.gpgsign\ntrue")], false),
+            (&[("worktree", "commit.gpgsign\ntrue")], false),
+            (&[("command", "commit.gpgsign\ntrue")], false),
+            (&[("global", "commit.gpgsign\ntrue"), ("local", "commit.gpgsign\nfalse")], true),
+        ] {
+            assert_eq!(listed(settings).is_wanted, wanted, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_repository_says_is_named_and_overridden() {
+        let signing = listed(&[
+            ("global", "gpg.openpgp.program\n/usr/bin/first"),
+            ("global", "gpg.program\n/usr/bin/mine"),
+            ("local", "gpg.program\n./evil"),
+            ("worktree", "gpg.ssh.program\n./evil"),
+            ("local", "commit.gpgsign\ntrue"),
+            ("local", "user.signingkey\nEVIL"),
+        ]);
+        let said = signing.left_out().unwrap();
+        assert!(said.starts_with("commit.gpgSign, gpg.program, gpg.ssh.program, user.signingkey of the"), "{said}");
+        let (git, option) = signing.apply(Git::new("/nonexistent".as_ref()), "A <a@example.org>").unwrap();
+        assert_eq!(option, "-SA <a@example.org>");
+        let told = format!("{git:?}");
+        assert!(
+            told.contains("gpg.openpgp.program=/usr/bin/mine") && told.contains("gpg.ssh.program=ssh-keygen"),
+            "{told}"
+        );
+        assert!(!told.contains("evil"), "{told}");
+        let ssh = listed(&[("global", "gpg.format\nssh"), ("local", "user.signingkey\nEVIL")]);
+        assert_eq!(ssh.apply(Git::new("/nonexistent".as_ref()), "A").unwrap_err(), NoKey);
+    }
+}
