@@ -51,7 +51,9 @@ fn beside(project: &Project) -> String {
     origin.display().to_string()
 }
 
-const KINDS: &[(&str, fn() -> Project)] = &[
+type Make = fn() -> Project;
+
+const KINDS: &[(&str, Make)] = &[
     ("unborn", || {
         let project = Project::new().file("a.txt", "hello\n").file("dir/b.txt", "x\n");
         project.run_git(&["init", "-q", "-b", "main", "."]);
