@@ -50,8 +50,10 @@ impl Row {
     }
 }
 
+type Measure = fn(&Options) -> Result<Vec<Row>, String>;
+
 /// The kinds of figures, by the word that chooses them.
-const KINDS: &[(&str, fn(&Options) -> Result<Vec<Row>, String>)] = &[
+const KINDS: &[(&str, Measure)] = &[
     ("program", whole::program),
     ("one-answer", whole::one_answer),
     ("edit", whole::edit),

@@ -298,6 +298,7 @@ mod tests {
           |  ^
           help: `qwen schema recipe` says what each key takes
         ");
-        assert!(shown("", 7).contains("1 | \n  | ^\n"));
+        // An empty line has nothing to show.
+        assert!(!shown("", 7).contains('|'));
     }
 }

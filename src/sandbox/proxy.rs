@@ -31,6 +31,9 @@ const MOST_HEAD: usize = 32 << 10;
 /// The most connections at the same time.
 const MOST_CONNECTIONS: usize = 128;
 
+/// How long a client that has its answer is listened to.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// How long a request may take to be there, and a connection to be made.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -160,6 +163,7 @@ impl Door {
             Ok((Request::Plain { head, body, .. }, mut server)) => {
                 server.write_all(head.as_bytes()).await?;
                 exchange(&mut client, &mut server, &rest, body).await?;
+                read_off(&mut client).await;
             }
             Err((status, why)) => {
                 let text = format!("qwen: {why}\n");
@@ -169,6 +173,7 @@ impl Door {
                 );
                 client.write_all((head + &text).as_bytes()).await?;
                 client.shutdown().await?;
+                read_off(&mut client).await;
                 let mut refused = self.refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if refused.len() < 10 {
                     refused.insert(why);
@@ -250,6 +255,19 @@ async fn exchange(client: &mut TcpStream, server: &mut TcpStream, rest: &[u8], b
         answered = tokio::io::copy(&mut from_server, &mut to_client) => { answered?; }
     }
     to_client.shutdown().await
+}
+
+/// Reads what else the client sends, for a while: closing a connection on unread bytes would take the answer back.
+async fn read_off(client: &mut TcpStream) {
+    let read = async {
+        let mut some = [0; 4096];
+        let mut left = MOST_HEAD;
+        while let Ok(count @ 1..) = client.read(&mut some).await {
+            let Some(fewer) = left.checked_sub(count) else { break };
+            left = fewer;
+        }
+    };
+    let _ended = tokio::time::timeout(LINGER, read).await;
 }
 
 fn read_request(head: &[u8]) -> Result<Request, Refusal> {

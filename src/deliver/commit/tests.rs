@@ -210,7 +210,7 @@ fn a_linked_work_tree_of_a_bare_repository_is_fine() {
 
 #[test]
 fn no_hook_and_no_filter_runs_and_a_hostile_configuration_changes_nothing() {
-    let project = project(&[]).file(".git/info/attributes", "* filter=evil diff=evil\n");
+    let project = project(&[]).file(".git/info/attributes", "* diff=evil\n");
     let witness = project.folder().join("witness");
     let touch = format!("echo \"$0 $*\" >> '{}'; : ", witness.display());
     for hook in
@@ -233,6 +233,14 @@ fn no_hook_and_no_filter_runs_and_a_hostile_configuration_changes_nothing() {
     let changes = changes(&project);
     run(&project, &changes, &Delivery::Branch { name: "b".to_owned(), order: order() }).unwrap();
     run(&project, &changes, &Delivery::Commit(order())).unwrap();
+    assert_eq!(std::fs::read_to_string(&witness).ok(), None);
+    // What git would keep of a file is not known where a filter is not run.
+    let project = project.file(".git/info/attributes", "* filter=evil diff=evil\n");
+    let changes = project.changes(&[("a", Entry::file("3"))]);
+    for how in [Delivery::Commit(order()), Delivery::Branch { name: "c".to_owned(), order: order() }] {
+        let error = run(&project, &changes, &how).unwrap_err();
+        assert!(error.to_string().contains("goes through the filter `evil`"), "{error}");
+    }
     assert_eq!(std::fs::read_to_string(&witness).ok(), None);
 }
 
