@@ -253,15 +253,21 @@ impl Repository {
 
     /// Returns the configured filter drivers that make other bytes of a file for git to keep, without `lfs`.
     fn drivers(&self) -> BTreeSet<String> {
+        let keys = self.filter_keys().into_iter();
+        keys.filter(|(_, name)| matches!(name.as_str(), "clean" | "process")).map(|(driver, _)| driver).collect()
+    }
+
+    /// Returns what is configured of filter drivers other than `lfs`: the driver, and the last part of the key.
+    fn filter_keys(&self) -> Vec<(String, String)> {
         let listed = self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"");
+        // Exit status 1 without a word: there is none.
         let listed = listed.unwrap_or_default();
-        let keys = listed.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
-        keys.filter_map(|key| {
-            let driver = key.strip_prefix("filter.")?;
-            driver.strip_suffix(".clean").or_else(|| driver.strip_suffix(".process")).map(str::to_owned)
-        })
-        .filter(|driver| driver != "lfs")
-        .collect()
+        let keys = listed.split(|byte| *byte == 0).filter_map(|key| {
+            let key = String::from_utf8_lossy(key);
+            let (driver, name) = key.strip_prefix("filter.")?.rsplit_once('.')?;
+            Some((driver.to_owned(), name.to_owned()))
+        });
+        keys.filter(|(driver, _)| driver != "lfs").collect()
     }
 
     /// Names the blob that git would keep for a file's bytes (line ends converted, LFS pointers made; no other filter
@@ -283,16 +289,10 @@ impl Repository {
 
     /// Returns git with every filter driver of the configuration switched off but `lfs`.
     pub fn without_filters(&self) -> Result<Git, RepositoryError> {
-        let listed = self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"");
         let mut git = self.git();
-        // Exit status 1 without a word: there is none.
-        for key in listed.unwrap_or_default().split(|byte| *byte == 0).filter(|key| !key.is_empty()) {
-            let key = String::from_utf8_lossy(key).into_owned();
-            let Some((driver, name)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
-                continue;
-            };
-            match name {
-                _ if driver == "lfs" => {}
+        for (driver, name) in self.filter_keys() {
+            let key = format!("filter.{driver}.{name}");
+            match name.as_str() {
                 "clean" | "smudge" | "process" => git = git.config(&key, ""),
                 "required" => git = git.config(&key, "false"),
                 _ => {}
