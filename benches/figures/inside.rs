@@ -153,6 +153,7 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
             copy_max: 1 << 30,
             parent: None,
             objects_at: None,
+            until: None,
         };
         let clock = Instant::now();
         let mut lent = workspace.lend(&wishes).map_err(|error| error.to_string())?;

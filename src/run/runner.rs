@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use tokio::sync::Mutex;
 
@@ -193,7 +194,7 @@ impl Runner {
     }
 
     /// Returns the lent tree as it is staged now; it is made when it is asked for the first time.
-    fn lend<'s>(&self, slot: &'s mut Option<Lent>) -> Result<&'s mut Lent, ToolError> {
+    fn lend<'s>(&self, slot: &'s mut Option<Lent>, until: Option<Instant>) -> Result<&'s mut Lent, ToolError> {
         let lent = match slot {
             Some(lent) => lent,
             None => {
@@ -204,6 +205,7 @@ impl Runner {
                     copy_max: self.policy.copy_max(),
                     parent: Some(self.private.path()),
                     objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
+                    until,
                 };
                 let lent = match &self.in_place {
                     Some(how) => self.workspace.lend_in_place(&options, &how.keep, (&how.run_id, &how.time)),
@@ -218,13 +220,16 @@ impl Runner {
     }
 
     /// Lends the tree to servers' programs, if there are any, and returns what they are started with.
+    ///
+    /// A tree that takes longer than the most patient of them waits is given up: it is for the first command then.
     pub async fn place_for_servers(&self, programs: &[&Config]) -> Result<Place, ToolError> {
         let mut surroundings = Surroundings::default();
         let tree = if programs.is_empty() {
             (self.private.path().to_path_buf(), Vec::new())
         } else {
             let mut slot = self.lent.lock().await;
-            let lent = self.lend(&mut slot)?;
+            let patience = programs.iter().map(|config| config.handshake()).max();
+            let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience))?;
             let found = lent.root().to_path_buf();
             surroundings = self.surroundings(lent);
             (found, std::mem::take(&mut surroundings.read))
@@ -339,7 +344,7 @@ impl Runner {
             ));
         }
         let mut slot = self.lent.lock().await;
-        let lent = self.lend(&mut slot)?;
+        let lent = self.lend(&mut slot, None)?;
         if plan.writes_git && self.lends == Lends::InPlace && !lent.git().is_some_and(|git| self.stands_in(git)) {
             return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
         }

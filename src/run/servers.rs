@@ -241,13 +241,14 @@ pub struct SandboxLauncher {
 
 impl SandboxLauncher {
     /// Prepares what the servers of a run need: programs get the tree that commands get.
-    async fn of_run(configs: &[(Config, Pins)], runner: &Runner) -> Result<SandboxLauncher, Failure> {
-        let of_program = |config: &Config| matches!(config.connect, Connect::Stdio(_));
-        let programs: Vec<&Config> = configs.iter().map(|(config, _)| config).filter(|c| of_program(c)).collect();
-        let place = runner.place_for_servers(&programs).await.map_err(|error| {
-            Failure::new(Exit::Conflict, error.message, "set TMPDIR to a folder with room for a copy of the workspace")
-        })?;
-        Ok(SandboxLauncher::new(place))
+    ///
+    /// The error says why there is no such tree, and with that no program of a server.
+    async fn of_run(configs: &[(Config, Pins)], runner: &Runner) -> Result<SandboxLauncher, String> {
+        let programs: Vec<&Config> = configs.iter().map(|(config, _)| config).filter(|c| c.is_program()).collect();
+        match runner.place_for_servers(&programs).await {
+            Ok(place) => Ok(SandboxLauncher::new(place)),
+            Err(error) => Err(error.message),
+        }
     }
 
     /// Returns where programs see the workspace.
@@ -481,7 +482,23 @@ pub async fn start(
     if pins.is_empty() {
         return Ok((Servers::default(), listed));
     }
-    let launcher = SandboxLauncher::of_run(&pins, runner).await?;
+    let (launcher, pins) = match SandboxLauncher::of_run(&pins, runner).await {
+        Ok(launcher) => (launcher, pins),
+        Err(problem) => {
+            // Servers on the network need no tree.
+            let (programs, others): (Vec<_>, Vec<_>) = pins.into_iter().partition(|(config, _)| config.is_program());
+            for (config, _) in programs {
+                if config.required {
+                    return Err(unavailable(&config.name, &problem));
+                }
+                warnings.push(format!("MCP server {}: not started: {problem}", config.name));
+                listed.push(serde_json::json!({"name": config.name, "status": "failed", "error": problem}));
+            }
+            let launcher = SandboxLauncher::of_run(&others, runner).await;
+            let no_place = |problem| Failure::new(Exit::Conflict, problem, "set TMPDIR to a folder with room");
+            (launcher.map_err(no_place)?, others)
+        }
+    };
     let root = launcher.root();
     let options = Options { configs: pins, launcher: Arc::new(launcher), tokens: Tokens::of_home(home), root };
     let servers = Servers::start(options).await;

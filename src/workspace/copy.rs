@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::ignore::{Kind, Level, Source};
-use super::lend::{LeftOut, LendOptions, WhyLeftOut, is_closed, moved};
+use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved};
 use super::snapshot::{Snapshot, Stat};
 use crate::path::RelPath;
 
@@ -31,7 +31,7 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
     let counted = copy.files.len();
     copy.plan_ignored()?;
-    Ok(copy.carry_out(counted))
+    copy.carry_out(counted)
 }
 
 /// The making of the tree: folders while planning, files side by side afterwards.
@@ -49,6 +49,7 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn plan_folder(&mut self, folder: &RelPath, rules: &Arc<Level>) -> io::Result<()> {
+        self.options.in_time()?;
         for entry in self.open(folder)? {
             let entry = entry?;
             let Some(path) = folder.child(entry.file_name()) else { continue };
@@ -120,6 +121,7 @@ impl Copy<'_> {
             *size += path.under(self.from).symlink_metadata().map_or(0, |metadata| metadata.len());
             return Ok(*size <= self.budget);
         }
+        self.options.in_time()?;
         for entry in self.open(path)? {
             let entry = entry?;
             let Some(inner) = path.child(entry.file_name()) else { continue };
@@ -168,17 +170,25 @@ impl Copy<'_> {
     }
 
     /// Copies the files by several hands; only the first `counted` ones are remembered.
-    fn carry_out(self, counted: usize) -> (Snapshot, Vec<LeftOut>) {
+    ///
+    /// A file that we may not read, or that vanished, is left out. Anything else, a full disk above all, is an error: a
+    /// tree with holes would show commands another project.
+    fn carry_out(self, counted: usize) -> io::Result<(Snapshot, Vec<LeftOut>)> {
         let hands = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
         let next = std::sync::atomic::AtomicUsize::new(0);
-        let (files, from, to) = (&self.files, self.from, self.to);
+        let (files, from, to, until) = (&self.files, self.from, self.to, self.options.until);
         let copied: Vec<(usize, io::Result<Stat>)> = std::thread::scope(|scope| {
             let work = || {
                 let mut done = Vec::new();
                 loop {
                     let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(path) = files.get(number) else { return done };
-                    done.push((number, copy_file(&path.under(from), &path.under(to), from, to)));
+                    let copied = in_time(until).and_then(|()| copy_file(&path.under(from), &path.under(to), from, to));
+                    let goes_on = copied.as_ref().err().is_none_or(is_gone);
+                    done.push((number, copied));
+                    if !goes_on {
+                        next.store(files.len(), std::sync::atomic::Ordering::Relaxed);
+                    }
                 }
             };
             let others: Vec<_> = (1..hands).map(|_| scope.spawn(work)).collect();
@@ -191,12 +201,25 @@ impl Copy<'_> {
             match result {
                 Ok(stat) if number < counted => snapshot.settle(files[number].clone(), stat),
                 Ok(_) => {}
-                Err(_) => left_out.push(LeftOut { path: files[number].clone(), why: WhyLeftOut::Unreadable }),
+                Err(error) if is_gone(&error) => {
+                    left_out.push(LeftOut { path: files[number].clone(), why: WhyLeftOut::Unreadable });
+                }
+                Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", files[number]))),
             }
         }
         left_out.sort_by(|a, b| a.path.cmp(&b.path));
-        (snapshot, left_out)
+        Ok((snapshot, left_out))
     }
+}
+
+/// Tells whether a file may not be read, or is not there any more as it was a moment ago.
+fn is_gone(error: &io::Error) -> bool {
+    is_closed(error) || matches!(error.kind(), io::ErrorKind::NotADirectory) || is_loop(error)
+}
+
+/// Not to be followed, so it has become a link.
+fn is_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 /// Copies a file with its mode and time, by reference where the file system can, or a link as a link.

@@ -418,8 +418,14 @@ mod tests {
     }
 
     fn begin(root: &Path, state: &Path) -> Kept {
-        let options =
-            LendOptions { repository: None, may_read: &|_| true, copy_max: 1 << 20, parent: None, objects_at: None };
+        let options = LendOptions {
+            repository: None,
+            may_read: &|_| true,
+            copy_max: 1 << 20,
+            parent: None,
+            objects_at: None,
+            until: None,
+        };
         Kept::begin(root, state, ("run-1", "now"), &options).unwrap().0
     }
 

@@ -13,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::copy;
 use super::disk::Disk;
@@ -37,6 +38,24 @@ pub struct LendOptions<'a> {
     pub parent: Option<&'a Path>,
     /// Where commands see the repository's objects, if not at their own place: what is lent may be seen there.
     pub objects_at: Option<&'a Path>,
+    /// When the making of a copy is given up; `None`: it takes what it takes.
+    pub until: Option<Instant>,
+}
+
+impl LendOptions<'_> {
+    pub(super) fn in_time(&self) -> io::Result<()> {
+        in_time(self.until)
+    }
+}
+
+/// Tells whether there is time left; the error says that the copy is given up.
+pub(super) fn in_time(until: Option<Instant>) -> io::Result<()> {
+    match until {
+        Some(until) if Instant::now() >= until => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "copying it took too long and was given up"))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The most bytes of one file that a command may change and have taken back into the changes.
@@ -585,6 +604,7 @@ mod tests {
                 copy_max,
                 parent: None,
                 objects_at: None,
+                until: None,
             };
             let mut lent = self.workspace.lend(&options).unwrap();
             lent.flush(&self.workspace).unwrap();
@@ -612,6 +632,23 @@ mod tests {
             staged.chain(collected.refused.iter().map(|(path, _)| format!("Refused {path}"))).collect();
         all.sort();
         all
+    }
+
+    #[test]
+    fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
+        let fixture = fixture(PLAIN, "");
+        let parent = tempfile::tempdir().unwrap();
+        let options = LendOptions {
+            repository: fixture.repository.as_ref(),
+            may_read: &|_| true,
+            copy_max: 0,
+            parent: Some(parent.path()),
+            objects_at: None,
+            until: Some(Instant::now()),
+        };
+        let error = fixture.workspace.lend(&options).err().unwrap().to_string();
+        assert!(error.ends_with("copying it took too long and was given up"), "{error}");
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]

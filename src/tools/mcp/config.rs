@@ -190,6 +190,11 @@ impl Config {
         self.timeout.min(HANDSHAKE)
     }
 
+    /// Tells whether it is a program of ours to start.
+    pub fn is_program(&self) -> bool {
+        matches!(self.connect, Connect::Stdio(_))
+    }
+
     /// Tells whether the user's own word describes it: their settings, the machine's, or a flag.
     pub fn is_operators(&self) -> bool {
         match &self.origin {

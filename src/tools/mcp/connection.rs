@@ -45,8 +45,8 @@ pub(super) enum Trouble {
     Refused { code: i32, message: String },
     /// The server asks for a token, or for one that may do more.
     Unauthorized(Ask),
-    /// It took too long, and was given up.
-    Silent(Duration),
+    /// It took too long, and was given up; with what it printed meanwhile that is no message.
+    Silent { time: Duration, garbage: String },
     /// The connection is gone.
     Gone(String),
 }
@@ -114,7 +114,7 @@ impl Connection {
         let mut handle = match sent.await {
             Ok(Ok(handle)) => handle,
             Ok(Err(error)) => return Err(self.trouble(error).await),
-            Err(_) => return Err(Trouble::Silent(idle)),
+            Err(_) => return Err(self.silent(idle)),
         };
         let progress = self.news.listen(handle.progress_token.clone());
         let mut pending = Pending { peer, id: Some(handle.id.clone()) };
@@ -127,11 +127,11 @@ impl Connection {
                 answer = &mut handle.rx => break answer,
                 () = &mut most => {
                     pending.cancel().await;
-                    return Err(Trouble::Silent(idle.saturating_mul(PATIENCE)));
+                    return Err(self.silent(idle.saturating_mul(PATIENCE)));
                 }
                 () = &mut silence => {
                     pending.cancel().await;
-                    return Err(Trouble::Silent(idle));
+                    return Err(self.silent(idle));
                 }
                 () = progress.next() => silence.as_mut().reset(tokio::time::Instant::now() + idle),
             }
@@ -172,12 +172,16 @@ impl Connection {
         Ok((entries, Some(format!("its list of {key} has more than {PAGES} pages; the rest is left out"))))
     }
 
+    fn silent(&self, time: Duration) -> Trouble {
+        Trouble::Silent { time, garbage: self.faults.garbage() }
+    }
+
     async fn trouble(&self, error: ServiceError) -> Trouble {
         match error {
             ServiceError::McpError(error) => {
                 Trouble::Refused { code: error.code.0, message: super::shown(&error.message, 2_000) }
             }
-            ServiceError::Timeout { timeout } => Trouble::Silent(timeout),
+            ServiceError::Timeout { timeout } => self.silent(timeout),
             ServiceError::TransportClosed => Trouble::Gone(self.last_words().await),
             ServiceError::TransportSend(error) => {
                 let message = causes(&error);

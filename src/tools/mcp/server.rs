@@ -262,7 +262,7 @@ impl Server {
             why: format!("it has tools and does not list them: {}", words(&trouble)),
             asks: match &trouble {
                 Trouble::Unauthorized(ask) => Some(ask.clone()),
-                Trouble::Refused { .. } | Trouble::Silent(_) | Trouble::Gone(_) => None,
+                Trouble::Refused { .. } | Trouble::Silent { .. } | Trouble::Gone(_) => None,
             },
         })? {
             listing.tools = tools;
@@ -406,8 +406,8 @@ impl Server {
                 if ask.scope.is_some() { " that is good for it" } else { "" },
                 ask.command(name)
             ),
-            Trouble::Silent(time) => format!(
-                "The MCP server {name} gave no answer to {what} within {}; it was cancelled. It may still have had an effect.",
+            Trouble::Silent { time, garbage } => format!(
+                "The MCP server {name} gave no answer to {what} within {}; it was cancelled{garbage}. It may still have had an effect.",
                 seconds(time)
             ),
             Trouble::Gone(why) => format!(
@@ -531,7 +531,7 @@ fn words(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Refused { code, message } => format!("{message} ({code})"),
         Trouble::Unauthorized(_) => "it asks for a token".to_owned(),
-        Trouble::Silent(time) => format!("no answer within {}", seconds(*time)),
+        Trouble::Silent { time, garbage } => format!("no answer within {}{garbage}", seconds(*time)),
         Trouble::Gone(why) => why.clone(),
     }
 }

@@ -544,6 +544,24 @@ async fn garbage_without_end_is_one_message() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_message_is_shown_when_the_time_is_up() {
+    let servers = start(
+        |mut pipes| async move {
+            let Some(_) = pipes.until_call(echo()).await else { return };
+            pipes.say("{\"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {oops}").await;
+            std::future::pending::<()>().await;
+        },
+        json!({"timeout": 300}),
+    )
+    .await;
+    ready(&servers);
+    let silent = call(&servers).await.unwrap_err();
+    assert!(silent.contains("gave no answer to the call of echo within 300 ms"), "{silent}");
+    assert!(silent.contains("it printed what is no message: {\"jsonrpc\"") && silent.contains("oops"), "{silent}");
+    servers.close().await;
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_read_costs_its_time_and_no_more() {
     let servers = start(
         |mut pipes| async move {
