@@ -268,6 +268,8 @@ fn our_own_checks_take_no_word_that_they_do_not_know() {
         "[qwen, check, markdown-shape, a.md, ../b.md]",
         "[qwen, check, changelog, --file=a.md, --heading=1, --since=--all]",
         "[qwen, check, changelog, --file=a.md, --heading=1]",
+        "[qwen, check, changelog, --file=a.md, --heading=, --since=HEAD]",
+        "[qwen, check, changelog, --file=a.md, --heading=1, --since=]",
     ] {
         let text =
             format!("{HEAD}prompt: p\nneeds: {{tools: []}}\nverify:\n  checks:\n    - {{name: c, run: {words}}}\n");
@@ -515,6 +517,10 @@ fn the_small_checks_say_what_differs() {
     assert!(outcome.stdout.contains("2.0.0"), "{}", outcome.stdout);
     assert_eq!(project.qwen(&[&log[..], &["--since=no-such-revision"]].concat()).code, 42);
     assert_eq!(project.qwen(&[&log[..], &["--since=--all"]].concat()).code, 2);
+    assert_eq!(project.qwen(&[&log[..], &["--since="]].concat()).code, 2);
+    let no_heading = project.qwen(&["check", "changelog", "--file=CHANGELOG.md", "--heading=", "--since=HEAD"]);
+    assert_eq!(no_heading.code, 2, "{}", no_heading.stderr);
+    assert!(no_heading.stderr.contains("--heading"), "{}", no_heading.stderr);
     let repeat = project.qwen(&["check", "repeat", "--times=2", "--", "grep", "-q", "absent", "en.md"]);
     assert_eq!(repeat.code, 1);
     assert!(repeat.stdout.starts_with("2 runs, 2 failed: FF"), "{}", repeat.stdout);

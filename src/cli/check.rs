@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::WorkspaceArgs;
 
@@ -22,10 +23,10 @@ pub enum CheckVerb {
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
         /// The heading of the new section
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         heading: String,
         /// The commit before the first one that it may name
-        #[arg(long, value_name = "REV")]
+        #[arg(long, value_name = "REV", value_parser = NonEmptyStringValueParser::new())]
         since: String,
         /// Where to work.
         #[command(flatten)]

@@ -97,6 +97,7 @@ pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Resu
                     (option, _) if option.starts_with("--") && !known.contains(&option) => return Err(unknown(word)),
                     (option, value) if option.starts_with("--") => {
                         let value = if word.contains('=') { Some(value) } else { words.next() };
+                        let value = value.filter(|value| !value.is_empty());
                         let value = value.ok_or_else(|| Denial::new(format!("{option} needs a value")))?;
                         options.insert(option, value);
                     }
