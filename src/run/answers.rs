@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::event::{FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
+use crate::model::ToolSpec;
+use crate::model::coerce::Parameters;
+use crate::model::repair::{self, Piece, Reading};
 use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
 use crate::verify::findings::{self, Finding, NewSide};
 
@@ -107,8 +110,9 @@ impl Wanted {
         };
         let value = match by_tool {
             Some(value) => value,
-            None => fenced_json(text)?,
+            None => self.listed(written_json(text)?)?,
         };
+        let value = self.coerced(validator, value);
         let problems: Vec<String> = validator
             .iter_errors(&value)
             .take(5)
@@ -127,6 +131,36 @@ impl Wanted {
             Ok(Taken { structured: Some(value), ..Taken::default() })
         } else {
             Err(problems.join("\n"))
+        }
+    }
+
+    /// Takes a bare list for the one list that the schema asks for.
+    fn listed(&self, value: Value) -> Result<Value, String> {
+        if !value.is_array() {
+            return Ok(value);
+        }
+        let schema = self.schema.as_ref();
+        let required = schema.and_then(|schema| schema.get("required")).and_then(Value::as_array);
+        let name = match required.map(Vec::as_slice) {
+            Some([name]) => name.as_str(),
+            Some(_) | None => None,
+        };
+        let is_list = |name: &&str| schema.is_some_and(|schema| schema["properties"][*name]["type"] == "array");
+        match name.filter(is_list) {
+            Some(name) => Ok(serde_json::json!({ name: value })),
+            None => Err("there is no JSON object in the answer, but a list".to_owned()),
+        }
+    }
+
+    /// Coerces what does not fit as a call's arguments are; as it came if that does not help.
+    fn coerced(&self, validator: &jsonschema::Validator, value: Value) -> Value {
+        let (Some(schema), false) = (&self.schema, validator.is_valid(&value)) else { return value };
+        let Value::Object(object) = &value else { return value };
+        let spec =
+            ToolSpec { name: "structured_output".to_owned(), description: String::new(), parameters: schema.clone() };
+        match Parameters::of(&spec).fit(object.clone()) {
+            Ok(fitted) => Value::Object(fitted.arguments),
+            Err(_) => value,
         }
     }
 
@@ -171,16 +205,16 @@ impl Taken {
     }
 }
 
-/// Returns the last fenced block that is a JSON object, else the whole text if it is one. A fence inside of a value does
-/// not end the block.
-fn fenced_json(text: &str) -> Result<Value, String> {
+/// Returns the last fenced block that is a JSON object or list, else the whole text if it is one, else what the text ends
+/// with, from the beginning of a line. A fence inside of a value does not end the block.
+fn written_json(text: &str) -> Result<Value, String> {
     let mut last = None;
     let mut rest = text;
     while let Some(start) = rest.find("```") {
         let inner = &rest[start + 3..];
         let body = inner.find('\n').map_or(inner, |line| &inner[line + 1..]);
-        let body = if body.trim_start().starts_with('{') { body } else { inner };
-        if let Some((value, length)) = first_object(body) {
+        let body = if is_json(body) { body } else { inner };
+        if let Some((value, length)) = first_value(body) {
             last = Some(Ok(value));
             rest = &body[length..];
             rest = rest.find("```").map_or("", |end| &rest[end + 3..]);
@@ -188,29 +222,54 @@ fn fenced_json(text: &str) -> Result<Value, String> {
         }
         let (block, more) = inner.split_once("```").unwrap_or((inner, ""));
         let body = block.split_once('\n').map_or(block, |(_, body)| body).trim();
-        if body.starts_with('{') {
+        if is_json(body) {
             last = Some(parsed(body));
         }
         rest = more;
     }
-    last.or_else(|| Some(text.trim()).filter(|text| text.starts_with('{')).map(parsed))
+    last.or_else(|| Some(text.trim()).filter(|text| is_json(text)).map(parsed))
+        .or_else(|| last_value(text).map(Ok))
         .unwrap_or_else(|| Err("there is no JSON object in the answer".to_owned()))
 }
 
-fn parsed(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("the JSON does not parse: {error}"))
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
 }
 
-/// Reads the JSON object that a text begins with, and how long it is.
-fn first_object(text: &str) -> Option<(Value, usize)> {
-    let text = text.trim_start().starts_with('{').then_some(text)?;
+/// Reads JSON, and what is nearly JSON as a call's arguments are read; what was cut off is never completed.
+fn parsed(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).or_else(|error| {
+        let reading = if text.starts_with('{') { Some(repair::read(text)) } else { None };
+        match reading {
+            Some(Reading::Pieces { mut pieces, .. }) if pieces.len() == 1 => match pieces.pop() {
+                Some(Piece::Object(object)) => Ok(Value::Object(object)),
+                Some(Piece::Incomplete(_)) | None => Err(format!("the JSON does not parse: {error}")),
+            },
+            Some(_) | None => Err(format!("the JSON does not parse: {error}")),
+        }
+    })
+}
+
+/// Reads the JSON object or list that a text begins with, and how long it is.
+fn first_value(text: &str) -> Option<(Value, usize)> {
+    let text = is_json(text).then_some(text)?;
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next()?.ok()?;
     Some((value, values.byte_offset()))
 }
 
+/// Reads the JSON object or list that a text ends with, if it begins a line.
+fn last_value(text: &str) -> Option<Value> {
+    let text = text.trim_end();
+    let mut starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    starts.find_map(|start| {
+        let rest = &text[start..];
+        first_value(rest).filter(|(_, length)| *length == rest.len()).map(|(value, _)| value)
+    })
+}
+
 /// The message that sends an answer back to the model.
-pub fn repair(problem: &str, left: u32) -> String {
+pub fn sent_back(problem: &str, left: u32) -> String {
     let left = if left == 1 { "This is the last try.".to_owned() } else { format!("{left} tries are left.") };
     format!("The answer does not fit its schema:\n{problem}\n\nGive the whole object again, corrected. {left}")
 }
@@ -259,6 +318,8 @@ mod tests {
         assert_eq!(wanted.take(None, " {\"n\": 4} ").unwrap().structured, Some(json!({"n": 4})));
         assert_eq!(wanted.take(None, "{\"n\": \"x\"}").unwrap_err(), "at /n: \"x\" is not of type \"integer\"");
         assert_eq!(wanted.take(None, "no").unwrap_err(), "there is no JSON object in the answer");
+        assert_eq!(wanted.take(None, "Here:\n{\"n\": 7}\n").unwrap().structured, Some(json!({"n": 7})));
+        assert!(wanted.take(None, "Here:\n{\"n\": 7}\nor so").is_err());
         let fenced = "```json\n{\"n\": 5, \"t\": \"```sh\\nls\\n```\"}\n```\nDone, see ```n```.";
         assert_eq!(wanted.take(None, fenced).unwrap().structured.unwrap()["n"], 5);
         assert_eq!(wanted.take(None, "```{\"n\": 6}```").unwrap().structured, Some(json!({"n": 6})));
@@ -266,6 +327,20 @@ mod tests {
         assert!(broken.starts_with("the JSON does not parse"), "{broken}");
         let cut = wanted.take(None, "```json\n{\"n\": 5").unwrap_err();
         assert!(cut.starts_with("the JSON does not parse"), "{cut}");
+    }
+
+    #[test]
+    fn what_a_small_model_means_is_taken() {
+        let wanted = wanted();
+        for text in ["{\"n\": \"8\"}", "{'n': 8,}", "```\n{n: 8}\n```"] {
+            assert_eq!(wanted.take(None, text).unwrap().structured, Some(json!({"n": 8})), "{text}");
+        }
+        assert_eq!(wanted.take(None, "[8]").unwrap_err(), "there is no JSON object in the answer, but a list");
+        let output = Output { kind: OutputKind::Findings, ..Output::default() };
+        let findings = Wanted::new(&output, None, None).unwrap();
+        for text in ["[]", "```json\n[]\n```", "Nothing found.\n[]"] {
+            assert_eq!(findings.take(None, text).unwrap().structured, Some(json!({"findings": []})), "{text}");
+        }
     }
 
     #[test]

@@ -360,7 +360,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
             Ok(taken) => taken,
             Err(problem) if repairs == 0 => return Err(answers::unfit(&problem)),
             Err(problem) => {
-                agent.say(answers::repair(&problem, repairs));
+                agent.say(answers::sent_back(&problem, repairs));
                 repairs -= 1;
                 continue;
             }
