@@ -13,6 +13,8 @@ mod context;
 mod drop_in;
 mod endings;
 mod extra_tools;
+#[cfg(target_os = "linux")]
+mod failing_calls;
 mod faults;
 mod formats;
 mod gate;

@@ -41,7 +41,14 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         ));
     };
     let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
-    let report = deliver::undo(record, root, &Steps::default()).map_err(failed)?;
+    let report = deliver::undo(record, root, &Steps::default()).map_err(|error| match error.half {
+        false => failed(error.cause),
+        true => Failure::new(
+            Exit::Conflict,
+            format!("undoing stopped half-way: {}", error.cause),
+            "`qwen undo` goes on where it stopped, once the cause is gone",
+        ),
+    })?;
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
     let restored: Vec<String> = report.restored.iter().map(|path| path.to_string_lossy()).collect();
     match arguments.output_format.unwrap_or_default() {
@@ -53,6 +60,10 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
             for path in &left_alone {
                 text.push_str(&format!("left alone, it has changed since: {}\n", crate::emit::safe::one_line(path)));
             }
+            for path in &report.untidy {
+                let path = crate::emit::safe::one_line(path);
+                text.push_str(&format!("put back, but this could not be removed: {path}; `qwen undo` tries again\n"));
+            }
             for warning in &report.warnings {
                 text.push_str(&format!("warning: {}\n", crate::emit::safe::one_line(warning)));
             }
@@ -61,11 +72,12 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         Format::Json | Format::StreamJson | Format::Result => {
             let value = serde_json::json!({
                 "run_id": report.run_id, "restored": restored, "left_alone": left_alone, "warnings": report.warnings,
+                "untidy": report.untidy,
             });
             print(out, &(to_line(&value) + "\n"))?;
         }
     }
-    Ok(if left_alone.is_empty() { Exit::Ok } else { Exit::Conflict })
+    Ok(if left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
 /// Puts a project back in which a killed run's commands worked; `None` if there is no such run.

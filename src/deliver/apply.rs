@@ -408,7 +408,7 @@ pub(super) fn back_name(run_id: &str) -> OsString {
 }
 
 /// Returns the folders below `from` on the way to `path`, outermost first.
-fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
+pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     let mut folders = Vec::new();
     let mut folder = path.parent();
     while let Some(inner) = folder.filter(|inner| inner != from && !inner.is_root()) {

@@ -1,15 +1,17 @@
 //! Taking back what a run delivered, from its record.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
-use super::apply::{back_name, restore};
+use super::apply::{back_name, folders_between};
 use super::commit;
 use super::folder::{Folder, is_missing};
 use super::journal::{self, Journal, Record, Shape, State};
 use super::steps::Steps;
+use crate::change::Entry;
 use crate::path::RelPath;
 
 /// What undoing did.
@@ -25,6 +27,8 @@ pub struct UndoReport {
     pub unchanged: Vec<RelPath>,
     /// What could not be done with the commit, if one was made.
     pub warnings: Vec<String>,
+    /// What was put aside, or made by the run, and could not be removed; the next try begins with it.
+    pub untidy: Vec<String>,
 }
 
 /// Returns the records in a folder, newest first by name. Names of runs are ordered by time (UUID version 7).
@@ -65,79 +69,267 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
             match self::undo(&folder, root, &Steps::default()) {
                 Ok(report) => reports.push(report),
                 // It is being delivered at this moment, by a live process.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+                Err(error) if error.cause.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.cause),
             }
         }
     }
     Ok(reports)
 }
 
+/// Why a record was not undone.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct UndoError {
+    /// What failed.
+    #[source]
+    pub cause: io::Error,
+    /// Whether some files are put back and others not: what failed kept us from taking the beginning back, too.
+    pub half: bool,
+}
+
+impl From<io::Error> for UndoError {
+    fn from(cause: io::Error) -> UndoError {
+        UndoError { cause, half: false }
+    }
+}
+
 /// Puts back every file of a record that is still as the run left it; others are left alone and named.
 ///
-/// It may be interrupted and repeated at any point.
-pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> io::Result<UndoReport> {
+/// All of them or none: the old contents are written beside their places first, then they are swapped in, and what was
+/// swapped is swapped back if one of them fails. It may be killed and repeated at any point.
+pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, UndoError> {
     let (journal, mut record) = Journal::open(folder)?;
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
     if record.root != name {
-        return Err(io::Error::other(format!("the run was in {}, not in {name}", record.root)));
+        return Err(io::Error::other(format!("the run was in {}, not in {name}", record.root)).into());
     }
     let tree = Folder::root(root)?;
     if !tree.lock() {
-        return Err(io::Error::new(io::ErrorKind::WouldBlock, format!("another run is delivering to {name}")));
+        let busy = format!("another run is delivering to {name}");
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, busy).into());
     }
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
     if record.state == State::Undone {
+        if !record.temporary.is_empty() || !record.folders_made.is_empty() {
+            clean_up(&tree, &journal, &mut record, &mut report, steps);
+        }
         return Ok(report);
     }
     for temporary in &record.temporary {
-        let path = journal::path(temporary)?;
-        remove_left_over(&tree, &path, steps)?;
-        // Where names cannot be swapped, a second name holds the old file for a moment.
-        if let Some(second) = RelPath::from_bytes(&[path.as_bytes(), b"-old"].concat()) {
-            remove_left_over(&tree, &second, steps)?;
-        }
+        remove_left_over(&tree, &journal::path(temporary)?, steps)?;
     }
-    let mut files = Vec::new();
+    let made: BTreeSet<RelPath> =
+        record.folders_made.iter().map(|folder| journal::path(folder)).collect::<io::Result<_>>()?;
+    let mut added = Vec::new();
+    let mut restored = Vec::new();
     for saved in &record.files {
         let path = journal::path(&saved.path)?;
-        if let Some(back) = path.parent().and_then(|folder| folder.child(back_name(&record.run_id))) {
-            remove_left_over(&tree, &back, steps)?;
-        }
         let found = Shape::of(&tree.entry_at(&path)?);
         if found == saved.before {
             report.unchanged.push(path);
-        } else if found == saved.after && !is_folder(&tree, &path)? {
-            files.push((path, saved));
-        } else if found == Shape::Absent && saved.after == Shape::Absent {
-            // A folder took the deleted file's place; it goes first if it is ours.
-            files.push((path, saved));
+        } else if found == saved.after && saved.before == Shape::Absent {
+            added.push(path);
+        } else if found == saved.after && (found == Shape::Absent || !is_folder(&tree, &path)?) {
+            // Where a folder took a deleted file's place, it goes first if it is ours.
+            restored.push((path, saved.before.clone()));
         } else {
             report.left_alone.push(path);
         }
     }
-    // What was added goes first: it may stand where a folder was.
-    files.sort_by_key(|(_, saved)| saved.before != Shape::Absent);
-    let mut folders: Vec<&String> = record.folders_made.iter().collect();
-    folders.reverse();
-    let added = files.iter().take_while(|(_, saved)| saved.before == Shape::Absent).count();
-    for (number, (path, saved)) in files.iter().enumerate() {
-        if number == added {
-            remove_empty(&tree, &folders, steps)?;
+    let mut plan = Plan { tree: &tree, run_id: &record.run_id, made: &made, names: 0, steps, done: Vec::new() };
+    let restored = restored
+        .into_iter()
+        .map(|(path, before)| Ok((plan.beside(&path)?, path, before)))
+        .collect::<io::Result<Vec<(RelPath, RelPath, Shape)>>>()?;
+    let added = added.into_iter().map(|path| Ok((plan.beside(&path)?, path))).collect::<io::Result<Vec<_>>>()?;
+    let temporary =
+        restored.iter().map(|(temporary, ..)| temporary).chain(added.iter().map(|(temporary, _)| temporary));
+    record.temporary = temporary.map(|path| journal::quoted(path.as_bytes())).collect();
+    journal.write(&record, steps)?;
+    for (temporary, path, before) in &restored {
+        if let Err(error) = plan.write(temporary, path, &journal.entry(before)?) {
+            return Err(plan.give_up(&record, error));
         }
-        if is_folder(&tree, path)? {
-            report.left_alone.push(path.clone());
-            continue;
-        }
-        restore(&tree, path, &journal.entry(&saved.before)?, &record.run_id, steps)?;
-        report.restored.push(path.clone());
     }
-    remove_empty(&tree, &folders, steps)?;
+    match plan.swap(&restored, &added) {
+        Ok(left_alone) => report.left_alone.extend(left_alone),
+        Err(error) => return Err(plan.give_up(&record, error)),
+    }
+    let put_back = restored.into_iter().map(|(_, path, _)| path).chain(added.into_iter().map(|(_, path)| path));
+    report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
     report.warnings.extend(record.commit.as_ref().and_then(|commit| commit::undo(commit, root)));
     record.state = State::Undone;
-    record.temporary.clear();
-    journal.write(&record, steps)?;
+    if let Err(cause) = journal.write(&record, steps) {
+        // The tree is whole; only the record does not know it, and doing it again finds nothing to do.
+        return Err(UndoError { cause, half: true });
+    }
+    clean_up(&tree, &journal, &mut record, &mut report, steps);
     Ok(report)
+}
+
+/// Removes what undoing has put aside, and the folders that the run made, innermost first, as far as they are empty.
+///
+/// What cannot be removed stays in the record, and goes with the next try.
+fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut UndoReport, steps: &Steps) {
+    let mut stuck: Vec<String> = Vec::new();
+    record.temporary.retain(|temporary| {
+        let removed = journal::path(temporary).and_then(|path| remove_left_over(tree, &path, steps));
+        removed.inspect_err(|error| stuck.push(format!("{temporary}: {error}"))).is_err()
+    });
+    let mut standing: Vec<String> = Vec::new();
+    for folder in record.folders_made.iter().rev() {
+        let removed = journal::path(folder).and_then(|path| match is_folder(tree, &path)? {
+            true => tree.parent_of(&path).and_then(|(parent, name)| parent.remove(name, steps)),
+            false => Ok(()),
+        });
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty && !is_missing(&error) => {
+                stuck.push(format!("{folder}: {error}"));
+                standing.insert(0, folder.clone());
+            }
+            _ => {}
+        }
+    }
+    record.folders_made = standing;
+    if let Err(error) = journal.write(record, steps) {
+        stuck.push(format!("the record: {error}"));
+    }
+    report.untidy = stuck;
+}
+
+/// The putting back of a record's files, with what was done so far.
+struct Plan<'a> {
+    tree: &'a Folder,
+    run_id: &'a str,
+    /// The folders that the run made.
+    made: &'a BTreeSet<RelPath>,
+    names: usize,
+    steps: &'a Steps,
+    done: Vec<Done>,
+}
+
+/// One change to the tree.
+enum Done {
+    /// Two names were swapped.
+    Exchanged(RelPath, RelPath),
+    /// A name was moved from the first to the second place.
+    Moved(RelPath, RelPath),
+    FolderMade(RelPath),
+    FolderRemoved(RelPath),
+}
+
+impl Plan<'_> {
+    /// Returns a free name near a path: in the deepest folder on the way that stands and is not the run's own.
+    fn beside(&mut self, path: &RelPath) -> io::Result<RelPath> {
+        let mut folder = path.parent().unwrap_or_default();
+        while !folder.is_root() && (self.made.contains(&folder) || !is_folder(self.tree, &folder)?) {
+            folder = folder.parent().unwrap_or_default();
+        }
+        self.names += 1;
+        let name = format!("{}-{}", back_name(self.run_id).to_string_lossy(), self.names);
+        folder.child(name).ok_or_else(|| io::Error::other("the run's id is no part of a name"))
+    }
+
+    fn write(&self, temporary: &RelPath, path: &RelPath, before: &Entry) -> io::Result<()> {
+        let like = match self.tree.parent_of(path) {
+            Ok((parent, name)) => parent.stat(name)?,
+            Err(error) if is_missing(&error) => None,
+            Err(error) => return Err(error),
+        };
+        let (parent, name) = self.tree.parent_of(temporary)?;
+        parent.create(name, before, like.as_ref(), self.steps)
+    }
+
+    /// Puts everything into its place; returns where a folder stands that is not the run's.
+    fn swap(
+        &mut self,
+        restored: &[(RelPath, RelPath, Shape)],
+        added: &[(RelPath, RelPath)],
+    ) -> io::Result<Vec<RelPath>> {
+        let in_the_way =
+            |path: &RelPath| restored.iter().any(|(_, old, _)| old.is_under(path) || path.is_under(old) || old == path);
+        for (temporary, path) in added.iter().filter(|(_, path)| in_the_way(path)) {
+            self.move_to(path, temporary)?;
+        }
+        for folder in self.made.iter().rev().filter(|folder| in_the_way(folder)) {
+            if !is_folder(self.tree, folder)? {
+                continue;
+            }
+            let (parent, name) = self.tree.parent_of(folder)?;
+            match parent.remove(name, self.steps) {
+                Ok(()) => self.done.push(Done::FolderRemoved(folder.clone())),
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut left_alone = Vec::new();
+        for (temporary, path, _) in restored {
+            if is_folder(self.tree, path)? {
+                left_alone.push(path.clone());
+                continue;
+            }
+            for folder in folders_between(&RelPath::root(), path) {
+                let (parent, name) = self.tree.parent_of(&folder)?;
+                if parent.stat(name)?.is_none() {
+                    parent.make(name, self.steps)?;
+                    self.done.push(Done::FolderMade(folder));
+                }
+            }
+            let (parent, name) = self.tree.parent_of(path)?;
+            if parent.stat(name)?.is_some() {
+                self.exchange(temporary, path)?;
+            } else {
+                self.move_to(temporary, path)?;
+            }
+        }
+        for (temporary, path) in added.iter().filter(|(_, path)| !in_the_way(path)) {
+            self.move_to(path, temporary)?;
+        }
+        Ok(left_alone)
+    }
+
+    fn exchange(&mut self, one: &RelPath, other: &RelPath) -> io::Result<()> {
+        let (from, to) = (self.tree.parent_of(one)?, self.tree.parent_of(other)?);
+        from.0.exchange(from.1, &to.0, to.1, self.steps)?;
+        self.done.push(Done::Exchanged(one.clone(), other.clone()));
+        Ok(())
+    }
+
+    fn move_to(&mut self, from: &RelPath, to: &RelPath) -> io::Result<()> {
+        let (old, new) = (self.tree.parent_of(from)?, self.tree.parent_of(to)?);
+        old.0.place(old.1, &new.0, new.1, self.steps)?;
+        self.done.push(Done::Moved(from.clone(), to.clone()));
+        Ok(())
+    }
+
+    /// Takes back what was done, last first, and removes what was written for it.
+    fn give_up(&self, record: &Record, cause: io::Error) -> UndoError {
+        let at = |path: &RelPath| self.tree.parent_of(path).map(|(folder, name)| (folder, name.to_owned()));
+        for done in self.done.iter().rev() {
+            let taken_back = (|| match done {
+                Done::Exchanged(one, other) => {
+                    let (from, to) = (at(one)?, at(other)?);
+                    from.0.exchange(&from.1, &to.0, &to.1, self.steps)
+                }
+                Done::Moved(from, to) => {
+                    let (old, new) = (at(to)?, at(from)?);
+                    old.0.place(&old.1, &new.0, &new.1, self.steps)
+                }
+                Done::FolderMade(folder) => at(folder).and_then(|(parent, name)| parent.remove(&name, self.steps)),
+                Done::FolderRemoved(folder) => at(folder).and_then(|(parent, name)| parent.make(&name, self.steps)),
+            })();
+            if taken_back.is_err() {
+                // What is aside must stay there: the record names it, and the next try begins with it.
+                return UndoError { cause, half: true };
+            }
+        }
+        for temporary in &record.temporary {
+            // What stays is named in the record.
+            let _stays = journal::path(temporary).and_then(|path| remove_left_over(self.tree, &path, self.steps));
+        }
+        UndoError { cause, half: false }
+    }
 }
 
 fn is_folder(tree: &Folder, path: &RelPath) -> io::Result<bool> {
@@ -150,7 +342,16 @@ fn is_folder(tree: &Folder, path: &RelPath) -> io::Result<bool> {
     }
 }
 
+/// Removes what a delivery or an undoing wrote beside its place, with the second name that it may have.
 fn remove_left_over(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
+    // Where names cannot be swapped, a second name holds the old file for a moment.
+    if let Some(second) = RelPath::from_bytes(&[path.as_bytes(), b"-old"].concat()) {
+        remove_one(tree, &second, steps)?;
+    }
+    remove_one(tree, path, steps)
+}
+
+fn remove_one(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
     let removed = tree.parent_of(path).and_then(|(parent, name)| match parent.stat(name)? {
         Some(_) => parent.unlink(name, steps),
         None => Ok(()),
@@ -161,27 +362,10 @@ fn remove_left_over(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<
     }
 }
 
-/// Removes the folders that the run made, innermost first, as far as they are empty.
-fn remove_empty(tree: &Folder, folders: &[&String], steps: &Steps) -> io::Result<()> {
-    for folder in folders {
-        let path = journal::path(folder)?;
-        let removed = match is_folder(tree, &path)? {
-            true => tree.parent_of(&path).and_then(|(parent, name)| parent.remove(name, steps)),
-            false => Ok(()),
-        };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty && !is_missing(&error) => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::test_support::{Project, script};
     use super::*;
-    use crate::change::Entry;
     use crate::deliver::Site;
     use crate::deliver::apply::apply;
 
@@ -213,6 +397,37 @@ mod tests {
             if !killed {
                 assert!(number > 8);
                 break;
+            }
+        }
+    }
+
+    #[test]
+    fn an_undo_of_which_any_operation_fails_changes_nothing_or_all() {
+        let names = |project: &Project| -> Vec<_> {
+            let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
+            project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
+        };
+        let before = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
+        for number in 0.. {
+            let (project, record) = applied();
+            let after = names(&project);
+            let steps = Steps::failing_at(number);
+            match undo(&record, project.root(), &steps) {
+                Err(error) if error.half => {
+                    // The record could not be closed: the tree is put back, and what was put aside goes the next time.
+                    undo(&record, project.root(), &Steps::default()).unwrap();
+                    assert_eq!(names(&project), names(&before), "operation {number}");
+                }
+                Err(_) => assert_eq!(names(&project), after, "operation {number}"),
+                Ok(report) => {
+                    let again = undo(&record, project.root(), &Steps::default()).unwrap();
+                    assert!(again.untidy.is_empty(), "{:?}", again.untidy);
+                    assert_eq!(names(&project), names(&before), "operation {number}");
+                    if steps.taken() <= number {
+                        assert!(number > 12 && report.untidy.is_empty());
+                        break;
+                    }
+                }
             }
         }
     }

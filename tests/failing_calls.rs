@@ -1,0 +1,150 @@
+//! Every kind of system call that writes is made to fail, in each command that writes: the tree is as before or as
+//! after, nothing half stays, and without the fault the next command works.
+
+use std::path::PathBuf;
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+use crate::support::{Outcome, Project, Reply, call, say};
+
+/// A system call by its name for messages, what it fails with, and the bit of an argument without which it works.
+type Fault = (&'static str, &'static [i64], i32, Option<(u8, u64)>);
+
+/// `open` for the sake of a new file.
+const CREATES: u64 = libc::O_CREAT as u64;
+
+const FAULTS: &[Fault] = &[
+    ("making files", &[libc::SYS_openat], libc::ENOSPC, Some((2, CREATES))),
+    ("making folders", &[libc::SYS_mkdirat], libc::ENOSPC, None),
+    ("renaming", &[libc::SYS_renameat, libc::SYS_renameat2], libc::EIO, None),
+    ("removing", &[libc::SYS_unlinkat], libc::EACCES, None),
+    ("making links", &[libc::SYS_symlinkat, libc::SYS_linkat], libc::EPERM, None),
+    ("flushing", &[libc::SYS_fsync, libc::SYS_fdatasync], libc::EIO, None),
+    ("changing modes", &[libc::SYS_fchmod, libc::SYS_fchmodat], libc::EPERM, None),
+    ("setting times", &[libc::SYS_utimensat], libc::EPERM, None),
+    ("setting lengths", &[libc::SYS_ftruncate], libc::EFBIG, None),
+    ("copying in the kernel", &[libc::SYS_copy_file_range, libc::SYS_sendfile], libc::EIO, None),
+    ("locking", &[libc::SYS_flock], libc::ENOLCK, None),
+    ("scattered writing", &[libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2], libc::ENOSPC, None),
+];
+
+/// The calls of old that take no folder.
+#[cfg(target_arch = "x86_64")]
+const OLD: &[(&str, &[i64])] = &[
+    ("making folders", &[libc::SYS_mkdir]),
+    ("renaming", &[libc::SYS_rename]),
+    ("removing", &[libc::SYS_unlink, libc::SYS_rmdir]),
+    ("making links", &[libc::SYS_symlink, libc::SYS_link]),
+    ("changing modes", &[libc::SYS_chmod]),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD: &[(&str, &[i64])] = &[];
+
+fn filter((name, calls, errno, bit): &Fault) -> BpfProgram {
+    let old = OLD.iter().filter(|(of, _)| of == name).flat_map(|(_, calls)| calls.iter());
+    let rules = calls.iter().chain(old).map(|number| {
+        let rules = bit.map(|(argument, bit)| {
+            let condition =
+                SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(bit), bit).unwrap();
+            vec![SeccompRule::new(vec![condition]).unwrap()]
+        });
+        (*number, rules.unwrap_or_default())
+    });
+    let fails = SeccompAction::Errno(u32::try_from(*errno).unwrap());
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    SeccompFilter::new(rules.collect(), SeccompAction::Allow, fails, arch).unwrap().try_into().unwrap()
+}
+
+/// Runs the program under a fault: the filter is the thread's, and what it starts inherits it.
+fn qwen(project: &Project, fault: &Fault, arguments: &[&str]) -> Outcome {
+    let program = filter(fault);
+    std::thread::scope(|scope| {
+        let started = scope.spawn(|| {
+            seccompiler::apply_filter(&program).unwrap();
+            project.spawn(arguments)
+        });
+        project.finish(started.join().unwrap())
+    })
+}
+
+fn leftovers(project: &Project) -> Vec<PathBuf> {
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with(".qwen-") || name.ends_with(".lock")
+    };
+    project.snapshot().into_keys().filter(ours).collect()
+}
+
+fn project() -> Project {
+    let model = || {
+        [
+            call("edit", serde_json::json!({"file_path": "a.txt", "old_string": "one", "new_string": "ONE"})),
+            call("write_file", serde_json::json!({"file_path": "new/deep/c.txt", "content": "c\n"})),
+            call("edit", serde_json::json!({"file_path": "b.txt", "old_string": "two", "new_string": "TWO"})),
+            say("done"),
+        ]
+    };
+    let replies: Vec<Reply> = model().into_iter().chain(model()).collect();
+    Project::new().file("a.txt", "one\n").file("b.txt", "two\n").git().model(replies)
+}
+
+const BEFORE: [&str; 3] = ["one\n", "two\n", ""];
+const AFTER: [&str; 3] = ["ONE\n", "TWO\n", "c\n"];
+
+fn now(project: &Project) -> [String; 3] {
+    ["a.txt", "b.txt", "new/deep/c.txt"]
+        .map(|path| std::fs::read_to_string(project.root().join(path)).unwrap_or_default())
+}
+
+/// Asserts that a command did all of its work or nothing of it, and said which.
+fn assert_whole(project: &Project, what: &str, outcome: &Outcome, done: [&str; 3], undone: [&str; 3]) {
+    assert!(matches!(outcome.code, 0 | 1 | 63 | 78), "{what}: exit {}: {}", outcome.code, outcome.stderr);
+    assert!(!outcome.stderr.contains("panicked"), "{what}: {}", outcome.stderr);
+    let expected = if outcome.code == 0 { done } else { undone };
+    assert_eq!(now(project), expected, "{what}: exit {}: {}", outcome.code, outcome.stderr);
+}
+
+#[test]
+fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
+    for fault in FAULTS {
+        for flag in ["--apply", "--commit"] {
+            let what = format!("{} fails, {flag}", fault.0);
+            let project = project();
+            let outcome = qwen(&project, fault, &["run", flag, "change it"]);
+            assert_whole(&project, &what, &outcome, AFTER, BEFORE);
+            if outcome.code != 0 {
+                if outcome.stderr.contains("git reset") {
+                    // Git's own locks stay where nothing can be removed, and we can say no more than that.
+                    assert_eq!((fault.0, flag), ("removing", "--commit"), "{}", outcome.stderr);
+                    continue;
+                }
+                // A delivery that could not even be taken back is put right by the next run, which says so.
+                let mut again = project.run(&[flag, "change it"]);
+                if again.stderr.contains("was cut off") {
+                    assert_eq!((again.code, now(&project).as_slice()), (63, BEFORE.map(str::to_owned).as_slice()));
+                    again = project.run(&[flag, "change it"]);
+                }
+                assert_eq!(again.code, 0, "{what}, again: {}", again.stderr);
+            }
+            assert_eq!(now(&project), AFTER, "{what}");
+            assert_eq!(leftovers(&project), Vec::<PathBuf>::new(), "{what}");
+            assert_eq!(project.run_git(&["fsck", "--no-progress", "--no-dangling"]), "", "{what}");
+
+            let undone = qwen(&project, fault, &["undo"]);
+            if undone.code == 63 && undone.stdout.contains("could not be removed") {
+                assert_eq!(now(&project), BEFORE, "{what}, undo");
+            } else {
+                assert_whole(&project, &format!("{what}, undo"), &undone, BEFORE, AFTER);
+            }
+            if undone.code != 0 {
+                let again = project.qwen(&["undo"]);
+                assert_eq!(again.code, 0, "{what}, undo again: {}", again.stderr);
+            }
+            assert_eq!(now(&project), BEFORE, "{what}");
+            assert_eq!(leftovers(&project), Vec::<PathBuf>::new(), "{what}");
+        }
+    }
+}
