@@ -20,6 +20,7 @@
 
 mod conversation;
 mod inside;
+mod mcp;
 mod peers;
 mod sample;
 mod server;
@@ -63,11 +64,15 @@ const KINDS: &[(&str, Measure)] = &[
     ("policy", inside::policy),
     ("lend", inside::lend),
     ("recipe", inside::recipe),
+    ("mcp", mcp::mcp),
 ];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let first = std::env::args_os().nth(1);
+    if first.as_ref().is_some_and(|first| first == mcp::WORD) {
+        return mcp::serve();
+    }
     if first.is_some_and(|first| first == sample::WORD) {
         arguments.next();
         return sample::print(arguments);

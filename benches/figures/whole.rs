@@ -9,7 +9,7 @@ use crate::sample::{self, Sample};
 use crate::server::{Seen, Server, Turn};
 use crate::{Options, Row, median};
 
-fn ms(time: Duration) -> String {
+pub(crate) fn ms(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
@@ -31,18 +31,18 @@ struct Run {
 }
 
 /// A program that is measured.
-struct Contestant<'a> {
+pub(crate) struct Contestant<'a> {
     name: String,
     program: &'a Path,
     runs: Vec<Run>,
 }
 
 /// Lets the contestants take turns, each run in a fresh project and home.
-fn contest<'a>(
+pub(crate) fn contest<'a>(
     options: &'a Options,
     prompt: &str,
     own_flags: &[&str],
-    script: fn(&conversation::Words, &str) -> Vec<Turn>,
+    script: &dyn Fn(&conversation::Words, &str) -> Vec<Turn>,
     finished: fn(&Path, &Sample) -> Result<(), String>,
 ) -> Result<Vec<Contestant<'a>>, String> {
     let own = Contestant { name: "qwen".into(), program: &options.program, runs: Vec::new() };
@@ -74,6 +74,11 @@ fn contest<'a>(
         }
     }
     Ok(all)
+}
+
+/// Returns the median of what a program took.
+pub(crate) fn wall(contestant: &Contestant<'_>) -> Duration {
+    median(contestant.runs.iter().map(|run| run.sample.wall).collect())
 }
 
 fn rows(contestants: &[Contestant<'_>], what: &str, goals: [&'static str; 6]) -> Vec<Row> {
@@ -117,7 +122,7 @@ pub(crate) fn one_answer(options: &Options) -> Result<Vec<Row>, String> {
         true => Ok(()),
         false => Err("it did not answer".to_owned()),
     };
-    let all = contest(options, "Say hello.", &[], |_, _| conversation::one_answer(), finished)?;
+    let all = contest(options, "Say hello.", &[], &|_, _| conversation::one_answer(), finished)?;
     let goals = ["1/8 of the fastest peer", "≤ 15 ms", "", "≤ 25 MB", "1, ≤ 12,000 bytes", ""];
     Ok(rows(&all, "one answer", goals))
 }
@@ -133,7 +138,7 @@ pub(crate) fn edit(options: &Options) -> Result<Vec<Row>, String> {
         }
         Ok(())
     };
-    let all = contest(options, "Rename the eight functions.", &["--apply"], conversation::edit, finished)?;
+    let all = contest(options, "Rename the eight functions.", &["--apply"], &conversation::edit, finished)?;
     let mut rows = rows(
         &all,
         "edit of 19 requests",
@@ -152,7 +157,7 @@ pub(crate) fn edit(options: &Options) -> Result<Vec<Row>, String> {
         program: options.program.clone(),
         runs: options.runs,
     };
-    let all = contest(&alone, "Rename the eight functions.", &["--apply"], without, finished)?;
+    let all = contest(&alone, "Rename the eight functions.", &["--apply"], &without, finished)?;
     let cpu = median(all[0].runs.iter().map(|run| run.sample.cpu).collect::<Vec<_>>());
     rows.push(Row::new("the same without the command: CPU a turn", ms(cpu / 18), "≤ 2 ms"));
     Ok(rows)
