@@ -3,7 +3,7 @@
 pub mod bound;
 pub mod memory;
 pub mod names;
-pub(crate) mod notebook;
-pub(crate) mod pdf;
+pub mod notebook;
+pub mod pdf;
 pub(crate) mod place;
 pub(crate) mod search;

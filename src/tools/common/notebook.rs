@@ -6,7 +6,7 @@ use serde_json::Value;
 const OUTPUT_CHARS: usize = 4_000;
 
 /// Returns the cells as text; `None` if this is no notebook.
-pub(crate) fn text(json: &str) -> Option<String> {
+pub fn text(json: &str) -> Option<String> {
     let notebook: Value = serde_json::from_str(json).ok()?;
     notebook.get("nbformat")?;
     let cells = notebook.get("cells")?.as_array()?;

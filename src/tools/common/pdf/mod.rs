@@ -33,24 +33,24 @@ const CHARS: usize = 200_000;
 
 /// What was found in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Text {
+pub struct Text {
     /// How many pages it has.
-    pub(crate) total: usize,
+    pub total: usize,
     /// The pages that were asked for, up to the one with which `chars` were reached, by number from 1.
-    pub(crate) pages: Vec<(usize, String)>,
+    pub pages: Vec<(usize, String)>,
     /// Characters of which the file does not say what they are.
-    pub(crate) unknown: usize,
+    pub unknown: usize,
     /// Whether the file asked for more work than it gets.
-    pub(crate) gave_up: bool,
+    pub gave_up: bool,
 }
 
 /// Pages by number: `3`, `1-5`, `10-`, and several of these with commas between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted(Vec<RangeInclusive<usize>>);
+pub struct Wanted(Vec<RangeInclusive<usize>>);
 
 impl Wanted {
     /// Reads what a call says.
-    pub(crate) fn parse(text: &str) -> Option<Wanted> {
+    pub fn parse(text: &str) -> Option<Wanted> {
         let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
         let range = |part: &str| match part.split_once('-') {
             None => number(part).map(|page| page..=page),
@@ -63,13 +63,13 @@ impl Wanted {
     }
 
     /// Tells whether a page is among them.
-    pub(crate) fn has(&self, page: usize) -> bool {
+    pub fn has(&self, page: usize) -> bool {
         self.0.iter().any(|range| range.contains(&page))
     }
 }
 
 /// Reads the wanted pages, all if none are named, until they hold this many characters. `Err` says why there is none.
-pub(crate) fn text(bytes: &[u8], wanted: Option<&Wanted>, chars: usize) -> Result<Text, String> {
+pub fn text(bytes: &[u8], wanted: Option<&Wanted>, chars: usize) -> Result<Text, String> {
     within(bytes, wanted, chars, Budget::new(INFLATED, STEPS))
 }
 
@@ -410,4 +410,4 @@ impl Writer<'_, '_> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;

@@ -1,0 +1,35 @@
+//! An edit changes its places alone, whatever stage finds them, and what is nearest lies within the text.
+//!
+//! The input is `text`, `old` and `new` with a zero byte between them.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use qwen_run::change::replace::{Failure, Stage, Wanted, nearest, replace};
+
+fuzz_target!(|input: &str| {
+    let mut parts = input.splitn(3, '\0');
+    let (text, old, new) =
+        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    for wanted in [Wanted::Exactly(1), Wanted::All] {
+        match replace(text, old, new, wanted) {
+            Ok(replaced) => {
+                assert!(!replaced.places.is_empty());
+                assert_eq!(replaced.places.len(), replaced.now.len());
+                if replaced.stage == Stage::Exact && wanted == Wanted::All {
+                    assert_eq!(text.matches(old).count(), replaced.places.len());
+                }
+                let (mut before, mut after) = (0, 0);
+                for (place, now) in replaced.places.iter().zip(&replaced.now) {
+                    assert_eq!(text[before..place.start], replaced.text[after..now.start]);
+                    (before, after) = (place.end, now.end);
+                }
+                assert_eq!(text[before..], replaced.text[after..]);
+            }
+            Err(Failure::WrongCount { lines, .. }) => assert!(lines.len() > 1 && wanted != Wanted::All),
+            Err(Failure::NotFound) => {}
+        }
+    }
+    if let Some(region) = nearest(text, old) {
+        assert!(region.first >= 1 && region.first <= region.last && region.last <= text.lines().count());
+    }
+});
