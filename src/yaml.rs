@@ -59,6 +59,10 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, YamlError
     if let Some((line, column)) = find(text, '\0') {
         return Err(YamlError::at(file, line, column, "a NUL byte"));
     }
+    if let Some((line, column)) = lone_return(text) {
+        // It ends a line for YAML, none for most editors, and overwrites one on a terminal.
+        return Err(YamlError::at(file, line, column, "a carriage return without a line feed; end lines with `\\n`"));
+    }
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---") {
         return Err(YamlError::at(file, 0, 0, "nothing stands in it; it is a mapping, one `key: value` a line"));
     }
@@ -79,6 +83,13 @@ fn options(budget: Option<Budget>) -> serde_yaml::Options {
         reject_tagged_field_names: true,
         with_snippet: false,
     }
+}
+
+fn lone_return(text: &str) -> Option<(u64, u64)> {
+    text.split('\n').enumerate().find_map(|(index, line)| {
+        let column = line.strip_suffix('\r').unwrap_or(line).chars().position(|c| c == '\r')?;
+        Some((index as u64 + 1, column as u64 + 1))
+    })
 }
 
 fn find(text: &str, wanted: char) -> Option<(u64, u64)> {
@@ -316,6 +327,7 @@ mod tests {
             ("allow: &x [a]", "anchors and aliases"),
             ("allow: [a]\n---\nallow: [b]", "more than one document"),
             ("allow:\n\t- a", "p.yaml:2:1: a tab"),
+            ("allow: []\r\non: true\rallow: [x]\n", "p.yaml:2:9: a carriage return without a line feed"),
             ("allow: [a]\n<<: {on: true}", "merge keys"),
             ("allow: [a", "p.yaml:"),
         ] {
