@@ -128,3 +128,57 @@ fn flags_that_name_no_session_say_so() {
     assert_eq!(outcome.code, 42);
     assert!(outcome.stderr.contains("line 1"), "{}", outcome.stderr);
 }
+
+/// Kills runs at moments spread over their whole length, while they write their session and their cassette.
+fn kill(times: u32) {
+    let write = || call("write_file", json!({"file_path": "b.txt", "content": "b\n".repeat(20_000)}));
+    let conversation = || [write(), write(), say("done")];
+    let project = project((0..=3 * times).flat_map(|_| conversation()));
+    let cassette = project.beside("cassette.jsonl").display().to_string();
+    let arguments = |id: &str| -> Vec<String> {
+        ["run", "--session-id", id, "--record", &cassette, "write b.txt"].map(str::to_owned).into()
+    };
+    let started = std::time::Instant::now();
+    assert_eq!(project.qwen(&arguments("whole").iter().map(String::as_str).collect::<Vec<_>>()).code, 0);
+    let whole = started.elapsed();
+    for number in 0..times {
+        let _gone = std::fs::remove_file(&cassette);
+        let id = format!("killed-{number}");
+        let mut child = project.spawn(&arguments(&id).iter().map(String::as_str).collect::<Vec<_>>());
+        // Not a wait for something to happen: the moment is what is tried.
+        std::thread::sleep(whole.mul_f64(f64::from(number) / f64::from(times)));
+        let _ended = child.kill();
+        child.wait().unwrap();
+
+        let begun = files(&project).iter().any(|file| file.to_string_lossy().contains(&id));
+        let seen = project.server().requests().len();
+        let resumed = project.run(&["--resume", &id, "go on"]);
+        if begun && resumed.code != 42 {
+            assert_eq!(resumed.code, 0, "{number}: {}", resumed.stderr);
+            let requests = project.server().requests();
+            let first = requests.iter().skip(seen).find(|request| request.to_string().contains("go on")).unwrap();
+            let shape = shape(first);
+            assert_eq!((shape[0].as_str(), shape.last().unwrap().as_str()), ("system", "user"), "{number}");
+        } else {
+            // Killed before the session held anything.
+            assert!(resumed.stderr.contains(&id), "{number}: {}", resumed.stderr);
+        }
+        if std::path::Path::new(&cassette).exists() {
+            let replayed = project.run(&["--replay", &cassette, "write b.txt"]);
+            assert!(matches!(replayed.code, 0 | 42 | 66), "{number}: {}", replayed.stderr);
+            assert!(!replayed.stderr.contains("panicked"), "{number}: {}", replayed.stderr);
+        }
+        assert_eq!(project.run_git(&["status", "--porcelain"]), "", "{number}");
+    }
+}
+
+#[test]
+fn a_run_killed_while_it_writes_its_session_can_be_resumed() {
+    kill(8);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --test it sessions:: -- --ignored"]
+fn hundreds_of_runs_killed_while_they_write_can_be_resumed() {
+    kill(300);
+}

@@ -16,7 +16,8 @@ fuzz_target!(|input: &str| {
                 assert!(!replaced.places.is_empty());
                 assert_eq!(replaced.places.len(), replaced.now.len());
                 if replaced.stage == Stage::Exact && wanted == Wanted::All {
-                    assert_eq!(text.matches(old).count(), replaced.places.len());
+                    // One that would leave half of a `\r\n` behind is none.
+                    assert!(replaced.places.len() <= text.matches(old).count());
                 }
                 let (mut before, mut after) = (0, 0);
                 for (place, now) in replaced.places.iter().zip(&replaced.now) {

@@ -114,9 +114,13 @@ impl<'a> Applied<'a> {
         let mut applied =
             Applied { root, run_id: site.run_id.to_owned(), items, done: Vec::new(), journal: None, steps };
         if let Some(undo) = site.undo {
-            let record = applied.record(site);
+            let mut record = applied.record(site);
             let befores = applied.items.iter().map(|item| &item.change.before);
-            let journal = Journal::begin(undo, &record, befores, steps).map_err(|error| {
+            let begun = super::undo::next_number(undo).and_then(|number| {
+                record.number = number;
+                Journal::begin(undo, &record, befores, steps)
+            });
+            let journal = begun.map_err(|error| {
                 let mut failed = DeliverError::io(format!("the undo record in {}", undo.display()), &error);
                 if let DeliverError::Io { hint, .. } = &mut failed {
                     "make the folder writable, or give --no-undo".clone_into(hint);
@@ -145,6 +149,7 @@ impl<'a> Applied<'a> {
             version: 1,
             run_id: site.run_id.to_owned(),
             time: site.time.to_owned(),
+            number: 0,
             root: quoted(std::os::unix::ffi::OsStrExt::as_bytes(site.root.as_os_str())),
             state: State::Begun,
             files: self

@@ -36,6 +36,9 @@ pub struct Record {
     pub run_id: String,
     /// When it began.
     pub time: String,
+    /// Its place among the deliveries of this user, from 1: a clock may go back, this does not.
+    #[serde(default)]
+    pub number: u64,
     /// The workspace.
     pub root: String,
     /// How far it came.

@@ -31,7 +31,13 @@ pub struct UndoReport {
     pub untidy: Vec<String>,
 }
 
-/// Returns the records in a folder, newest first by name. Names of runs are ordered by time (UUID version 7).
+/// Returns the number of the next delivery.
+pub(super) fn next_number(undo: &Path) -> io::Result<u64> {
+    Ok(records(undo)?.first().map_or(1, |(_, record)| record.number.saturating_add(1)))
+}
+
+/// Returns the records in a folder, newest first; of two that were begun side by side, the one whose run began later
+/// (names of runs are UUIDs of version 7, ordered by time).
 pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     let entries = match std::fs::read_dir(undo) {
         Ok(entries) => entries,
@@ -46,7 +52,7 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
             records.push((folder, record));
         }
     }
-    records.sort_by(|(a, _), (b, _)| b.cmp(a));
+    records.sort_by(|(a, of_a), (b, of_b)| (of_b.number, b).cmp(&(of_a.number, a)));
     Ok(records)
 }
 
@@ -444,6 +450,20 @@ mod tests {
         assert_eq!(std::fs::read(project.root().join("z")).unwrap(), b"2\n");
         std::fs::write(record.join("record.json"), "{\"version\": 9}").unwrap();
         assert!(undo(&record, project.root(), &Steps::default()).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_does_not_change_which_delivery_is_the_last() {
+        let project = Project::new().file("a", "0");
+        for (number, run_id) in ["r9", "r8", "r1"].into_iter().enumerate() {
+            let changes = project.changes(&[("a", Entry::file(number.to_string() + "x"))]);
+            apply(&changes, &Site { run_id, ..project.site() }, &Steps::default()).unwrap();
+        }
+        let order: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
+        assert_eq!(order, ["r1", "r8", "r9"]);
+        prune(&project.undo(), 2).unwrap();
+        let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
+        assert_eq!(left, ["r1", "r8"]);
     }
 
     #[test]
