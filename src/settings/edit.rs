@@ -174,7 +174,8 @@ impl File<'_> {
             if rest.starts_with("//") {
                 at += rest.find('\n').unwrap_or(rest.len());
             } else if rest.starts_with("/*") {
-                at += rest.find("*/").map_or(rest.len(), |end| end + 2);
+                // `/*/` opens and does not close.
+                at += rest[2..].find("*/").map_or(rest.len(), |end| end + 4);
             } else {
                 return at;
             }
@@ -238,6 +239,13 @@ mod tests {
   },
 }
 "#;
+
+    #[test]
+    fn a_comment_that_begins_like_one_that_ends_is_no_end() {
+        let text = "{\"mcpServers\": {\"a\": 1 /*/ é \" { */}}";
+        let edited = set(text, "mcpServers", "b", &json!(2)).unwrap();
+        assert_eq!(parse(&edited).unwrap().value(), json!({"mcpServers": {"a": 1, "b": 2}}), "{edited}");
+    }
 
     #[test]
     fn a_new_entry_goes_to_the_end_and_nothing_else_moves() {
