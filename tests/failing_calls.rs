@@ -148,3 +148,24 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
         }
     }
 }
+
+#[test]
+fn what_is_remembered_of_a_machine_counts_for_no_process_with_other_limits() {
+    let tier = |outcome: &Outcome| outcome.stderr.split("sandbox ").nth(1).map(|text| text[..2].to_owned()).unwrap();
+    let project = Project::new().file("a.txt", "one\n").git().model([say("a"), say("b"), say("c")]);
+    let first = project.run(&["hi"]);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    let note = project.home().join(".cache/qwen/sandbox.json");
+    if tier(&first) != "T3" {
+        eprintln!("SKIPPED: no namespaces here");
+        assert!(!note.exists());
+        return;
+    }
+    let before = std::fs::read(&note).unwrap();
+    let second = project.run(&["hi"]);
+    assert_eq!((second.code, tier(&second).as_str()), (0, "T3"));
+    assert_eq!(std::fs::read(&note).unwrap(), before);
+    let fault: Fault = ("unsharing", &[libc::SYS_unshare], libc::EPERM, None);
+    let third = qwen(&project, &fault, &["run", "hi"]);
+    assert_eq!((third.code, tier(&third).as_str()), (0, "T2"), "{}", third.stderr);
+}

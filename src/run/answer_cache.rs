@@ -51,12 +51,7 @@ impl Folder {
         if test.record.is_some() || test.replay.is_some() || test.script.is_some() {
             return None;
         }
-        let base = environment
-            .value("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| environment.home.as_ref().map(|home| home.join(".cache")));
-        base.map(|base| Folder(base.join("qwen/answers")))
+        super::folders::cache_folder(environment).map(|cache| Folder(cache.join("answers")))
     }
 
     /// Returns the place of the answer to this request; `None` where the recipe keeps none. A hook keeps every answer,

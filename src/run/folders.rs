@@ -46,3 +46,13 @@ pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
         )
     })
 }
+
+/// Returns the folder of what can be found out again; `None` where there is no home.
+pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
+    let base = environment
+        .value("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| environment.home.as_ref().map(|home| home.join(".cache")));
+    base.map(|base| base.join("qwen"))
+}

@@ -32,7 +32,7 @@ use super::Failure;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
-use super::folders::{included_folders, state_folder};
+use super::folders::{cache_folder, included_folders, state_folder};
 use super::hooks::Hooks;
 use super::images;
 use super::in_place;
@@ -59,10 +59,11 @@ pub struct Prepared {
     pub stage: Stage,
 }
 
-/// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary folder.
+/// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary folder, and in the
+/// user's cache what this machine can wall off.
 pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
     let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
-        .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable()));
+        .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache_folder(environment).as_deref()));
     let root = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
     let workspace = Workspace::open(&root)
         .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::HELPER;
+use super::remembered::Remembered;
 use super::tier::{LEAST_LANDLOCK, Probe, Tier};
 use super::wire::{self, Report};
 
@@ -83,20 +84,41 @@ pub(super) fn probe(helper: &Path, private: &Path) -> Probe {
     found.get_or_init(try_all).clone()
 }
 
+/// Where what was found is remembered, so that a wall that cannot be built makes it forgotten.
+static REMEMBERED: Mutex<Option<Remembered>> = Mutex::new(None);
+
+/// Forgets what was remembered of this machine: a wall could not be built.
+pub(super) fn forget() {
+    if let Some(remembered) = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        remembered.forget();
+    }
+}
+
 /// Trying the machine while other things are done; dropping this waits for it.
-///
-/// Making a network namespace takes longer than everything else before the first request.
 #[derive(Debug)]
 pub struct Ahead(Option<JoinHandle<()>>);
 
 /// Begins to try the machine; whoever asks later finds the answer, or waits for it.
-pub fn probe_ahead(helper: PathBuf) -> Ahead {
+///
+/// With a folder for caches, what was found to work in this boot is taken from there, and left there for the next run.
+pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
+    let remembered = cache.and_then(|cache| Remembered::of(cache, &helper));
+    if let Some(known) = remembered.as_ref().and_then(Remembered::probe) {
+        let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(helper).or_default().get_or_init(|| known);
+        drop(all);
+        *REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner) = remembered;
+        return Ahead(None);
+    }
     let work = move || {
         // Without a folder for it, whoever asks later tries again and says what is wrong.
         let Ok(folder) = tempfile::Builder::new().prefix("qwen-probe-").tempdir() else { return };
         let Ok(private) = folder.path().canonicalize() else { return };
         if super::make_private_folders(&private).is_ok() {
-            probe(&helper, &private);
+            let found = probe(&helper, &private);
+            if let Some(remembered) = remembered {
+                remembered.keep(&found);
+            }
         }
     };
     Ahead(std::thread::Builder::new().name("probe".to_owned()).spawn(work).ok())

@@ -20,6 +20,7 @@ mod namespaces;
 mod output;
 pub mod own_command;
 pub mod proxy;
+mod remembered;
 mod run;
 #[cfg(target_os = "linux")]
 mod seccomp;

@@ -251,7 +251,16 @@ async fn next(reports: &mut Lines<BufReader<UnixStream>>) -> Option<Report> {
     serde_json::from_str(&reports.next_line().await.ok()??).ok()
 }
 
+/// Waits until the command runs. A wall that could not be built is none that is remembered to work.
 async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
+    let started = first_report(reports).await;
+    if started.is_err() {
+        super::doctor::forget();
+    }
+    started
+}
+
+async fn first_report(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
     let Ok(first) = tokio::time::timeout(PATIENCE, next(reports)).await else {
         return Err(SandboxError::NotStarted("the helper hangs while it builds the wall".to_owned()));
     };
