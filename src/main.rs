@@ -1,12 +1,13 @@
 //! The process: helper or command, one environment, one runtime, one exit code.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use qwen_run::cli::{self, Cli, Command, UsageError};
 use qwen_run::commands;
-use qwen_run::emit::{Ids, Outputs, Renderer, Screen};
+use qwen_run::emit::{Backlog, Eager, Ids, Outputs, Renderer, Screen};
 use qwen_run::event::Event;
 use qwen_run::run::outputs::Streams;
 use qwen_run::sandbox;
@@ -54,12 +55,23 @@ async fn dispatch(cli: Cli, environment: &Environment) -> u8 {
 }
 
 fn streams() -> Streams {
+    let mut backlogs = Vec::new();
+    let stdout = eager(std::io::stdout(), &mut backlogs);
     let stderr_is_terminal = std::io::stderr().is_terminal();
-    Streams {
-        stdout: Box::new(std::io::stdout()),
-        stdout_is_terminal: std::io::stdout().is_terminal(),
-        stderr: if stderr_is_terminal { Screen::Live } else { Screen::Plain(Box::new(std::io::stderr())) },
-        stderr_is_terminal,
+    let stderr = if stderr_is_terminal { Screen::Live } else { Screen::Plain(eager(std::io::stderr(), &mut backlogs)) };
+    Streams { stdout, stdout_is_terminal: std::io::stdout().is_terminal(), stderr, stderr_is_terminal, backlogs }
+}
+
+/// Makes a stream that waits for no reader.
+fn eager<S: Write + AsFd + Send + 'static>(stream: S, backlogs: &mut Vec<Backlog>) -> Box<dyn Write + Send> {
+    match stream.as_fd().try_clone_to_owned() {
+        Ok(to) => {
+            let (eager, backlog) = Eager::new(to);
+            backlogs.push(backlog);
+            Box::new(eager)
+        }
+        // No descriptor is left.
+        Err(_) => Box::new(stream),
     }
 }
 

@@ -222,3 +222,23 @@ fn a_closed_standard_output_is_no_panic() {
     child.wait().unwrap();
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
+
+#[test]
+fn a_standard_output_that_nobody_reads_holds_up_neither_the_run_nor_its_ending() {
+    // More than any pipe holds.
+    let long: String = (0..400_000).map(|number| format!("{number} ")).collect();
+    let project = Project::new().git().model([say(&long)]);
+    let file = project.beside("result.json");
+    let mut child = project.spawn(&["run", "--result-file", &file.display().to_string(), "hi"]);
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a result");
+        std::thread::yield_now();
+    }
+    // The run is done; what is left is to be read.
+    std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+
+    let project = Project::new().git().model([say(&long)]);
+    let read = project.run(&["hi"]);
+    assert_eq!((read.code, read.stdout.trim()), (0, long.trim()));
+}

@@ -131,6 +131,7 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
     let quiet = quiet(environment, temporary.path(), record);
     let output = Collected::default();
     let streams = Streams {
+        backlogs: Vec::new(),
         stdout: Box::new(output.clone()),
         stdout_is_terminal: false,
         stderr: Screen::Plain(Box::new(std::io::sink())),

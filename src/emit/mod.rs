@@ -3,6 +3,7 @@
 //! Standard output is the product, standard error is for people. Only this module writes to either, and to the files
 //! that output flags name.
 
+mod backlog;
 mod files;
 mod findings;
 pub mod github;
@@ -21,6 +22,7 @@ pub mod summary;
 mod tests;
 mod text;
 
+pub use backlog::{Backlog, Eager};
 pub use files::write_atomically;
 pub use json::{to_line, to_pretty};
 pub use message::Ids;

@@ -47,7 +47,7 @@ use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
 use crate::cli::RunArgs;
-use crate::emit::Renderer;
+use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunError, RunFinished, RunStarted};
 use crate::exit::Exit;
 use crate::model::local::{self, LocalServer};
@@ -69,6 +69,12 @@ use signals::Signals;
 
 /// Silence after which the run says that it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How long a run that is done waits for somebody to read what it printed, where `--max-wall-time` says nothing.
+const UNREAD: Duration = Duration::from_secs(60 * 60);
+
+/// And the least, whatever it says.
+const LEAST_UNREAD: Duration = Duration::from_secs(5);
 
 /// Why a run ends before or beside the model's work.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,13 +117,14 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let id = outputs::new_id();
     let session = RunSession::choose(arguments, environment, &id);
     let session_id = session.as_ref().map_or(id.as_str(), |session| session.id.as_str());
+    let backlogs = streams.backlogs.clone();
     let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, session_id)));
+    let mut signals = Signals::listen().ok();
     let stage = OnceLock::new();
     let finished = {
         let work =
             std::panic::AssertUnwindSafe(work(arguments, environment, &id, session, &emitter, &stage)).catch_unwind();
         tokio::pin!(work);
-        let mut signals = Signals::listen().ok();
         let mut heartbeat = tokio::time::interval(Duration::from_secs(1));
         loop {
             let interrupted = async {
@@ -143,7 +150,29 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
         stage.compare(&mut finished);
     }
     finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    emitter.finish(finished)
+    let exit = emitter.finish(finished);
+    let most = arguments.limits.max_wall_time.unwrap_or(UNREAD).max(LEAST_UNREAD);
+    match backlogs.iter().any(|backlog| backlog.left() > 0) {
+        true => read_to_the_end(&backlogs, signals.as_mut(), most, exit).await,
+        false => exit,
+    }
+}
+
+/// Waits for a reader of the standard streams that is slower than the run; a signal ends that.
+async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, most: Duration, exit: Exit) -> Exit {
+    let interrupted = async {
+        match signals {
+            Some(signals) => signals.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    let written = futures_util::future::join_all(backlogs.iter().map(Backlog::written));
+    tokio::select! {
+        biased;
+        _ = written => exit,
+        signal = interrupted => signal,
+        () = tokio::time::sleep(most) => exit,
+    }
 }
 
 /// Everything between the first event and the ending.

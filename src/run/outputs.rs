@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::cli::RunArgs;
-use crate::emit::{Colours, Format, Ids, OutputFiles, Outputs, Screen};
+use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
 use crate::settings::{self, Environment};
 
 /// The process's standard streams, or a test's.
@@ -17,6 +17,8 @@ pub struct Streams {
     pub stderr: Screen,
     /// Whether it is a terminal.
     pub stderr_is_terminal: bool,
+    /// What of both is still to be written when the run is done.
+    pub backlogs: Vec<Backlog>,
 }
 
 /// Puts flags, environment and streams together.

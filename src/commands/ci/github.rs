@@ -215,6 +215,7 @@ fn end(job: &Job, files: &Files, log: &GuardedLog, ending: RunFinished) -> Exit 
 /// The product goes to files; the log is for people.
 fn streams(log: &GuardedLog) -> Streams {
     Streams {
+        backlogs: Vec::new(),
         stdout: Box::new(std::io::sink()),
         stdout_is_terminal: false,
         stderr: Screen::Plain(Box::new(log.clone())),

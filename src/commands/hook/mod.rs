@@ -185,6 +185,7 @@ impl Asked<'_> {
         arguments.from_hook = Some(FromHook { index: self.index(), revision, shows_request });
         let printed = Shared::default();
         let streams = Streams {
+            backlogs: Vec::new(),
             stdout: Box::new(printed.clone()),
             stdout_is_terminal: false,
             stderr: Screen::Plain(Box::new(std::io::sink())),
