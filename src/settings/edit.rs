@@ -173,9 +173,9 @@ impl File<'_> {
             at += blanks;
             if rest.starts_with("//") {
                 at += rest.find('\n').unwrap_or(rest.len());
-            } else if rest.starts_with("/*") {
+            } else if let Some(inside) = rest.strip_prefix("/*") {
                 // `/*/` opens and does not close.
-                at += rest[2..].find("*/").map_or(rest.len(), |end| end + 4);
+                at += inside.find("*/").map_or(rest.len(), |end| end + 4);
             } else {
                 return at;
             }
