@@ -172,7 +172,7 @@ const KINDS: &[(&str, Make)] = &[
         project.run_git(&["commit", "-qm", "names"]);
         project
     }),
-    ("with loops, a pipe and a socket", || {
+    ("with loops, a pipe, a socket and a device", || {
         let project = plain();
         let at = |name: &str| project.root().join(name);
         symlink("loop2", at("loop1")).unwrap();
@@ -182,6 +182,10 @@ const KINDS: &[(&str, Make)] = &[
         let made = std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap();
         assert!(made.success());
         drop(std::os::unix::net::UnixListener::bind(at("socket")).unwrap());
+        let device = std::process::Command::new("mknod").arg(at("device")).args(["c", "1", "5"]).output().unwrap();
+        if !device.status.success() {
+            eprintln!("SKIPPED: no device can be made here");
+        }
         project
     }),
     ("with a file of 2 GB", || {
@@ -287,6 +291,31 @@ fn what_is_applied_is_undone() {
         assert_eq!(project.run_git(&["status", "--porcelain"]), before, "{name}");
         assert!(project.read("a.txt").starts_with("hello"), "{name}");
     }
+}
+
+#[test]
+#[ignore = "takes a minute: cargo test --release --test it odd_repositories:: -- --ignored"]
+fn a_hundred_thousand_files_are_worked_on() {
+    let project = plain();
+    for folder in 0..400 {
+        let folder = project.root().join(format!("many/{folder}"));
+        fs::create_dir_all(&folder).unwrap();
+        for file in 0..250 {
+            fs::write(folder.join(file.to_string()), "x\n").unwrap();
+        }
+    }
+    project.run_git(&["add", "-A"]);
+    project.run_git(&["commit", "-qm", "many"]);
+    let project = project.model(conversation().into_iter().chain(conversation()));
+    let before = project.run_git(&["status", "--porcelain"]);
+    let outcome = project.run(&["--dry-run", "-o", "patch", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.run_git(&["status", "--porcelain"]), before);
+    let outcome = project.run(&["--apply", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let status = project.run_git(&["status", "--porcelain"]);
+    assert!(status.contains("new/") && status.lines().count() <= before.lines().count() + 2, "{status}");
+    eprintln!("dry run and delivery of 100,000 files: {} ms for the latter", outcome.result["duration_ms"]);
 }
 
 #[test]

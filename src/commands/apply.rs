@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     let secrets = Secrets::new(&secret_variables(environment, None, None), &chosen.policy.secret_patterns())
         .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
     let facts = place.facts(environment);
-    let rules = Rules { policy: &chosen.policy, facts: &facts, secrets: &secrets };
+    let rules = Rules { policy: &chosen.policy, facts: &facts, secrets: &secrets, also: &|_| Ok(()) };
     let request = Request { input: &input, digest: None, fit: Fit::Merge, how, max_files: None, max_patch_bytes: None };
     let applied = apply(&request, &rules, &site)?;
     match arguments.output_format.unwrap_or_default() {

@@ -49,6 +49,8 @@ pub struct Rules<'a> {
     pub facts: &'a Facts,
     /// What no change may add.
     pub secrets: &'a Secrets,
+    /// What else a change must pass, before the policy: the place's own rule.
+    pub also: &'a dyn Fn(&RelPath) -> Result<(), String>,
 }
 
 /// What was applied.
@@ -83,7 +85,10 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         Fit::Exact(base) => (proposal.changes(base, site).map_err(refused)?, Vec::new()),
         Fit::Merge => proposal.merged(site).map_err(refused)?,
     };
-    let judge = |path: &RelPath, change: &Change| judge_change(rules.policy, rules.facts, path, change);
+    let judge = |path: &RelPath, change: &Change| {
+        (rules.also)(path)?;
+        judge_change(rules.policy, rules.facts, path, change)
+    };
     let secret = |path: &RelPath, change: &Change| rules.secrets.added(path, change, rules.policy.refuses_secrets());
     let (max_files, max_bytes) = rules.policy.change_limits();
     let cap = |own: Option<u64>, policy: u64| usize::try_from(own.map_or(policy, |own| own.min(policy))).ok();

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use super::github::trusted_recipe;
 use super::push::Push;
 use super::{Job, say, say_failure, trusted_policy, working_directory};
-use crate::change::Change;
 use crate::change::patch::sha256;
 use crate::deliver::message::{SUBJECT, message};
 use crate::deliver::propose::{Base, Proposal};
-use crate::deliver::{self, Delivery, Gate, Order, Person, Site};
+use crate::deliver::{Delivery, Order, Person, Site};
 use crate::emit::Report;
 use crate::emit::github::notice;
 use crate::emit::summary::{self, PullRequest};
@@ -24,11 +23,11 @@ use crate::policy::later::executes_later;
 use crate::policy::redact::Secrets;
 use crate::policy::trigger::is_login;
 use crate::run::Failure;
+use crate::run::apply::{Fit, Request, Rules, apply};
 use crate::run::outcome::{facts, from_delivery};
 use crate::run::outputs::new_id;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
 use crate::run::prepare::secret_variables;
-use crate::run::runner::judge_change;
 use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::workspace::Workspace;
 use crate::workspace::drivers::drivers;
@@ -103,7 +102,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(conflict("patch-sha256 is no SHA-256", "hand over the output patch-sha256 as it is"));
     }
-    let (report, proposal) = read_proposal(job, digest)?;
+    let (report, result) = read_proposal(job, digest)?;
     let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment))
         .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
     let workspace = std::sync::Arc::new(workspace);
@@ -122,29 +121,28 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let run_id = new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site { root: workspace.root(), repository: Some(&repository), undo: None, run_id: &run_id, time: &time };
-    let changes = proposal.changes(Base::SameCommit, &site).map_err(|error| from_delivery(&error))?;
-    if changes.is_empty() {
-        return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
-    }
     let policy = &chosen.policy;
     let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
         .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
     let prefix = &repository.prefix;
-    let judge = |path: &RelPath, change: &Change| {
+    let also = |path: &RelPath| {
         let name = crate::change::patch::name_in_repository(prefix, path);
-        if !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
-            return Err("tools run it without being asked, and no policy file allows it".to_owned());
+        match !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
+            true => Err("tools run it without being asked, and no policy file allows it".to_owned()),
+            false => Ok(()),
         }
-        judge_change(policy, &judged, path, change)
     };
-    let secret = |path: &RelPath, change: &Change| secrets.added(path, change, policy.refuses_secrets());
-    let (max_files, max_bytes) = policy.change_limits();
-    let gate = Gate {
-        judge: &judge,
-        secret: &secret,
-        made_by: &|_| None,
-        max_files: usize::try_from(max_files).ok(),
-        max_patch_bytes: usize::try_from(max_bytes).ok(),
+    let rules = Rules { policy, facts: &judged, secrets: &secrets, also: &also };
+    let deliver = |how: Delivery| {
+        let request = Request {
+            input: &result,
+            digest: Some(digest),
+            fit: Fit::Exact(Base::SameCommit),
+            how,
+            max_files: None,
+            max_patch_bytes: None,
+        };
+        apply(&request, &rules, &site).map(|applied| applied.delivered)
     };
     let event = job.event();
     let default_branch =
@@ -166,23 +164,19 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         server: server.as_deref(),
     };
     // The gate first, by itself: what the policy refuses is refused whatever the branch is.
-    deliver::deliver(&changes, &Delivery::DryRun, &site, &gate).map_err(|error| from_delivery(&error))?;
+    if deliver(Delivery::DryRun)?.files.is_empty() {
+        return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
+    }
     let expected = push.look().map_err(|error| from_delivery(&error))?;
     // A name of our own: the one that is pushed may be checked out here, or be there from an earlier try.
     let local = format!("qwen-ci-{run_id}");
-    let how = Delivery::Branch { name: local.clone(), order };
-    deliver::preflight(&how, &site).map_err(|error| from_delivery(&error))?;
-    let delivered = deliver::deliver(&changes, &how, &site, &gate).map_err(|error| from_delivery(&error))?;
+    let delivered = deliver(Delivery::Branch { name: local.clone(), order })?;
     let commit = delivered.commit.ok_or_else(|| conflict("no commit was made", "run again"))?;
     let pushed = push.push(&commit, expected.as_deref());
     // The commit is on origin or nowhere.
     let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
     pushed.map_err(|error| from_delivery(&error))?;
-    let mut files = delivered.files;
-    for file in &mut files {
-        file.executes_later = executes_later(&file.path);
-    }
-    Ok(Pushed { branch, base_branch, commit, title, files, report })
+    Ok(Pushed { branch, base_branch, commit, title, files: delivered.files, report })
 }
 
 fn is_branch(job: &Job) -> bool {
@@ -190,7 +184,7 @@ fn is_branch(job: &Job) -> bool {
 }
 
 /// Reads result and patch from the folder. Neither is believed: both must be what the digest names.
-fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Proposal), Failure> {
+fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> {
     let folder = job.inputs.proposal.as_ref().ok_or_else(|| {
         Failure::new(Exit::Usage, "directory is not given", "name the folder that the artefact was downloaded to")
     })?;
@@ -232,7 +226,7 @@ fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Proposal), Failure>
             "look at the first job; a change that failed its checks is not delivered",
         ));
     }
-    Ok((report, proposal))
+    Ok((report, result))
 }
 
 /// Reads a plain file; a link could lead anywhere.
