@@ -314,9 +314,14 @@ fn trailing_blanks(text: &str, old: &str) -> Vec<Range<usize>> {
             rest.is_empty() || rest.starts_with('\n') || rest.starts_with("\r\n")
         };
         places.retain(ends);
-        for range in &mut places {
+        let mut end = 0;
+        places.retain_mut(|range| {
             range.end += blanks(range);
-        }
+            // The blanks of an empty line belong to the place before.
+            let is_apart = range.start >= end;
+            end = if is_apart { range.end } else { end };
+            is_apart
+        });
     }
     places
 }

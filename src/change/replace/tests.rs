@@ -193,3 +193,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn places_that_reach_over_blanks_do_not_overlap() {
+    let replaced = replace("a:\n\t\n\nb\n", "\n ", "\n", Wanted::All).unwrap();
+    assert_eq!((replaced.stage, replaced.text.as_str()), (Stage::TrailingBlanks, "a:\n\n\nb\n"));
+    assert!(replaced.places.windows(2).all(|pair| pair[0].end <= pair[1].start), "{:?}", replaced.places);
+}
