@@ -251,6 +251,7 @@ fn known_corner_cases_of_words_are_those_of_bash() {
         r"p {a,} {,a} x{,} {a}b,c} {a,{b,c} {a..c} {1..10..3} {05..3} {-1..1} {a..3} {1..} {..1} {}",
         r#"p !x a!b '!' "!" "#,
         r"p *.txt dir/* */ */* .* nomatch* a\[b\] a\[*",
+        r"p [a-b]/. [a-d]*/. d*/./c [a-d]*/.. d*/../a [a-b]/",
         "p a\\\nb 'c\nd' \"e\\\nf\" $'g\\nh'",
         r#"p "$HOME" $HOME ${HOME}/x "${PWD}" a"$HOME"b"#,
         r#"p "\a\$\`\"\\" \a\$\"\\ '\a'"#,

@@ -105,7 +105,8 @@ impl Globber<'_> {
         if path.is_empty() {
             return Ok(false);
         }
-        let follow = path.ends_with('/');
+        // Both ask for a folder, and `Path` forgets the dot.
+        let follow = path.ends_with('/') || path.ends_with("/.");
         Ok(match self.resolve(Path::new(path), follow)? {
             Some((_, Node::Dir)) => true,
             Some(_) => !follow,
