@@ -37,7 +37,8 @@ pub(crate) struct Contestant<'a> {
     runs: Vec<Run>,
 }
 
-/// Lets the contestants take turns, each run in a fresh project and home.
+/// Lets the contestants take turns, each run in a fresh project. Each has a home of its own, in which it has run once
+/// before: what a program finds out at its first start on a machine is not what a run costs.
 pub(crate) fn contest<'a>(
     options: &'a Options,
     prompt: &str,
@@ -49,10 +50,11 @@ pub(crate) fn contest<'a>(
     let peers =
         options.peers.iter().map(|(name, program)| Contestant { name: name.clone(), program, runs: Vec::new() });
     let mut all: Vec<Contestant<'_>> = [own].into_iter().chain(peers).collect();
-    for _ in 0..options.runs {
-        for contestant in &mut all {
+    let homes = tempfile::tempdir().map_err(|error| error.to_string())?;
+    for run in 0..=options.runs {
+        for (number, contestant) in all.iter_mut().enumerate() {
             let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let (root, home) = (folder.path().join("project"), folder.path().join("home"));
+            let (root, home) = (folder.path().join("project"), homes.path().join(number.to_string()));
             std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
             conversation::project(&root).map_err(|error| error.to_string())?;
             let place = root.display().to_string();
@@ -70,7 +72,9 @@ pub(crate) fn contest<'a>(
             finished(&root, &sample).map_err(|problem| {
                 format!("{}: {problem}; exit {}\n{}{}", contestant.name, sample.code, sample.stdout, sample.stderr)
             })?;
-            contestant.runs.push(Run { sample, requests: server.take() });
+            if run > 0 {
+                contestant.runs.push(Run { sample, requests: server.take() });
+            }
         }
     }
     Ok(all)

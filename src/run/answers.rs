@@ -112,7 +112,8 @@ impl Wanted {
             Some(value) => value,
             None => self.listed(written_json(text)?)?,
         };
-        let value = self.coerced(validator, value);
+        let mut value = self.coerced(validator, value);
+        let misfits = if validator.is_valid(&value) { 0 } else { self.without_misfits(&mut value) };
         let problems: Vec<String> = validator
             .iter_errors(&value)
             .take(5)
@@ -128,7 +129,8 @@ impl Wanted {
             })
             .collect();
         if problems.is_empty() {
-            Ok(Taken { structured: Some(value), ..Taken::default() })
+            let dropped = (misfits > 0).then(|| ("misfit".to_owned(), misfits));
+            Ok(Taken { structured: Some(value), dropped: dropped.into_iter().collect(), ..Taken::default() })
         } else {
             Err(problems.join("\n"))
         }
@@ -154,14 +156,28 @@ impl Wanted {
 
     /// Coerces what does not fit as a call's arguments are; as it came if that does not help.
     fn coerced(&self, validator: &jsonschema::Validator, value: Value) -> Value {
-        let (Some(schema), false) = (&self.schema, validator.is_valid(&value)) else { return value };
-        let Value::Object(object) = &value else { return value };
-        let spec =
-            ToolSpec { name: "structured_output".to_owned(), description: String::new(), parameters: schema.clone() };
-        match Parameters::of(&spec).fit(object.clone()) {
-            Ok(fitted) => Value::Object(fitted.arguments),
-            Err(_) => value,
+        match &self.schema {
+            Some(schema) if !validator.is_valid(&value) => coerced_to(schema, value),
+            Some(_) | None => value,
         }
+    }
+
+    /// Leaves out the findings that do not fit, as long as one does: a rule that was made up must not cost the others.
+    /// Returns how many.
+    fn without_misfits(&self, value: &mut Value) -> u64 {
+        let item = self.schema.as_ref().map(|schema| &schema["properties"]["findings"]["items"]);
+        let fits = item.filter(|_| self.kind == OutputKind::Findings).map(jsonschema::validator_for);
+        let (Some(Ok(fits)), Some(found)) = (fits, value.get_mut("findings").and_then(Value::as_array_mut)) else {
+            return 0;
+        };
+        let before = found.len();
+        for finding in found.iter_mut().filter(|finding| !fits.is_valid(finding)) {
+            *finding = coerced_to(item.unwrap_or(&Value::Null), finding.take());
+        }
+        if found.iter().any(|finding| fits.is_valid(finding)) {
+            found.retain(|finding| fits.is_valid(finding));
+        }
+        (before - found.len()) as u64
     }
 
     /// Ties findings to their lines; nothing where none were asked for.
@@ -175,7 +191,7 @@ impl Wanted {
         taken.fails = findings::fails(&anchored.findings, self.fail_on);
         taken.findings = anchored.findings.iter().filter_map(|finding| serde_json::to_value(finding).ok()).collect();
         taken.places = anchored.places;
-        taken.dropped = anchored.dropped;
+        taken.dropped.extend(anchored.dropped);
     }
 
     fn message(&self, text: &str) -> String {
@@ -202,6 +218,17 @@ impl Taken {
         if self.fails {
             finished.exit = finished.exit.or_worse(Exit::Gate);
         }
+    }
+}
+
+/// Coerces an object to a schema as a call's arguments are; as it came if that does not help.
+fn coerced_to(schema: &Value, value: Value) -> Value {
+    let Value::Object(object) = &value else { return value };
+    let spec =
+        ToolSpec { name: "structured_output".to_owned(), description: String::new(), parameters: schema.clone() };
+    match Parameters::of(&spec).fit(object.clone()) {
+        Ok(fitted) => Value::Object(fitted.arguments),
+        Err(_) => value,
     }
 }
 
@@ -338,6 +365,14 @@ mod tests {
         assert_eq!(wanted.take(None, "[8]").unwrap_err(), "there is no JSON object in the answer, but a list");
         let output = Output { kind: OutputKind::Findings, ..Output::default() };
         let findings = Wanted::new(&output, None, None).unwrap();
+        let finding = |rule: &str| json!({"rule_id": rule, "severity": "note", "path": "a", "start_line": "1", "end_line": 1, "quote": "q", "message": "m", "confidence": "low"});
+        let rules: Vec<Rule> = vec![findings::rule("known", Severity::Note)];
+        let output = Output { kind: OutputKind::Findings, rules: Some(rules), ..Output::default() };
+        let of_rules = Wanted::new(&output, None, None).unwrap();
+        let taken = of_rules.take(None, &json!([finding("made-up"), finding("known")]).to_string()).unwrap();
+        assert_eq!(taken.structured.unwrap()["findings"][0]["rule_id"], "known");
+        assert_eq!(taken.dropped, [("misfit".to_owned(), 1)].into());
+        assert!(of_rules.take(None, &json!([finding("made-up")]).to_string()).is_err());
         for text in ["[]", "```json\n[]\n```", "Nothing found.\n[]"] {
             assert_eq!(findings.take(None, text).unwrap().structured, Some(json!({"findings": []})), "{text}");
         }
