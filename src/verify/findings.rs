@@ -75,6 +75,8 @@ pub struct Anchored {
 /// Returns the schema of the answer.
 pub fn schema(rules: &[Rule], most: usize) -> Value {
     let ids: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+    let meanings: Vec<String> =
+        rules.iter().map(|rule| format!("{}: {}", rule.id.as_str(), rule.description.as_str())).collect();
     let line = json!({"type": "integer", "minimum": 1});
     json!({
         "type": "object", "additionalProperties": false, "required": ["findings"],
@@ -82,7 +84,7 @@ pub fn schema(rules: &[Rule], most: usize) -> Value {
             "type": "object", "additionalProperties": false,
             "required": ["rule_id", "severity", "path", "start_line", "end_line", "quote", "message", "confidence"],
             "properties": {
-                "rule_id": {"type": "string", "enum": ids},
+                "rule_id": {"type": "string", "enum": ids, "description": meanings.join(" ")},
                 "severity": {"type": "string", "enum": ["error", "warning", "note"]},
                 "path": {"type": "string"},
                 "start_line": line, "end_line": line,
@@ -157,7 +159,7 @@ pub fn anchor(
     let mut result = Anchored::default();
     let mut drop_one = |reason: &str| *result.dropped.entry(reason.to_owned()).or_default() += 1;
     let mut kept: Vec<Finding> = Vec::new();
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut said) = (BTreeSet::new(), BTreeSet::new());
     for mut finding in findings {
         finding.path = path_of(&finding.path, diff, file);
         let of_diff = diff.and_then(|diff| diff.get(&finding.path));
@@ -199,7 +201,9 @@ pub fn anchor(
             drop_one("filtered");
             continue;
         }
-        if !seen.insert((finding.rule_id.clone(), finding.path.clone(), start)) {
+        // The same words under another rule are the same finding, too.
+        let is_new = seen.insert((finding.rule_id.clone(), finding.path.clone(), start));
+        if !is_new || !said.insert((finding.message.clone(), finding.path.clone(), start)) {
             drop_one("duplicate");
             continue;
         }
@@ -258,14 +262,19 @@ const QUOTE: usize = 8_000;
 const COMPARED: usize = 4_000_000;
 
 /// Finds the quoted lines: one in the diff before any other, whole lines before parts of them, then the nearest to where
-/// the model says. A quote with the marks of the diff, as models copy it, counts where it is not there as it is.
+/// the model says. A quote with the marks of the diff, as models copy it, counts where it is not there as it is, and at
+/// last one in which quotation marks were changed, as they are by who writes JSON by hand.
 fn locate(
     quote: &str,
     said: u64,
     lines: &BTreeMap<u64, String>,
     diff: Option<&BTreeMap<u64, (String, bool)>>,
 ) -> Option<(u64, u64)> {
-    find(quote, said, lines, diff).or_else(|| find(&without_marks(quote)?, said, lines, diff))
+    let same_marks = |text: &str| text.replace(['"', '`'], "'");
+    find(quote, said, lines, diff).or_else(|| find(&without_marks(quote)?, said, lines, diff)).or_else(|| {
+        let lines = lines.iter().map(|(number, line)| (*number, same_marks(line))).collect();
+        find(&same_marks(&without_marks(quote).unwrap_or_else(|| quote.to_owned())), said, &lines, diff)
+    })
 }
 
 /// Returns the quote without the `+` and ` ` of a diff, if each of its lines has one.
@@ -379,6 +388,9 @@ mod tests {
         assert_eq!((found.start_line, found.severity, found.path.as_str()), (2, Severity::Error, "src/a.rs"));
         assert_eq!(result.dropped, [("duplicate".to_owned(), 1), ("unanchored".to_owned(), 1)].into());
         assert!(fails(&result.findings, Severity::Warning) && !fails(&result.findings, Severity::Never));
+        let again = Finding { rule_id: "other".into(), ..finding("new();", 2) };
+        let said_twice = anchored(vec![finding("new();", 2), again], Filter::Added);
+        assert_eq!((said_twice.findings.len(), said_twice.findings[0].rule_id.as_str()), (1, "bug"));
     }
 
     #[test]
@@ -410,6 +422,14 @@ mod tests {
         let text = |path: &str| (path == "src/a.rs").then(|| file.to_owned());
         let found = anchor(vec![given], &[rule("bug", Severity::Error)], Filter::Nofilter, 9, None, &text).findings;
         found.first().map(|found| (found.start_line, found.end_line))
+    }
+
+    #[test]
+    fn a_quote_with_other_quotation_marks_is_found_last() {
+        let file = "say(\"hi\");\nsay('hi');\nsay(`ho`);\n";
+        for (quote, lines) in [("say('hi');", 2), ("say(\"hi\");", 1), ("say('ho');", 3), ("+say(\"ho\");", 3)] {
+            assert_eq!(place(quote, 1, file), Some((lines, lines)), "{quote}");
+        }
     }
 
     #[test]
