@@ -112,6 +112,7 @@ impl Wanted {
             Some(value) => value,
             None => self.listed(written_json(text)?)?,
         };
+        let value = if validator.is_valid(&value) { value } else { self.out_of_schema(value) };
         let mut value = self.coerced(validator, value);
         let misfits = if validator.is_valid(&value) { 0 } else { self.without_misfits(&mut value) };
         let problems: Vec<String> = validator
@@ -151,6 +152,16 @@ impl Wanted {
         match name.filter(is_list) {
             Some(name) => Ok(serde_json::json!({ name: value })),
             None => Err("there is no JSON object in the answer, but a list".to_owned()),
+        }
+    }
+
+    /// Takes the values out of an answer that repeats the schema with them in the place of its properties.
+    fn out_of_schema(&self, mut value: Value) -> Value {
+        let schema = self.schema.as_ref().map(|schema| &schema["properties"]);
+        let repeats = value["type"] == "object" && schema.is_some_and(|schema| schema.get("properties").is_none());
+        match value.get_mut("properties").filter(|inner| repeats && inner.is_object()) {
+            Some(inner) => inner.take(),
+            None => value,
         }
     }
 
@@ -362,6 +373,8 @@ mod tests {
         for text in ["{\"n\": \"8\"}", "{'n': 8,}", "```\n{n: 8}\n```"] {
             assert_eq!(wanted.take(None, text).unwrap().structured, Some(json!({"n": 8})), "{text}");
         }
+        let repeated = json!({"type": "object", "required": ["n"], "properties": {"n": 8}}).to_string();
+        assert_eq!(wanted.take(None, &repeated).unwrap().structured, Some(json!({"n": 8})));
         assert_eq!(wanted.take(None, "[8]").unwrap_err(), "there is no JSON object in the answer, but a list");
         let output = Output { kind: OutputKind::Findings, ..Output::default() };
         let findings = Wanted::new(&output, None, None).unwrap();
