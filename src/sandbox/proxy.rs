@@ -171,16 +171,21 @@ impl Door {
                     "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                     text.len()
                 );
+                // First, for whoever has the answer may end the command, and this with it.
+                self.note(why);
                 client.write_all((head + &text).as_bytes()).await?;
                 client.shutdown().await?;
                 read_off(&mut client).await;
-                let mut refused = self.refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if refused.len() < 10 {
-                    refused.insert(why);
-                }
             }
         }
         Ok(())
+    }
+
+    fn note(&self, why: String) {
+        let mut refused = self.refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if refused.len() < 10 {
+            refused.insert(why);
+        }
     }
 
     async fn connect(&self, head: &[u8]) -> Result<(Request, TcpStream), Refusal> {
