@@ -304,6 +304,18 @@ fn the_builtin_policies_pass_their_own_tests() {
     }
 }
 
+#[test]
+fn an_address_behind_a_letter_of_any_script_is_found() {
+    assert_eq!(
+        super::check::urls_in("总结https://a.example/x（和http://b.example）。"),
+        ["https://a.example/x（和http://b.example）。"]
+    );
+    assert_eq!(
+        super::check::urls_in("见 ¡http://a.example, (https://b.example)"),
+        ["http://a.example", "https://b.example"]
+    );
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_makes_a_reader_panic(text in ".{0,60}", code in "[a-z/\\\\\\[\\]{}();\"'$@|>.:# \n]{0,40}") {

@@ -198,8 +198,9 @@ pub fn urls_in(text: &str) -> Vec<String> {
     let words = text.split(|c: char| c.is_whitespace() || "<>\"'`".contains(c));
     let urls = words.filter_map(|word| {
         let mark = word.find("://")?;
-        let start =
-            word[..mark].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).map_or(0, |at| at + 1);
+        let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        let before = word[..mark].trim_end_matches(is_of_scheme);
+        let start = before.len();
         Some(word[start..].trim_end_matches(['.', ',', ';', '!', '?', ')', ']', '}']).to_owned())
     });
     urls.collect()

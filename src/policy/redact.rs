@@ -208,7 +208,7 @@ impl Secrets {
     /// `most` bounds what is kept back: without a blank in so many bytes only values and what has begun to look like a
     /// shape are.
     pub fn settled(&self, text: &str, most: usize) -> usize {
-        let last_word = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let last_word = text.trim_end_matches(|c: char| !c.is_whitespace()).len();
         let mut end =
             if text.len() - last_word > most { text.floor_char_boundary(text.len() - most) } else { last_word };
         // A value that is cut by the end of the text: its beginning is the end of what there is.
@@ -371,6 +371,14 @@ mod tests {
 
     fn masked(secrets: &Secrets, text: &str) -> String {
         mask(secrets, text.to_owned()).0
+    }
+
+    #[test]
+    fn a_blank_of_any_script_ends_a_word() {
+        let secrets = Secrets::new(&BTreeMap::new(), &[]).unwrap();
+        for (text, settled) in [("a b", 2), ("a\u{3000}b", 4), ("\u{a0}", 2), ("字", 0)] {
+            assert_eq!(secrets.settled(text, 100), settled, "{text:?}");
+        }
     }
 
     #[test]
