@@ -131,6 +131,10 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, Und
     let mut restored = Vec::new();
     for saved in &record.files {
         let path = journal::path(&saved.path)?;
+        // What a delivery wrote when it was killed while it took itself back.
+        if let Some(back) = path.parent().and_then(|folder| folder.child(back_name(&record.run_id))) {
+            remove_left_over(&tree, &back, steps)?;
+        }
         let found = Shape::of(&tree.entry_at(&path)?);
         if found == saved.before {
             report.unchanged.push(path);
