@@ -272,7 +272,8 @@ fn large() -> (Project, String) {
     (project, patch)
 }
 
-fn leftovers(project: &Project) -> Vec<std::path::PathBuf> {
+/// Returns what a delivery wrote beside its places, and locks, if any are left.
+pub(crate) fn leftovers(project: &Project) -> Vec<std::path::PathBuf> {
     let ours = |path: &std::path::PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         name.starts_with(".qwen-") || name.ends_with(".lock")

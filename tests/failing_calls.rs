@@ -8,6 +8,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
+use crate::apply::leftovers;
 use crate::support::{Outcome, Project, Reply, call, say};
 
 /// A system call by its name for messages, what it fails with, and the bit of an argument without which it works.
@@ -68,14 +69,6 @@ fn qwen(project: &Project, fault: &Fault, arguments: &[&str]) -> Outcome {
         });
         project.finish(started.join().unwrap())
     })
-}
-
-fn leftovers(project: &Project) -> Vec<PathBuf> {
-    let ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.starts_with(".qwen-") || name.ends_with(".lock")
-    };
-    project.snapshot().into_keys().filter(ours).collect()
 }
 
 fn project() -> Project {

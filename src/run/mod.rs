@@ -127,12 +127,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
         tokio::pin!(work);
         let mut heartbeat = tokio::time::interval(Duration::from_secs(1));
         loop {
-            let interrupted = async {
-                match &mut signals {
-                    Some(signals) => signals.next().await,
-                    None => std::future::pending().await,
-                }
-            };
+            let interrupted = signals::next_of(signals.as_mut());
             tokio::select! {
                 // A run that is done has delivered: a signal at the same moment comes too late.
                 biased;
@@ -160,12 +155,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
 
 /// Waits for a reader of the standard streams that is slower than the run; a signal ends that.
 async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, most: Duration, exit: Exit) -> Exit {
-    let interrupted = async {
-        match signals {
-            Some(signals) => signals.next().await,
-            None => std::future::pending().await,
-        }
-    };
+    let interrupted = signals::next_of(signals);
     let written = futures_util::future::join_all(backlogs.iter().map(Backlog::written));
     tokio::select! {
         biased;

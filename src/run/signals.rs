@@ -24,3 +24,11 @@ impl Signals {
         }
     }
 }
+
+/// Waits for a signal; for ever where none can be heard.
+pub async fn next_of(signals: Option<&mut Signals>) -> Exit {
+    match signals {
+        Some(signals) => signals.next().await,
+        None => std::future::pending().await,
+    }
+}
