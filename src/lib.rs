@@ -31,7 +31,7 @@
 //! | 3 | [`tools`] | one file a tool |
 //! | 2 | [`workspace`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
-//! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`yaml`] | words |
+//! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
 //!
 //! `tests/layers.rs` holds the imports to this.
 //!
@@ -64,10 +64,13 @@ pub mod emit;
 pub mod event;
 pub mod exit;
 pub mod forge;
+pub mod hidden;
 pub mod model;
 pub mod path;
 pub mod policy;
 pub mod prompt;
+#[cfg(test)]
+mod properties;
 pub mod recipe;
 pub mod run;
 pub mod sandbox;

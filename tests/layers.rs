@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("path", 0),
     ("event", 0),
     ("exit", 0),
+    ("hidden", 0),
     ("secret", 0),
     ("tool_name", 0),
     ("yaml", 0),
@@ -83,7 +84,7 @@ fn is_for_tests(file: &Path) -> bool {
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let parent = file.parent().expect("a source file lies in a folder");
     let beside = parent.with_extension("rs");
-    [parent.join("mod.rs"), beside].iter().any(|parent| {
+    [parent.join("mod.rs"), parent.join("lib.rs"), beside].iter().any(|parent| {
         let text = std::fs::read_to_string(parent).unwrap_or_default();
         [format!("#[cfg(test)]\nmod {name};"), format!("#[cfg(test)]\npub(crate) mod {name};")]
             .iter()

@@ -198,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+        #![proptest_config(crate::properties::tried(96))]
         #[test]
         fn git_apply_makes_the_same_tree_as_the_change_set(before in files(), after in files()) {
             let folder = tempfile::tempdir().unwrap();

@@ -609,7 +609,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig { cases: 48, ..Default::default() })]
+        #![proptest_config(crate::properties::tried(48))]
         #[test]
         fn any_tree_becomes_any_other_and_is_put_back(before in files(), after in files()) {
             let project = Project::new();

@@ -529,7 +529,7 @@ fn every_case() -> Vec<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::properties::tried(64))]
 
     #[test]
     fn r1_any_split_of_a_stream_gives_the_same_turn(pick in any::<prop::sample::Index>(), cuts in prop::collection::vec(1usize..40, 1..30)) {

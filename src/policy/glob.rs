@@ -1,8 +1,9 @@
 //! Globs over paths of the workspace, and the folding under which denies compare.
 
+use globset::{GlobBuilder, GlobMatcher};
 use unicode_normalization::UnicodeNormalization;
 
-use globset::{GlobBuilder, GlobMatcher};
+use crate::hidden::is_ignorable;
 
 /// A glob relative to the workspace. `**` also matches names that begin with a dot; `dir/**` is everything below `dir`.
 #[derive(Debug, Clone)]
@@ -75,15 +76,6 @@ pub(crate) fn fold_name(name: &str) -> String {
 /// Folds each component of a path.
 pub(crate) fn fold(path: &str) -> String {
     path.split('/').map(fold_name).collect::<Vec<_>>().join("/")
-}
-
-// Code points that file systems or readers ignore: default-ignorable ones, above all zero-width and bidi marks.
-fn is_ignorable(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Pure: a [`Library`] gives the texts, and whoever reads the disk answers for what may be read.
 
-use super::hidden::without_hidden;
+use crate::hidden::without_hidden;
 use crate::path::RelPath;
 
 /// The names of context files where the settings name none.

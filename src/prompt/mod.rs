@@ -3,6 +3,5 @@
 pub mod command;
 pub mod context_files;
 pub mod first_message;
-pub mod hidden;
 pub mod system;
 pub mod toml;

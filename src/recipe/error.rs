@@ -242,19 +242,11 @@ impl fmt::Display for RecipeError {
 
 impl std::error::Error for RecipeError {}
 
-/// Tells whether a character cannot be seen or changes how others are seen: it has no place in a recipe or in text from
-/// strangers.
+/// Tells whether a character has no place in a recipe or in text from strangers: it cannot be seen, changes how others
+/// are seen, or means only what two have agreed on (private use). Line ends of every system are text.
 pub fn is_hidden(c: char) -> bool {
-    match c {
-        '\n' | '\t' | '\r' => false,
-        c if c.is_control() => true,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => true,
-        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => true,
-        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' => true,
-        '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}' => true,
-        '\u{2028}' | '\u{2029}' => true,
-        _ => false,
-    }
+    let private = matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
+    private || (c != '\r' && crate::hidden::is_hidden(c))
 }
 
 #[cfg(test)]

@@ -276,13 +276,8 @@ fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
     assert_eq!(library.load("builtin:fix-lint").unwrap().name(), "fix-lint");
 }
 
-/// How many cases a property is tried with: so many, unless `PROPTEST_CASES` says otherwise.
-fn cases(usual: u32) -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(200)))]
+    #![proptest_config(crate::properties::tried(200))]
 
     #[test]
     fn no_text_panics_the_loader(text in "(recipe: 1\n)?(name|prompt|needs|params|verify|context|output|x)?:? ?[\\PC\n\t{}\\[\\]|>&*!%'\"-]{0,80}") {

@@ -577,7 +577,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+        #![proptest_config(crate::properties::tried(40))]
         #[test]
         fn the_answer_is_that_of_a_naive_search(
             files in proptest::collection::btree_map((name(), name()), "[xy\\n]{0,6}", 0..12),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::judge::judge;
 use super::printer::print;
 use super::stand_in::{Disk, StandIn};
-use super::tests::{FRAGMENTS, cases, review};
+use super::tests::{FRAGMENTS, review};
 use crate::policy::grant::Start;
 
 /// Words made of what is difficult in words.
@@ -142,7 +142,7 @@ impl Bash {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(8), max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 100, ..crate::properties::tried(8) })]
 
     #[test]
     fn our_words_are_the_words_of_bash(words in hard_words()) {
@@ -230,7 +230,7 @@ fn ending_scripts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(60), failure_persistence: None, max_global_rejects: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_global_rejects: 20_000, ..crate::properties::tried(60) })]
 
     #[test]
     fn accepted_scripts_do_the_same_when_printed(script in ending_scripts()) {
@@ -342,7 +342,7 @@ fn hiding() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(250), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::properties::tried(250))]
 
     /// What is accepted is run as the model wrote it, in a folder of its own with nothing but false programs.
     #[test]

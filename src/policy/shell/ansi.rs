@@ -85,7 +85,7 @@ pub(super) fn encode(text: &str, to: &mut String) {
             '\r' => to.push_str("\\r"),
             '\\' => to.push_str("\\\\"),
             '\'' => to.push_str("\\'"),
-            c if super::lexer::is_hidden(c) => match u32::from(c) {
+            c if crate::hidden::is_hidden(c) => match u32::from(c) {
                 code @ 0..=0x7f => to.push_str(&format!("\\x{code:02x}")),
                 code => to.push_str(&format!("\\U{code:08x}")),
             },

@@ -1,5 +1,6 @@
 //! The reading of text: characters, quotes, expansions and here-documents, up to whole words.
 
+use crate::hidden::is_hidden;
 use crate::policy::decision::Denial;
 
 use super::ast::{Parameter, Part, Piece, Script, Word};
@@ -20,15 +21,6 @@ pub(super) struct Reader {
     nodes: usize,
     /// Where the line ends on which a here-document was announced, and where the text goes on after its body.
     here: Option<(usize, usize)>,
-}
-
-/// Tells whether a character is invisible or moves others, so that a person would misread the text.
-pub(super) fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'
-        | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Characters that end an unquoted word.

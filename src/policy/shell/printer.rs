@@ -1,10 +1,11 @@
 //! The writing of a form: text that bash, and our parser, read as exactly this form.
 
+use crate::hidden::is_hidden;
+
 use super::ansi;
 use super::ast::{
     AndOr, Command, Join, Kind, Mode, Part, Piece, Pipe, Pipeline, Redirection, Script, Simple, Test, Time, Word,
 };
-use super::lexer::is_hidden;
 
 /// Prints a script.
 pub fn print(script: &Script) -> String {

@@ -1,5 +1,6 @@
 //! The judgement of one simple command: its variables, wrappers, builtins, and what the rules say of the program.
 
+use crate::hidden::is_hidden;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
@@ -7,7 +8,6 @@ use crate::policy::programs::{Stdin, Word as RuleWord};
 
 use super::ast::{Kind, Part, Simple, Word};
 use super::judge::{Judge, Outcome, Step, effect_line, line_of, nothing, union};
-use super::lexer::is_hidden;
 use super::parser::is_reserved;
 use super::words::{Field, Place};
 use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, shell_text, starts_any, wrapped};

@@ -423,11 +423,6 @@ fn scripts() -> impl Strategy<Value = String> {
     })
 }
 
-/// How many cases a property is tried with: so many, unless `PROPTEST_CASES` says otherwise.
-pub(super) fn cases(usual: u32) -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
 fn is_fixpoint(script: &Script) -> Result<(), TestCaseError> {
     let printed = print(script);
     let again = parse(&printed);
@@ -436,7 +431,7 @@ fn is_fixpoint(script: &Script) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(400), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::properties::tried(400))]
 
     #[test]
     fn printing_then_parsing_gives_the_same_form(text in scripts()) {

@@ -154,7 +154,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+    #![proptest_config(crate::properties::tried(60))]
     #[test]
     fn the_same_paths_are_ignored_as_by_git(
         ignores in proptest::collection::vec((0..FOLDERS.len(), text()), 0..4),

@@ -170,7 +170,7 @@ fn hostile_files_are_bounded() {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..proptest::prelude::ProptestConfig::with_cases(200) })]
+    #![proptest_config(crate::properties::tried(200))]
     #[test]
     fn no_bytes_make_it_panic(at in 0_usize..2_000, with in "[ -~\\x00-\\xff]{0,8}", tail in "[<>\\[\\]()/0-9 RobjstreamTdEI%#\\\\]{0,200}") {
         let mut bytes = pages(&["BT /F1 9 Tf 1 2 Td (one) Tj ET q Q"]);

@@ -1,0 +1,14 @@
+//! How the laws of this crate are tried with made-up input.
+//!
+//! `.cargo/config.toml` fixes the seed, so that a gate fails for what was changed and not for what was drawn. To look
+//! for new counterexamples, draw others and more: `PROPTEST_RNG_SEED=$RANDOM PROPTEST_CASES=20000 cargo test --lib`.
+
+use proptest::test_runner::Config;
+
+/// Returns the settings of a property that is tried with so many cases, unless `PROPTEST_CASES` says otherwise.
+///
+/// A counterexample is printed and not written beside the source: it belongs into a test of its own.
+pub(crate) fn tried(usual: u32) -> Config {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
+    Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
+}
