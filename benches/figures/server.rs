@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -22,6 +22,10 @@ pub(crate) struct Turn {
 pub(crate) struct Seen {
     /// When its head was read.
     pub(crate) at: SystemTime,
+    /// How long its body took to come, the client's sending and the server's reading together.
+    pub(crate) coming: Duration,
+    /// When the server began to write its answer.
+    pub(crate) answered: SystemTime,
     /// Bytes of its body.
     pub(crate) bytes: usize,
 }
@@ -81,6 +85,7 @@ fn serve(stream: &TcpStream, script: &[Turn], seen: &Mutex<Vec<Seen>>) -> std::i
         let length = header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
+        let coming = at.elapsed().unwrap_or_default();
         let target = head.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
         if !head.starts_with("POST ") {
             let models = json!({"object": "list", "data": [{"id": "mock", "object": "model"}], "models": []});
@@ -96,12 +101,13 @@ fn serve(stream: &TcpStream, script: &[Turn], seen: &Mutex<Vec<Seen>>) -> std::i
                 continue;
             }
         };
-        seen.lock().expect("no thread panics with the list").push(Seen { at, bytes: body.len() });
         let request: Value = serde_json::from_slice(&body).unwrap_or_default();
         let number = assistant_turns(&request);
         let Some(turn) = script.get(number).or(script.last()) else { return Ok(()) };
         let mut stream = Vec::new();
         wire(&mut stream, number, turn);
+        let answered = SystemTime::now();
+        seen.lock().expect("no thread panics with the list").push(Seen { at, coming, answered, bytes: body.len() });
         write!(
             writer,
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",

@@ -16,6 +16,8 @@ enum Fault {
     Once(usize, io::ErrorKind),
     /// This operation and every later one fail: what a kill leaves.
     From(usize),
+    /// The first operation fails, and from the second number on all do: a kill while the failure is taken back.
+    OnceAndFrom(usize, usize),
 }
 
 impl Steps {
@@ -34,6 +36,11 @@ impl Steps {
         Steps { taken: Cell::new(0), fault: Some(Fault::From(number)) }
     }
 
+    /// Makes one operation fail, and those from a later number on, as if taking back had been killed.
+    pub fn failing_then_killed_at(number: usize, later: usize) -> Steps {
+        Steps { taken: Cell::new(0), fault: Some(Fault::OnceAndFrom(number, later)) }
+    }
+
     /// Returns how many operations were begun.
     pub fn taken(&self) -> usize {
         self.taken.get()
@@ -44,6 +51,9 @@ impl Steps {
         let fails = match self.fault {
             None => None,
             Some(Fault::Once(at, kind)) => (number == at).then_some(kind),
+            Some(Fault::OnceAndFrom(at, from)) => {
+                (number == at || number >= from).then_some(io::ErrorKind::StorageFull)
+            }
             Some(Fault::From(at)) => (number >= at).then_some(io::ErrorKind::StorageFull),
         };
         fails.map_or(Ok(()), |kind| Err(io::Error::new(kind, "made to fail by a test")))

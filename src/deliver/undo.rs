@@ -376,29 +376,58 @@ fn remove_one(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
 mod tests {
     use super::super::test_support::{Project, script};
     use super::*;
+    use crate::change::ChangeSet;
     use crate::deliver::Site;
     use crate::deliver::apply::apply;
 
-    fn applied() -> (Project, PathBuf) {
-        let project = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
-        let changes = project.changes(&[
+    fn project() -> Project {
+        Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n")
+    }
+
+    fn changes(project: &Project) -> ChangeSet {
+        project.changes(&[
             ("z", script("2\n")),
             ("gone/b", Entry::Absent),
             ("c", Entry::Absent),
             ("c/d", Entry::file("2\n")),
             ("new/e", Entry::file("2\n")),
-        ]);
-        let record = apply(&changes, &project.site(), &Steps::default()).unwrap().unwrap();
+        ])
+    }
+
+    fn applied() -> (Project, PathBuf) {
+        let project = project();
+        let record = apply(&changes(&project), &project.site(), &Steps::default()).unwrap().unwrap();
         (project, record)
+    }
+
+    /// What stands in the project, by relative paths.
+    fn names(project: &Project) -> Vec<(PathBuf, (u32, Entry))> {
+        let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
+        project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
+    }
+
+    #[test]
+    fn a_rollback_killed_at_any_operation_is_finished_by_undoing() {
+        let before = names(&project());
+        let (mut failing, mut killed, mut beside) = (0, 1, 0);
+        loop {
+            let project = project();
+            let steps = Steps::failing_then_killed_at(failing, killed);
+            if apply(&changes(&project), &project.site(), &steps).is_ok() {
+                break;
+            }
+            beside += project.leftovers().iter().filter(|path| path.to_string_lossy().ends_with("-back")).count();
+            recover(&project.undo(), project.root()).unwrap();
+            assert_eq!(names(&project), before, "failing at {failing}, killed at {killed}");
+            let ended = steps.taken() <= killed;
+            (failing, killed) = if ended { (failing + 1, failing + 2) } else { (failing, killed + 1) };
+        }
+        assert!(failing > 8 && beside > 0, "{failing}, {beside}");
     }
 
     #[test]
     fn an_undo_killed_at_any_operation_is_finished_by_the_next() {
-        let before = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
-        let names = |project: &Project| -> Vec<_> {
-            let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
-            project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
-        };
+        let before = project();
         for number in 0.. {
             let (project, record) = applied();
             let killed = undo(&record, project.root(), &Steps::killed_at(number)).is_err();
@@ -413,11 +442,7 @@ mod tests {
 
     #[test]
     fn an_undo_of_which_any_operation_fails_changes_nothing_or_all() {
-        let names = |project: &Project| -> Vec<_> {
-            let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
-            project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()
-        };
-        let before = Project::new().file("z", "1\n").file("gone/b", "1\n").file("c", "1\n");
+        let before = project();
         for number in 0.. {
             let (project, record) = applied();
             let after = names(&project);
