@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Emit;
+use super::estimate::{estimate_text, estimate_tokens};
 use super::limits::Account;
 use super::transcript::Transcript;
 use crate::event::{Event, SideRequest, TokenUsage};
-use crate::model::{AssistantMessage, Delta, Message, Model, Part, Request, ToolSpec, Usage};
+use crate::model::{Delta, Message, Model, Part, Request, ToolSpec, Usage};
 
 /// The share of the window (less the output limit) at which a conversation is compacted.
 const FULL: f64 = 0.8;
@@ -38,13 +39,13 @@ impl Compaction {
     /// Remembers what the server counted for the request that was just answered.
     pub fn learn(&mut self, transcript: &Transcript, usage: &Usage) {
         if let Some(counted) = usage.input_tokens {
-            self.counted = Some((counted, estimate_tokens(transcript.messages())));
+            self.counted = Some((counted, transcript.estimate()));
         }
     }
 
     /// Estimates the tokens of the next request: the server's last count, and our estimate of what came since.
     pub fn next_request(&self, transcript: &Transcript) -> u64 {
-        let estimate = estimate_tokens(transcript.messages());
+        let estimate = transcript.estimate();
         match self.counted {
             Some((counted, then)) => counted + estimate.saturating_sub(then),
             None => estimate,
@@ -82,13 +83,13 @@ impl Compaction {
         if self.overflows > OVERFLOW_ROUNDS {
             return false;
         }
-        let before = estimate_tokens(transcript.messages());
+        let before = transcript.estimate();
         let shrunk = transcript.clear_old_results(KEPT_RESULTS) > 0
             || self.summarise(model, transcript, account, offered, emit).await
             || transcript.cut_largest_result(2_000);
         if shrunk {
             self.counted = None;
-            emit(Event::Compaction { before, after: estimate_tokens(transcript.messages()) });
+            emit(Event::Compaction { before, after: transcript.estimate() });
         }
         shrunk
     }
@@ -105,7 +106,7 @@ impl Compaction {
         if self.failures >= BREAKER || old == 0 {
             return false;
         }
-        let before = estimate_tokens(transcript.messages());
+        let before = transcript.estimate();
         let mut messages = transcript.up_to_compactable().to_vec();
         messages.push(Message::User(vec![Part::Text(ASK.into())]));
         let request = Request {
@@ -157,57 +158,7 @@ impl Compaction {
         transcript
             .compact(format!("Summary of the work so far (the conversation was shortened):\n\n{}", summary.trim()));
         self.counted = None;
-        emit(Event::Compaction { before, after: estimate_tokens(transcript.messages()) });
+        emit(Event::Compaction { before, after: transcript.estimate() });
         true
     }
-}
-
-/// Estimates the tokens of messages; a server's own count is better wherever there is one.
-pub fn estimate_tokens(messages: &[Message]) -> u64 {
-    messages
-        .iter()
-        .map(|message| match message {
-            Message::System(text) => estimate_text(text),
-            Message::User(parts) => estimate_parts(parts),
-            Message::Tool(answer) => estimate_parts(&answer.content) + 8,
-            Message::Assistant(AssistantMessage { text, calls, .. }) => {
-                let calls: u64 = calls.iter().map(|call| estimate_text(&call.name) + estimate_arguments(call)).sum();
-                estimate_text(text) + calls
-            }
-        })
-        .map(|tokens| tokens + 4)
-        .sum()
-}
-
-fn estimate_arguments(call: &crate::model::ToolCall) -> u64 {
-    use crate::model::Arguments;
-    match &call.arguments {
-        Arguments::Object(map) => map
-            .iter()
-            .map(|(key, value)| {
-                let text = value.as_str().map_or_else(|| estimate_text(&value.to_string()), estimate_text);
-                estimate_text(key) + text + 2
-            })
-            .sum(),
-        Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => estimate_text(raw),
-    }
-}
-
-fn estimate_parts(parts: &[Part]) -> u64 {
-    parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => estimate_text(text),
-            // An image costs about this much whatever its size in bytes.
-            Part::Media { .. } => 1_300,
-        })
-        .sum()
-}
-
-/// Estimates the tokens of a text: a quarter token per ASCII character, 1.1 per other one (wire.md 5.1).
-pub fn estimate_text(text: &str) -> u64 {
-    let ascii = text.bytes().filter(u8::is_ascii).count();
-    // Continuation bytes are 0b10xx_xxxx; every other non-ASCII byte begins a character.
-    let other = text.bytes().filter(|byte| !byte.is_ascii() && byte & 0xC0 != 0x80).count();
-    (ascii as f64 / 4.0 + other as f64 * 1.1).ceil() as u64
 }

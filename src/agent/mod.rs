@@ -4,6 +4,7 @@
 
 pub mod compaction;
 pub mod delegate;
+mod estimate;
 pub mod invoke;
 pub mod limits;
 pub mod loop_guard;
@@ -200,8 +201,7 @@ impl<'a> Agent<'a> {
         let turn = self.respond(number).await?;
         let facts = self.model.facts();
         self.compaction.learn(&self.transcript, &turn.usage);
-        let estimate =
-            compaction::estimate_tokens(self.transcript.messages()) + compaction::estimate_text(&turn.message.text);
+        let estimate = self.transcript.estimate() + estimate::estimate_text(&turn.message.text);
         let cost_usd = self.account.spend(&turn.usage, estimate, facts.price.as_ref());
         (self.emit)(Event::Assistant(Box::new(assistant_event(number, &turn, &facts.name, estimate, cost_usd))));
 
@@ -220,6 +220,7 @@ impl<'a> Agent<'a> {
         loop {
             let request = Request {
                 messages: self.transcript.shared(),
+                lineage: self.transcript.lineage(),
                 tools: Arc::clone(&self.offered),
                 max_output_tokens: self.options.max_output_tokens,
                 turn: number - 1,

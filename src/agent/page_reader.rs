@@ -34,7 +34,7 @@ pub(super) async fn answer(
     };
     match model.respond(&request, &mut ignored).await {
         Ok(turn) => {
-            let estimate = super::compaction::estimate_tokens(&request.messages);
+            let estimate = super::estimate::estimate_tokens(&request.messages);
             let cost_usd = account.spend(&turn.usage, estimate, model.facts().price.as_ref());
             asked(super::token_usage(&turn.usage, estimate), cost_usd, turn.requests, super::millis(turn.api_time));
             let text = turn.message.text.trim();

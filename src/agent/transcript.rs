@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::model::{AssistantMessage, Message, Part, ToolMessage};
+use super::estimate::estimate_tokens;
+use crate::model::{AssistantMessage, Lineage, Message, Part, ToolMessage};
 
 /// The messages of a run, system message first.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Transcript {
     messages: Arc<Vec<Message>>,
+    /// Another one whenever messages that stand are changed.
+    lineage: Lineage,
+    /// The sum of the messages' estimates.
+    estimate: u64,
     /// How many messages at the front are the task itself and survive a compaction verbatim.
     task: usize,
     /// How many messages of an earlier session stand between the system prompt and the task: they are compacted first.
@@ -17,7 +22,7 @@ pub struct Transcript {
 impl Transcript {
     /// Begins a conversation: the system prompt and the user's task.
     pub fn begin(system: String, task: Vec<Part>) -> Transcript {
-        Transcript { messages: Arc::new(vec![Message::System(system), Message::User(task)]), task: 2, history: 0 }
+        Transcript::of(vec![Message::System(system), Message::User(task)], 0)
     }
 
     /// Goes on with an earlier conversation: its messages, in which every call is answered, come before the task.
@@ -26,7 +31,17 @@ impl Transcript {
         let mut messages = vec![Message::System(system)];
         messages.extend(earlier);
         messages.push(Message::User(task));
-        Transcript { task: messages.len(), messages: Arc::new(messages), history }
+        Transcript::of(messages, history)
+    }
+
+    fn of(messages: Vec<Message>, history: usize) -> Transcript {
+        Transcript {
+            task: messages.len(),
+            estimate: estimate_tokens(&messages),
+            lineage: Lineage::default(),
+            messages: Arc::new(messages),
+            history,
+        }
     }
 
     /// Returns the messages.
@@ -39,14 +54,33 @@ impl Transcript {
         Arc::clone(&self.messages)
     }
 
-    /// The messages to change; copied only while a request still holds them.
-    fn own(&mut self) -> &mut Vec<Message> {
-        Arc::make_mut(&mut self.messages)
+    /// Tells which conversation this is: while it is the same, messages are only added.
+    pub fn lineage(&self) -> Lineage {
+        self.lineage.clone()
+    }
+
+    /// Estimates the tokens of all messages.
+    pub fn estimate(&self) -> u64 {
+        self.estimate
+    }
+
+    /// Adds messages; what stands is copied only while a request still holds it.
+    fn add(&mut self, messages: Vec<Message>) {
+        self.estimate += estimate_tokens(&messages);
+        Arc::make_mut(&mut self.messages).extend(messages);
+    }
+
+    /// Changes messages that stand: what is remembered of the conversation is no longer true.
+    fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<Message>) -> T) -> T {
+        let done = change(Arc::make_mut(&mut self.messages));
+        self.lineage = Lineage::default();
+        self.estimate = estimate_tokens(&self.messages);
+        done
     }
 
     /// Adds a user message.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.own().push(Message::User(vec![Part::Text(text.into())]));
+        self.add(vec![Message::User(vec![Part::Text(text.into())])]);
     }
 
     /// Adds the model's turn and the answers to its calls, in the order of the calls.
@@ -54,24 +88,21 @@ impl Transcript {
     /// A call without an answer gets one that says so, and an answer without a call is dropped: a server refuses a
     /// history in which they do not match (wire.md R23).
     pub fn turn(&mut self, message: AssistantMessage, mut answers: Vec<ToolMessage>) {
-        let ordered: Vec<Message> = message
-            .calls
-            .iter()
-            .map(|call| {
-                let found = answers.iter().position(|answer| answer.call_id == call.id);
-                Message::Tool(match found {
-                    Some(at) => answers.swap_remove(at),
-                    None => ToolMessage {
-                        call_id: call.id.clone(),
-                        name: call.name.clone(),
-                        content: vec![Part::Text("This call was not executed.".into())],
-                        is_error: true,
-                    },
-                })
+        let ordered = message.calls.iter().map(|call| {
+            let found = answers.iter().position(|answer| answer.call_id == call.id);
+            Message::Tool(match found {
+                Some(at) => answers.swap_remove(at),
+                None => ToolMessage {
+                    call_id: call.id.clone(),
+                    name: call.name.clone(),
+                    content: vec![Part::Text("This call was not executed.".into())],
+                    is_error: true,
+                },
             })
-            .collect();
-        self.own().push(Message::Assistant(message));
-        self.own().extend(ordered);
+        });
+        let mut added: Vec<Message> = ordered.collect();
+        added.insert(0, Message::Assistant(message));
+        self.add(added);
     }
 
     /// Returns the messages that a compaction may replace: all after the task, up to the last boundary at which every
@@ -88,7 +119,9 @@ impl Transcript {
     /// Replaces what [`Transcript::compactable`] returned by a summary in a user message.
     pub fn compact(&mut self, summary: String) {
         let (from, boundary) = (self.compactable_from(), self.boundary());
-        self.own().splice(from..boundary, [Message::User(vec![Part::Text(summary)])]);
+        self.rewrite(|messages| {
+            messages.splice(from..boundary, [Message::User(vec![Part::Text(summary)])]);
+        });
         if self.history > 0 {
             self.task = self.task - self.history + 1;
             self.history = 0;
@@ -99,43 +132,44 @@ impl Transcript {
     /// characters that saves.
     pub fn clear_old_results(&mut self, keep: usize) -> usize {
         const CLEARED: &str = "[Old tool result content cleared]";
-        let mut saved = 0;
-        let mut results = self.own()[1..].iter_mut().rev().filter_map(|message| match message {
-            Message::Tool(answer) if !answer.is_error => Some(answer),
-            Message::Tool(_) | Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
-        });
-        for _ in 0..keep {
-            results.next();
-        }
-        for answer in results {
-            let size = Part::text_of(&answer.content).len();
-            if size > CLEARED.len() {
-                saved += size - CLEARED.len();
-                answer.content = vec![Part::Text(CLEARED.into())];
+        self.rewrite(|messages| {
+            let results = messages[1..].iter_mut().rev().filter_map(|message| match message {
+                Message::Tool(answer) if !answer.is_error => Some(answer),
+                Message::Tool(_) | Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
+            });
+            let mut saved = 0;
+            for answer in results.skip(keep) {
+                let size = Part::text_of(&answer.content).len();
+                if size > CLEARED.len() {
+                    saved += size - CLEARED.len();
+                    answer.content = vec![Part::Text(CLEARED.into())];
+                }
             }
-        }
-        saved
+            saved
+        })
     }
 
     /// Cuts the largest tool result to `chars` characters, head and tail; `false` if none is larger.
     pub fn cut_largest_result(&mut self, chars: usize) -> bool {
-        let largest = self.own()[1..]
-            .iter_mut()
-            .filter_map(|message| match message {
-                Message::Tool(answer) => Some(answer),
-                Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
-            })
-            .max_by_key(|answer| Part::text_of(&answer.content).len());
-        let Some(answer) = largest else { return false };
-        let text = Part::text_of(&answer.content);
-        if text.chars().count() <= chars {
-            return false;
-        }
-        let head: String = text.chars().take(chars / 5).collect();
-        let tail: Vec<char> = text.chars().rev().take(chars - chars / 5).collect();
-        let tail: String = tail.into_iter().rev().collect();
-        answer.content = vec![Part::Text(format!("{head}\n... [cut to fit the context window] ...\n{tail}"))];
-        true
+        self.rewrite(|messages| {
+            let largest = messages[1..]
+                .iter_mut()
+                .filter_map(|message| match message {
+                    Message::Tool(answer) => Some(answer),
+                    Message::System(_) | Message::User(_) | Message::Assistant(_) => None,
+                })
+                .max_by_key(|answer| Part::text_of(&answer.content).len());
+            let Some(answer) = largest else { return false };
+            let text = Part::text_of(&answer.content);
+            if text.chars().count() <= chars {
+                return false;
+            }
+            let head: String = text.chars().take(chars / 5).collect();
+            let tail: Vec<char> = text.chars().rev().take(chars - chars / 5).collect();
+            let tail: String = tail.into_iter().rev().collect();
+            answer.content = vec![Part::Text(format!("{head}\n... [cut to fit the context window] ...\n{tail}"))];
+            true
+        })
     }
 
     fn compactable_from(&self) -> usize {
@@ -198,6 +232,30 @@ mod tests {
         assert_eq!(transcript.messages().len(), 5);
         assert!(matches!(&transcript.messages()[1], Message::User(parts) if Part::text_of(parts) == "task"));
         assert!(matches!(&transcript.messages()[3], Message::Assistant(message) if message.calls[0].id == "c"));
+    }
+
+    #[test]
+    fn what_stands_is_rewritten_under_another_lineage_and_counted_anew() {
+        let mut transcript = Transcript::begin("s".into(), vec![Part::Text("task".into())]);
+        let first = transcript.lineage();
+        for id in ["a", "b", "c"] {
+            transcript.turn(assistant(&[id]), vec![answer(id, &"x".repeat(200))]);
+            transcript.say("go on");
+            assert_eq!(transcript.estimate(), estimate_tokens(transcript.messages()));
+        }
+        assert!(transcript.lineage() == first);
+        type Change = fn(&mut Transcript);
+        let changes: [Change; 3] = [
+            |transcript| assert!(transcript.clear_old_results(2) > 0),
+            |transcript| assert!(transcript.cut_largest_result(100)),
+            |transcript| transcript.compact("what was".into()),
+        ];
+        for change in changes {
+            let before = transcript.lineage();
+            change(&mut transcript);
+            assert!(transcript.lineage() != before);
+            assert_eq!(transcript.estimate(), estimate_tokens(transcript.messages()));
+        }
     }
 
     #[test]

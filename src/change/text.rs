@@ -165,8 +165,9 @@ fn is_control(c: char) -> bool {
 /// Returns the text unless it looks binary: a NUL, or more than one control character in ten.
 fn text_of_utf8(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let controls = text.chars().filter(|c| is_control(*c)).count();
-    (!text.contains('\0') && controls * 10 <= text.len()).then(|| text.to_owned())
+    // In UTF-8 a control's byte stands for nothing else.
+    let controls = bytes.iter().filter(|byte| is_control(char::from(**byte))).count();
+    (!bytes.contains(&0) && controls * 10 <= bytes.len()).then(|| text.to_owned())
 }
 
 fn text_of_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {

@@ -21,6 +21,7 @@ use super::http::Http;
 use super::leaked_calls::TextTools;
 use super::printed::Printed;
 use super::quirks::{Quirks, quirks_named};
+use super::request::Stem;
 use super::retry::{Budgets, Retry, Verdict, may_fall_back};
 use super::transport::{Method, Transport};
 use super::tries::{MAX_CONTINUATIONS, Tries};
@@ -40,6 +41,7 @@ pub struct Client {
     pub(super) quirks: &'static Quirks,
     transport: Arc<dyn Transport>,
     state: Mutex<State>,
+    stem: Mutex<Stem>,
 }
 
 /// What the run has learned so far.
@@ -106,7 +108,7 @@ impl Client {
             turns: 0,
             tools: None,
         };
-        Ok(Client { config, quirks, transport, state: Mutex::new(state) })
+        Ok(Client { config, quirks, transport, state: Mutex::new(state), stem: Mutex::default() })
     }
 
     /// Puts the tools into the prompt from now on, unless the configuration says never; tells whether that is so now.
@@ -121,6 +123,11 @@ impl Client {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // What it holds is valid after any panic: each field stands for itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the last body began with.
+    pub(super) fn stem(&self) -> MutexGuard<'_, Stem> {
+        self.stem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn model_name(&self) -> &str {

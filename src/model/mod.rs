@@ -169,11 +169,23 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
+/// Tells a conversation to which messages are only added from every other one; each `default()` is another.
+#[derive(Debug, Clone, Default)]
+pub struct Lineage(std::sync::Arc<()>);
+
+impl PartialEq for Lineage {
+    fn eq(&self, other: &Lineage) -> bool {
+        std::sync::Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// One request: everything that the model sees.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The conversation, system message first; shared, so that a long one costs no more to send than a short one.
     pub messages: std::sync::Arc<Vec<Message>>,
+    /// Which conversation it is: as long as it is the same one, messages are only added.
+    pub lineage: Lineage,
     /// The tools, sorted by name, the same for the whole run.
     pub tools: std::sync::Arc<[ToolSpec]>,
     /// The most tokens that the answer may have; `None` leaves it to the server.

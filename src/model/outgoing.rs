@@ -60,11 +60,15 @@ impl Client {
             marks,
             extra: self.config.extra_body.clone(),
         };
-        let first = request::body(&model, &request.tools, &messages, shape, &options);
+        // A continuation is said once and belongs to no later body.
+        let (mut kept, mut once) = (self.stem(), request::Stem::default());
+        let stem = if extra_messages.is_some() { &mut once } else { &mut *kept };
+        let mut begun = request::begin(stem, &request.lineage, &model, &request.tools, &messages, shape, &options);
+        drop(kept);
         let Some(asked) = request.max_output_tokens.or(self.config.max_output_tokens).or(state.learned_output) else {
-            return first;
+            return begun.finish(&options);
         };
-        let prompt = (first.estimate as f64 * state.calibration) as u64;
+        let prompt = (begun.estimate(&options) as f64 * state.calibration) as u64;
         let limit = output_limit(asked, &facts, prompt);
         let field = match (has(Feature::MaxTokens), self.quirks.max_tokens_field) {
             (true, field) => field,
@@ -72,7 +76,7 @@ impl Client {
             (false, _) => "max_tokens",
         };
         options.max_tokens = limit.map(|limit| (field, limit));
-        request::body(&model, &request.tools, &messages, shape, &options)
+        begun.finish(&options)
     }
 
     fn sampling(&self, model: &str) -> Vec<(&'static str, Value)> {

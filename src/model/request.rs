@@ -1,15 +1,17 @@
 //! The body of a request, as bytes.
 //!
 //! Servers keep what they computed for a prefix, so the order never changes: the model, the tools, the messages, then
-//! what varies by turn (wire.md R45). Nothing here remembers anything: the same messages always give the same bytes,
-//! and more messages give more bytes behind them.
+//! what varies by turn (wire.md R45). The same messages always give the same bytes, and more messages give more bytes
+//! behind them: a [`Stem`] keeps those that are written, so that a turn costs what it adds and not what came before it.
+
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::prompted;
 use super::quirks::{ReasoningOut, ThinkingSwitch};
-use super::{Arguments, AssistantMessage, Message, Part, ToolMessage, ToolSpec};
+use super::{Arguments, AssistantMessage, Lineage, Message, Part, ToolMessage, ToolSpec};
 
 /// How messages are written: what a provider's table and the run's downgrades decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,39 +72,118 @@ const MEDIA_TOKENS: u64 = 1_000;
 /// The most answers of one turn that a server's cache looks back over.
 const LOOK_BACK: usize = 16;
 
-/// Writes a body.
-pub fn body(model: &str, tools: &[ToolSpec], messages: &[&Message], shape: Shape, options: &Options) -> Body {
+/// What decides how the same messages are written.
+#[derive(Debug, Clone)]
+struct Manner {
+    lineage: Lineage,
+    model: String,
+    tools: Arc<[ToolSpec]>,
+    shape: Shape,
+    marks: bool,
+}
+
+impl Manner {
+    /// Tells whether it writes what the other one writes. Lists of tools are compared by identity: there is one a run.
+    fn is(&self, other: &Manner) -> bool {
+        self.lineage == other.lineage
+            && self.model == other.model
+            && Arc::ptr_eq(&self.tools, &other.tools)
+            && self.shape == other.shape
+            && self.marks == other.marks
+    }
+}
+
+/// The beginning of the last body of a conversation: what the next one need not write again.
+#[derive(Debug, Default)]
+pub struct Stem {
+    manner: Option<Manner>,
+    bytes: Vec<u8>,
+    tally: Tally,
+    /// How many units of messages the bytes hold.
+    units: usize,
+}
+
+/// A body of which only what follows the messages is missing.
+pub struct Begun {
+    out: Writer,
+    prefix: usize,
+    has_tools: bool,
+}
+
+/// Writes a body up to the end of its messages. What the stem holds of the same lineage is not written again, and what
+/// later bodies will share is added to it.
+pub fn begin(
+    stem: &mut Stem,
+    lineage: &Lineage,
+    model: &str,
+    tools: &Arc<[ToolSpec]>,
+    messages: &[&Message],
+    shape: Shape,
+    options: &Options,
+) -> Begun {
     let mut units = units(messages);
     if shape.prompted && !tools.is_empty() && !matches!(units.first(), Some(Unit::System(_))) {
         // The description of the tools needs a place.
         units.insert(0, Unit::System(String::new()));
     }
     let marks = if options.marks && shape.parts { marked(&units, options.stream) } else { Vec::new() };
-    let mut out = Writer { bytes: Vec::with_capacity(4096), shape, media: 0, media_bytes: 0 };
-    out.raw("{\"model\":");
-    out.json(model);
-    if !tools.is_empty() && !shape.prompted {
-        out.raw(",\"tools\":[");
-        for (index, tool) in tools.iter().enumerate() {
-            out.comma(index);
-            out.tool(tool);
-        }
-        out.raw("]");
+    let manner = Manner {
+        lineage: lineage.clone(),
+        model: model.to_owned(),
+        tools: Arc::clone(tools),
+        shape,
+        marks: options.marks,
+    };
+    let has_tools = !tools.is_empty() && !shape.prompted;
+    if !stem.manner.as_ref().is_some_and(|known| known.is(&manner)) || stem.units >= units.len() {
+        *stem = Stem { manner: Some(manner), ..Stem::default() };
     }
-    out.raw(",\"messages\":[");
-    let first = out.bytes.len();
-    for (index, unit) in units.iter().enumerate() {
-        if out.bytes.len() > first {
-            out.raw(",");
+    let mut out = Writer { bytes: Vec::with_capacity(stem.bytes.len() + 16_384), shape, tally: stem.tally };
+    if stem.units == 0 {
+        out.head(model, if has_tools { tools } else { &[] });
+    } else {
+        out.bytes.extend_from_slice(&stem.bytes);
+    }
+    let shared = shared(&units, &marks);
+    for (index, unit) in units.iter().enumerate().skip(stem.units) {
+        if index == shared {
+            out.count();
+            stem.bytes.extend_from_slice(&out.bytes[stem.bytes.len()..]);
+            (stem.units, stem.tally) = (index, out.tally);
         }
+        out.comma(index);
         out.unit(unit, if shape.prompted { tools } else { &[] }, marks.contains(&index));
     }
     let prefix = out.bytes.len();
     out.raw("]");
-    out.options(options, !tools.is_empty() && !shape.prompted);
-    out.raw("}");
-    let estimate = out.estimate();
-    Body { bytes: out.bytes, prefix, estimate }
+    Begun { out, prefix, has_tools }
+}
+
+/// Returns how many units later bodies begin with as well: all before the last mark but the system's, never the last
+/// one, to which answers may be added, and none before a user has spoken (what stands for his words goes again).
+fn shared(units: &[Unit<'_>], marks: &[usize]) -> usize {
+    let unmarked = marks.iter().copied().filter(|mark| *mark > 0).min().unwrap_or(usize::MAX);
+    let most = unmarked.min(units.len().saturating_sub(1));
+    if units[..most].iter().any(|unit| matches!(unit, Unit::User(_))) { most } else { 0 }
+}
+
+impl Begun {
+    /// Returns our guess of the tokens that the body will have with these options.
+    pub fn estimate(&mut self, options: &Options) -> u64 {
+        let (length, tally) = (self.out.bytes.len(), self.out.tally);
+        self.out.tail(options, self.has_tools);
+        let estimate = self.out.estimate();
+        self.out.bytes.truncate(length);
+        self.out.tally = tally;
+        estimate
+    }
+
+    /// Writes what follows the messages.
+    pub fn finish(mut self, options: &Options) -> Body {
+        self.out.tail(options, self.has_tools);
+        let estimate = self.out.estimate();
+        Body { bytes: self.out.bytes, prefix: self.prefix, estimate }
+    }
 }
 
 /// What goes out together: a message, or a turn with the answers to its calls.
@@ -207,11 +288,40 @@ fn marked(units: &[Unit<'_>], stream: bool) -> Vec<usize> {
 struct Writer {
     bytes: Vec<u8>,
     shape: Shape,
+    tally: Tally,
+}
+
+/// What was counted of the bytes so far, for the guess of their tokens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    bytes: usize,
+    ascii: usize,
+    /// Characters beyond ASCII.
+    others: usize,
     media: u64,
     media_bytes: usize,
 }
 
 impl Writer {
+    fn head(&mut self, model: &str, tools: &[ToolSpec]) {
+        self.raw("{\"model\":");
+        self.json(model);
+        if !tools.is_empty() {
+            self.raw(",\"tools\":[");
+            for (index, tool) in tools.iter().enumerate() {
+                self.comma(index);
+                self.tool(tool);
+            }
+            self.raw("]");
+        }
+        self.raw(",\"messages\":[");
+    }
+
+    fn tail(&mut self, options: &Options, has_tools: bool) {
+        self.options(options, has_tools);
+        self.raw("}");
+    }
+
     fn raw(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
     }
@@ -330,8 +440,8 @@ impl Writer {
         self.raw("{\"type\":\"image_url\",\"image_url\":{\"url\":");
         let start = self.bytes.len();
         self.json(&format!("data:{mime_type};base64,{data}"));
-        self.media += 1;
-        self.media_bytes += self.bytes.len() - start;
+        self.tally.media += 1;
+        self.tally.media_bytes += self.bytes.len() - start;
         self.raw("}");
         self.close_part(mark);
     }
@@ -536,11 +646,19 @@ impl Writer {
         }
     }
 
+    /// Counts what was written since the last time.
+    fn count(&mut self) {
+        let new = &self.bytes[self.tally.bytes..];
+        self.tally.ascii += new.iter().filter(|byte| byte.is_ascii()).count();
+        self.tally.others += new.iter().filter(|byte| **byte >= 0xC0).count();
+        self.tally.bytes = self.bytes.len();
+    }
+
     /// A quarter of a token for each ASCII byte and 1.1 for each other character; media by their number.
-    fn estimate(&self) -> u64 {
-        let ascii = self.bytes.iter().filter(|byte| byte.is_ascii()).count().saturating_sub(self.media_bytes) as u64;
-        let others = self.bytes.iter().filter(|byte| **byte >= 0xC0).count() as u64;
-        ascii / 4 + others * 11 / 10 + self.media * MEDIA_TOKENS
+    fn estimate(&mut self) -> u64 {
+        self.count();
+        let Tally { ascii, others, media, media_bytes, .. } = self.tally;
+        ascii.saturating_sub(media_bytes) as u64 / 4 + others as u64 * 11 / 10 + media * MEDIA_TOKENS
     }
 }
 

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -57,9 +58,14 @@ fn image() -> Part {
     Part::Media { mime_type: "image/png".into(), data: "AAAA".into(), name: "x.png".into() }
 }
 
+fn body_of(tools: &[ToolSpec], messages: &[&Message], shape: Shape, options: &Options) -> Body {
+    let (mut stem, tools) = (Stem::default(), Arc::from(tools));
+    begin(&mut stem, &Lineage::default(), "m", &tools, messages, shape, options).finish(options)
+}
+
 fn written(messages: &[Message], shape: Shape, options: &Options) -> Body {
     let messages: Vec<&Message> = messages.iter().collect();
-    body("m", &tools(), &messages, shape, options)
+    body_of(&tools(), &messages, shape, options)
 }
 
 fn json_of(messages: &[Message], shape: Shape) -> Value {
@@ -116,7 +122,7 @@ fn r45_each_request_begins_with_the_one_before() {
 
 #[test]
 fn r60_what_has_nothing_to_say_is_left_out() {
-    let body = body("m", &[], &[], shape(), &Options { max_tokens: None, sampling: vec![], ..options() });
+    let body = body_of(&[], &[], shape(), &Options { max_tokens: None, sampling: vec![], ..options() });
     insta::assert_snapshot!(
         String::from_utf8(body.bytes).unwrap(),
         @r#"{"model":"m","messages":[{"role":"user","content":"Begin."}],"stream":true,"stream_options":{"include_usage":true}}"#
@@ -295,4 +301,71 @@ fn in_prompted_mode_there_are_no_tool_messages() {
 fn prompted_tools_are_described_even_without_a_system_message() {
     let value = json_of(&conversation()[1..2], Shape { prompted: true, ..shape() });
     assert!(value["messages"][0]["content"].as_str().unwrap().starts_with("# Tools"));
+}
+
+/// Any message, in any place: what a server would refuse is what the writer has to put in order.
+fn any_message() -> impl Strategy<Value = Message> {
+    let id = || prop_oneof![Just("a"), Just("b"), Just("c")];
+    let content = prop_oneof![Just(vec![said("wörter")]), Just(vec![said("look"), image()]), Just(Vec::new())];
+    prop_oneof![
+        1 => Just(Message::System("more rules".into())),
+        2 => content.clone().prop_map(Message::User),
+        4 => (any::<bool>(), proptest::collection::vec(id(), 0..3), any::<bool>()).prop_map(|(speaks, ids, thinks)| {
+            turn(if speaks { "ja" } else { "" }, ids.into_iter().map(call).collect(), thinks.then_some("hm"))
+        }),
+        5 => (id(), content).prop_map(|(id, content)| answer(id, content)),
+    ]
+}
+
+fn any_manner() -> impl Strategy<Value = (Shape, Options)> {
+    any::<[bool; 7]>().prop_map(|[prompted, parts, images, tool_media, marks, stream, null_content]| {
+        let shape = Shape { prompted, parts, images, tool_media, null_content, ..shape() };
+        (shape, Options { marks, stream, ..options() })
+    })
+}
+
+proptest! {
+    /// Requests of one conversation, made anywhere in it, in manners that change now and then.
+    #[test]
+    fn a_stem_changes_no_byte(
+        messages in proptest::collection::vec(any_message(), 0..14),
+        manners in proptest::collection::vec(any_manner(), 2),
+        steps in proptest::collection::vec((0..4_usize, 0..8_usize), 1..8),
+    ) {
+        let (mut stem, lineage, tools) = (Stem::default(), Lineage::default(), Arc::from(tools()));
+        let messages: Vec<&Message> = messages.iter().collect();
+        let mut end = 0;
+        for (step, manner) in steps {
+            end = (end + step).min(messages.len());
+            let (shape, options) = &manners[usize::from(manner == 0)];
+            let mut begun = begin(&mut stem, &lineage, "m", &tools, &messages[..end], *shape, options);
+            let estimate = begun.estimate(options);
+            let body = begun.finish(options);
+            prop_assert_eq!(estimate, body.estimate);
+            let anew = body_of(&tools, &messages[..end], *shape, options);
+            prop_assert_eq!(String::from_utf8_lossy(&body.bytes), String::from_utf8_lossy(&anew.bytes));
+            prop_assert_eq!(body, anew);
+        }
+    }
+}
+
+#[test]
+fn a_turn_costs_what_it_adds() {
+    let (mut stem, lineage, tools) = (Stem::default(), Lineage::default(), Arc::from(tools()));
+    let (shape, options) = (Shape { parts: true, ..shape() }, Options { marks: true, ..options() });
+    let mut messages = vec![Message::System("be brief".into()), Message::User(vec![said("do it")])];
+    for number in 0..5 {
+        let given: Vec<&Message> = messages.iter().collect();
+        let body = begin(&mut stem, &lineage, "m", &tools, &given, shape, &options).finish(&options);
+        let last = given.iter().rposition(|message| matches!(message, Message::Assistant(_)));
+        // All but the last turn is kept; before there is one, the system message is no reason to keep anything.
+        assert_eq!(stem.units, if last.is_some() { number + 1 } else { 0 });
+        assert!(body.bytes.starts_with(&stem.bytes));
+        let id = number.to_string();
+        messages.extend([turn("", vec![call(&id)], None), answer(&id, vec![said("result")])]);
+    }
+    // Another conversation shares nothing.
+    let given: Vec<&Message> = messages.iter().collect();
+    begin(&mut stem, &Lineage::default(), "m", &tools, &given[..2], shape, &options);
+    assert_eq!(stem.units, 0);
 }

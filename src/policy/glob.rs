@@ -31,7 +31,7 @@ impl Glob {
             let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build();
             glob.map(|glob| glob.compile_matcher()).map_err(|error| format!("`{text}` is not a glob: {}", error.kind()))
         };
-        let folded: String = plain.nfkc().filter(|c| !is_ignorable(*c)).collect::<String>().to_lowercase();
+        let folded = composed(plain).to_lowercase();
         Ok(Glob { text: text.to_owned(), exact: compile(plain)?, folded: compile(&folded)? })
     }
 
@@ -55,32 +55,59 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at]).chain([path])
 }
 
+/// NFKC, without ignorable code points.
+fn composed(text: &str) -> String {
+    text.nfkc().filter(|c| !is_ignorable(*c)).collect()
+}
+
+/// Folds the letters of a text.
+fn fold_letters(text: &str) -> String {
+    // Nearly every name of nearly every tree: nothing composes there, and nothing is ignorable.
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    // A second time: folding the case can give letters that NFKC composes.
+    composed(&composed(text).to_lowercase())
+}
+
 /// Folds one name: case, NFKC, ignorable code points, trailing dots and blanks, `GIT~1`, `name::$DATA`.
 pub(crate) fn fold_name(name: &str) -> String {
-    let mut folded: String = name.nfkc().filter(|c| !is_ignorable(*c)).collect::<String>().to_lowercase();
-    // A second time: folding the case can give letters that NFKC composes.
-    folded = folded.nfkc().filter(|c| !is_ignorable(*c)).collect();
+    let mut folded = fold_letters(name);
     if let Some(stream) = folded.find(':') {
         let rest = &folded[stream..];
         if stream > 0 && (rest.starts_with("::$") || rest.contains(":$")) {
             folded.truncate(stream);
         }
     }
-    let trimmed = folded.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
-    if trimmed.is_empty() {
-        return folded;
+    let trimmed = folded.trim_end_matches(|c: char| c == '.' || c.is_whitespace()).len();
+    if trimmed > 0 {
+        folded.truncate(trimmed);
     }
-    if trimmed == "git~1" { ".git".to_owned() } else { trimmed.to_owned() }
+    if folded == "git~1" { ".git".to_owned() } else { folded }
 }
 
 /// Folds each component of a path.
 pub(crate) fn fold(path: &str) -> String {
-    path.split('/').map(fold_name).collect::<Vec<_>>().join("/")
+    let mut folded = String::with_capacity(path.len());
+    for (index, name) in path.split('/').enumerate() {
+        if index > 0 {
+            folded.push('/');
+        }
+        folded.push_str(&fold_name(name));
+    }
+    folded
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn letters_of_ascii_fold_as_all_others(text in "[ -~\\t]{0,20}") {
+            proptest::prop_assert_eq!(fold_letters(&text), composed(&composed(&text).to_lowercase()));
+        }
+    }
 
     #[test]
     fn a_folder_glob_matches_what_is_below_and_not_the_folder() {
