@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
 
-use super::folder::{Folder, is_missing};
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, quoted};
-use super::steps::Steps;
 use super::{DeliverError, Site};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
+use crate::workspace::folder::{Folder, is_missing};
+use crate::workspace::steps::Steps;
 
 /// Applies a change set to the work tree and returns the undo record's folder.
 pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use super::apply::Applied;
 use super::journal::{SavedCommit, quoted, unquoted};
-use super::steps::Steps;
 use super::{DeliverError, Delivered, Site, from_repository};
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::workspace::git::{Git, GitError};
 use crate::workspace::repository::Repository;
 use crate::workspace::signing::Signing;
+use crate::workspace::steps::Steps;
 
 /// What a commit says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

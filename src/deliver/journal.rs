@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::steps::Steps;
 use crate::change::patch::sha256;
 use crate::change::{Entry, diff, git_name};
 use crate::path::RelPath;
+use crate::workspace::steps::Steps;
 
 /// How far a delivery came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,12 +4,10 @@
 
 pub mod apply;
 pub mod commit;
-pub mod folder;
 pub mod gate;
 pub mod journal;
 pub mod message;
 pub mod propose;
-pub mod steps;
 pub mod undo;
 
 #[cfg(test)]
@@ -24,10 +22,10 @@ use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::workspace::repository::{Repository, RepositoryError, Standing};
 
+pub use crate::workspace::steps::Steps;
 pub use commit::{Order, Person};
 pub use gate::Gate;
 pub use propose::{Base, Proposal};
-pub use steps::Steps;
 pub use undo::{UndoReport, prune, records, recover, undo};
 
 /// What becomes of the changes.

@@ -7,13 +7,13 @@ use std::path::Path;
 use base64::Engine as _;
 use serde_json::Value;
 
-use super::folder::Folder;
 use super::{DeliverError, Site};
 use crate::change::merge::merge;
 use crate::change::patch::{ObjectFormat, sha256};
 use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::path::RelPath;
+use crate::workspace::folder::Folder;
 
 /// A proposed change, not yet compared with the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -8,11 +8,11 @@ use rustix::fs::FileType;
 
 use super::apply::{back_name, folders_between};
 use super::commit;
-use super::folder::{Folder, is_missing};
 use super::journal::{self, Journal, Record, Shape, State};
-use super::steps::Steps;
 use crate::change::Entry;
 use crate::path::RelPath;
+use crate::workspace::folder::{Folder, is_missing};
+use crate::workspace::steps::Steps;
 
 /// What undoing did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 mod copy;
 pub mod disk;
 pub mod drivers;
+pub mod folder;
 pub mod git;
 pub mod ignore;
 pub mod kept;
@@ -16,6 +17,7 @@ pub mod scratch_git;
 pub mod session_file;
 pub mod signing;
 pub mod snapshot;
+pub mod steps;
 pub mod trusted;
 pub mod untouched;
 pub mod walk;
