@@ -45,12 +45,17 @@ impl Folder {
 
     /// Opens a folder below this one; no part of the path may be a link.
     pub fn enter(&self, path: &RelPath) -> io::Result<Folder> {
-        let mut folder = self.0.try_clone()?;
+        let mut folder = Folder(self.0.try_clone()?);
         for name in path.components() {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            folder = rustix::fs::openat(&folder, OsStr::from_bytes(name), flags, Mode::empty())?;
+            folder = folder.enter_name(OsStr::from_bytes(name))?;
         }
-        Ok(Folder(folder))
+        Ok(folder)
+    }
+
+    /// Opens a folder in this one; a link is none.
+    pub fn enter_name(&self, name: &OsStr) -> io::Result<Folder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Folder(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
     /// Opens the folder that holds a path, and returns the path's name in it.
@@ -68,6 +73,71 @@ impl Folder {
         }
     }
 
+    /// Looks at a path below without following it; `None` also where a part of the path is no folder.
+    pub fn stat_at(&self, path: &RelPath) -> io::Result<Option<Stat>> {
+        match self.parent_of(path) {
+            Ok((folder, name)) => folder.stat(name),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the names in this folder, and of what kind they are.
+    pub fn names(&self) -> io::Result<Vec<(OsString, FileType)>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems say it in the file's own record alone.
+                FileType::Unknown => match self.stat(name)? {
+                    Some(stat) => FileType::from_raw_mode(stat.st_mode),
+                    None => continue,
+                },
+                kind => kind,
+            };
+            names.push((name.to_owned(), kind));
+        }
+        Ok(names)
+    }
+
+    /// Removes what stands at a name, with everything below it; nothing there is no error.
+    pub fn clear(&self, name: &OsStr) -> io::Result<()> {
+        let removed = match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
+            Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {
+                let inner = self.enter_name(name)?;
+                for (below, _) in inner.names()? {
+                    inner.clear(&below)?;
+                }
+                rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)
+            }
+            removed => removed,
+        };
+        removed.map_err(io::Error::from).or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
+    }
+
+    /// Opens the folder that is to hold a path, and returns the path's name in it. Folders that are missing on the way
+    /// are made, and what is no folder makes way for one.
+    pub fn make_way_to<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
+        let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
+        let mut folder = Folder(self.0.try_clone()?);
+        let count = path.components().count().saturating_sub(1);
+        for part in path.components().take(count).map(OsStr::from_bytes) {
+            folder = match folder.enter_name(part) {
+                Err(error) if is_missing(&error) => {
+                    folder.clear(part)?;
+                    rustix::fs::mkdirat(&folder.0, part, Mode::from_raw_mode(0o777))?;
+                    folder.enter_name(part)?
+                }
+                entered => entered?,
+            };
+        }
+        Ok((folder, name))
+    }
+
     /// Looks at a name without following it.
     pub fn stat(&self, name: &OsStr) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -83,8 +153,16 @@ impl Folder {
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let mut content = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0));
-                File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?).read_to_end(&mut content)?;
+                let file = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
+                // It may be another one by now.
+                let stat = rustix::fs::fstat(&file)?;
+                if !FileType::from_raw_mode(stat.st_mode).is_file() {
+                    return Ok(Entry::Absent);
+                }
+                let size = u64::try_from(stat.st_size).unwrap_or(0);
+                let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+                // What is still being written is read as far as it was.
+                File::from(file).take(size).read_to_end(&mut content)?;
                 Entry::File { content: content.into(), executable: stat.st_mode & 0o100 != 0 }
             }
             FileType::Symlink => {
@@ -105,9 +183,7 @@ impl Folder {
             }
             Entry::File { content, executable } => {
                 steps.step()?;
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let mode = Mode::from_raw_mode(if *executable { 0o777 } else { 0o666 });
-                let mut file = File::from(rustix::fs::openat(&self.0, name, flags, mode)?);
+                let mut file = self.create_file(name, *executable)?;
                 steps.step()?;
                 file.write_all(content)?;
                 if let Some(like) = like.filter(|like| FileType::from_raw_mode(like.st_mode).is_file()) {
@@ -124,6 +200,21 @@ impl Folder {
                 file.sync_data()
             }
         }
+    }
+
+    /// As [`Folder::create`], for a tree that is dropped with the run: nothing waits for the disk.
+    pub fn write(&self, name: &OsStr, entry: &Entry) -> io::Result<()> {
+        match entry {
+            Entry::Absent => Ok(()),
+            Entry::Link { target } => Ok(rustix::fs::symlinkat(OsStr::from_bytes(target), &self.0, name)?),
+            Entry::File { content, executable } => self.create_file(name, *executable)?.write_all(content),
+        }
+    }
+
+    fn create_file(&self, name: &OsStr, executable: bool) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(if executable { 0o777 } else { 0o666 });
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
     }
 
     /// Swaps two names at once, or, where the file system cannot, leaves `target`'s file at `name` by a second name.

@@ -6,17 +6,19 @@
 #![expect(clippy::disallowed_methods, reason = "the lent tree is made and brought up to date here")]
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::fs::FileType;
+
 use super::copy;
 use super::disk::Disk;
+use super::folder::{Folder, is_missing};
 use super::ignore::{Kind, Level, Source};
 use super::kept::Kept;
 use super::repository::Repository;
@@ -64,6 +66,9 @@ const LARGEST: u64 = 256 << 20;
 /// A tree lent to commands. It is removed when this is dropped.
 pub struct Lent {
     root: PathBuf,
+    /// The root, held open: programs of before may still be writing below it, and no link that they put there may lead
+    /// us out of it.
+    tree: Folder,
     reads: Vec<PathBuf>,
     left_out: Vec<LeftOut>,
     snapshot: Snapshot,
@@ -157,6 +162,7 @@ impl Workspace {
             git = Some(Scratch::of(repository, folder));
         }
         Ok(Lent {
+            tree: Folder::root(&self.root).map_err(failed)?,
             root: self.root.clone(),
             reads,
             left_out,
@@ -192,6 +198,7 @@ impl Workspace {
         };
         let rules = Source::of_tree(&self.root, &root);
         Ok(Lent {
+            tree: Folder::root(&root).map_err(failed)?,
             root,
             reads,
             left_out,
@@ -294,18 +301,19 @@ impl Lent {
         let now = self.now().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         self.snapshot.begin();
         let mut candidates = Vec::new();
-        self.look_through(&RelPath::root(), &Level::root(&self.rules), &staged, &mut candidates)
+        self.tree
+            .enter(&RelPath::root())
+            .and_then(|root| {
+                self.look_through(&root, &RelPath::root(), &Level::root(&self.rules), &staged, &mut candidates)
+            })
             .map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         let mut gone = Vec::new();
         for path in self.snapshot.missed() {
             // It is gone, or lies in a folder that is ignored and is tracked all the same.
-            match path.under(&self.root).symlink_metadata() {
-                Ok(metadata) if !metadata.is_dir() && !self.passes_link(&path) => {
-                    if self.snapshot.meet(&path, Stat::of(&metadata)) {
-                        candidates.push(path);
-                    }
-                }
-                Ok(_) | Err(_) => gone.push(path),
+            match self.file_at(&path) {
+                Some(stat) if self.snapshot.meet(&path, stat) => candidates.push(path),
+                Some(_) => {}
+                None => gone.push(path),
             }
         }
         let mut collected = Collected::default();
@@ -327,26 +335,27 @@ impl Lent {
 
     fn look_through(
         &mut self,
-        folder: &RelPath,
+        folder: &Folder,
+        at: &RelPath,
         rules: &Arc<Level>,
         staged: &ChangeSet,
         candidates: &mut Vec<RelPath>,
     ) -> io::Result<()> {
-        for entry in std::fs::read_dir(folder.under(&self.root))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let Some(path) = folder.child(&name) else { continue };
+        for (name, kind) in folder.names()? {
+            let Some(path) = at.child(&name) else { continue };
             // Git's own, ours or one that a command made: never part of the changes.
             if name == ".git" {
                 continue;
             }
-            let kind = entry.file_type()?;
             if kind.is_dir() {
                 if !rules.child(&name, Kind::Folder).git {
                     let inner = rules.enter(&self.rules, &path);
-                    // A folder that a command closes to itself holds nothing that could be taken.
-                    match self.look_through(&path, &inner, staged, candidates) {
-                        Err(error) if !is_closed(&error) => return Err(error),
+                    let looked = folder
+                        .enter_name(&name)
+                        .and_then(|folder| self.look_through(&folder, &path, &inner, staged, candidates));
+                    // A folder that a command closes to itself, or removes meanwhile, holds nothing that could be taken.
+                    match looked {
+                        Err(error) if !is_closed(&error) && !is_missing(&error) => return Err(error),
                         _ => {}
                     }
                 }
@@ -360,22 +369,20 @@ impl Lent {
             }
             let counts =
                 self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.child(&name, Kind::File).git;
-            if counts && self.snapshot.meet(&path, Stat::of(&entry.metadata()?)) {
+            if counts
+                && let Some(stat) = folder.stat(&name)?
+                && self.snapshot.meet(&path, Stat::of_raw(&stat))
+            {
                 candidates.push(path);
             }
         }
         Ok(())
     }
 
-    fn passes_link(&self, path: &RelPath) -> bool {
-        let mut folder = path.parent();
-        while let Some(inner) = folder.filter(|inner| !inner.is_root()) {
-            if inner.under(&self.root).is_symlink() {
-                return true;
-            }
-            folder = inner.parent();
-        }
-        false
+    /// Returns what the system says of a file or link of the tree; `None` for a folder, and behind a link.
+    fn file_at(&self, path: &RelPath) -> Option<Stat> {
+        let stat = self.tree.stat_at(path).ok()??;
+        (!FileType::from_raw_mode(stat.st_mode).is_dir()).then(|| Stat::of_raw(&stat))
     }
 
     fn take(
@@ -386,21 +393,19 @@ impl Lent {
         now: Stat,
         collected: &mut Collected,
     ) -> Result<(), WorkspaceError> {
-        let at = path.under(&self.root);
-        let size = at.symlink_metadata().map_or(0, |metadata| metadata.len());
+        let size = self.file_at(path).map_or(0, |stat| stat.size());
         let was = self.was(workspace, path)?;
         let judged = if size > LARGEST {
             Err(format!("a file of {size} bytes is too large to be staged"))
-        } else if self.passes_link(path) {
-            self.judged(path, Entry::Absent, &was, workspace, judge)?
         } else {
-            let found = Disk.entry(&at).map_err(|cause| WorkspaceError::Io { path: at.clone(), cause })?;
+            let failed = |cause| WorkspaceError::Io { path: path.under(&self.root), cause };
+            let found = self.tree.entry_at(path).map_err(failed)?;
             self.judged(path, self.to_real(found), &was, workspace, judge)?
         };
         match judged {
-            Ok(None) => match at.symlink_metadata() {
-                Ok(metadata) if !metadata.is_dir() => self.snapshot.remember(path.clone(), Stat::of(&metadata), now),
-                Ok(_) | Err(_) => self.snapshot.forget(path),
+            Ok(None) => match self.file_at(path) {
+                Some(stat) => self.snapshot.remember(path.clone(), stat, now),
+                None => self.snapshot.forget(path),
             },
             Ok(Some(change)) => {
                 workspace.stage_judged(path, change.clone());
@@ -452,47 +457,32 @@ impl Lent {
 
     /// Remembers a file as it is in the tree now.
     fn note(&mut self, path: &RelPath) {
-        match path.under(&self.root).symlink_metadata() {
-            Ok(metadata) if !metadata.is_dir() => self.snapshot.refresh(path.clone(), Stat::of(&metadata)),
-            Ok(_) | Err(_) => self.snapshot.forget(path),
+        match self.file_at(path) {
+            Some(stat) => self.snapshot.refresh(path.clone(), stat),
+            None => self.snapshot.forget(path),
         }
     }
 
     /// Puts an entry into the tree, whatever stands in its way.
     fn put(&mut self, path: &RelPath, entry: &Entry) -> Result<(), WorkspaceError> {
-        let at = path.under(&self.root);
         let write = || -> io::Result<()> {
-            if *entry == Entry::Absent {
-                return remove_anything(&at);
-            }
-            self.make_folders(path)?;
-            remove_anything(&at)?;
+            let (folder, name) = match entry {
+                // Nothing below what is no folder is nothing to remove.
+                Entry::Absent => match self.tree.parent_of(path) {
+                    Err(error) if is_missing(&error) => return Ok(()),
+                    found => found?,
+                },
+                Entry::Link { .. } | Entry::File { .. } => self.tree.make_way_to(path)?,
+            };
+            folder.clear(name)?;
             match entry {
                 Entry::Absent => Ok(()),
-                Entry::Link { target } => symlink(OsString::from_vec(self.to_lent(target)), &at),
-                Entry::File { content, executable } => {
-                    let mode = if *executable { 0o755 } else { 0o644 };
-                    let mut file = File::options().write(true).create_new(true).mode(mode).open(&at)?;
-                    io::Write::write_all(&mut file, content)
-                }
+                Entry::Link { target } => folder.write(name, &Entry::Link { target: self.to_lent(target) }),
+                Entry::File { .. } => folder.write(name, entry),
             }
         };
-        write().map_err(|cause| WorkspaceError::Io { path: at.clone(), cause })?;
+        write().map_err(|cause| WorkspaceError::Io { path: path.under(&self.root), cause })?;
         self.note(path);
-        Ok(())
-    }
-
-    fn make_folders(&self, path: &RelPath) -> io::Result<()> {
-        let mut folder = RelPath::root();
-        let count = path.components().count().saturating_sub(1);
-        for name in path.components().take(count) {
-            folder = folder.child(OsStr::from_bytes(name)).ok_or(io::ErrorKind::InvalidInput)?;
-            let at = folder.under(&self.root);
-            if !at.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-                remove_anything(&at)?;
-                std::fs::create_dir(&at)?;
-            }
-        }
         Ok(())
     }
 
@@ -632,6 +622,25 @@ mod tests {
             staged.chain(collected.refused.iter().map(|(path, _)| format!("Refused {path}"))).collect();
         all.sort();
         all
+    }
+
+    /// A program in the background may put a link in the way at any moment: here, while a change is judged.
+    #[test]
+    fn a_link_that_is_put_in_the_way_meanwhile_leads_nowhere() {
+        let fixture = fixture(PLAIN, "");
+        let outside = fixture.outside.join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("new"), "theirs").unwrap();
+        let mut lent = fixture.lend(1 << 30);
+        sh(lent.root(), "echo n >src/deep/new");
+        let root = lent.root().to_path_buf();
+        let judge = |_: &RelPath, _: &Change| {
+            sh(&root, &format!("rm -rf src/deep; ln -sfn '{}' src/deep", outside.display()));
+            Err("no".to_owned())
+        };
+        let collected = lent.collect(&fixture.workspace, &judge).unwrap();
+        assert!(!collected.refused.is_empty() && collected.staged.is_empty());
+        assert_eq!(std::fs::read_to_string(outside.join("new")).unwrap(), "theirs");
     }
 
     #[test]

@@ -18,6 +18,28 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Takes what matters of what a descriptor's folder says.
+    #[allow(
+        clippy::useless_conversion,
+        clippy::unnecessary_fallible_conversions,
+        reason = "the types differ by system"
+    )]
+    pub fn of_raw(stat: &rustix::fs::Stat) -> Stat {
+        let nanos = |nanos| i64::try_from(nanos).unwrap_or_default();
+        Stat {
+            modified: (stat.st_mtime.into(), nanos(stat.st_mtime_nsec)),
+            changed: (stat.st_ctime.into(), nanos(stat.st_ctime_nsec)),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            inode: stat.st_ino.into(),
+            mode: stat.st_mode.into(),
+        }
+    }
+
+    /// Returns the length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Takes what matters.
     pub fn of(metadata: &Metadata) -> Stat {
         Stat {
