@@ -47,7 +47,8 @@
 //!   [`forge`]; who may start a run there: [`policy::trigger`]
 //! - how a change is applied, committed, taken back: [`deliver`]; the whole of `qwen apply`, for every front door that
 //!   has it: [`run::apply`]
-//! - what a command finds in its sandbox: [`sandbox`]; the tree that it is lent: [`workspace::lend`]
+//! - what a command finds in its sandbox: [`sandbox`]; the tree that it is lent: [`workspace::lend`], as a copy or, where
+//!   that is large, beneath a layer ([`workspace::layer`])
 //! - a new way to end: [`exit::Exit`], with its row in the README
 
 #![cfg_attr(

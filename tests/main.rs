@@ -23,6 +23,7 @@ mod hostile;
 mod in_place;
 mod input;
 mod layers;
+mod lent_layer;
 mod local_model;
 mod mcp;
 mod odd_repositories;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -17,14 +18,15 @@ use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    Captured, Demand, Mounted, Names, Network, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
+    Captured, Demand, LentTree, Mounted, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions,
+    Tier,
 };
 use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::git::git_environment;
-use crate::workspace::lend::{LendOptions, Lent, Scratch};
+use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
 use crate::workspace::repository::Repository;
 
 use super::servers::Place;
@@ -68,6 +70,10 @@ pub struct Runner {
     lends: Lends,
     in_place: Option<InPlace>,
     lent_root: OnceLock<PathBuf>,
+    /// A layer could not be mounted here, whatever was found out about the machine.
+    mounts_no_layer: AtomicBool,
+    /// It was said what commands do not find in their tree.
+    left_out_said: AtomicBool,
     /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
     servers_write: OnceLock<bool>,
 }
@@ -97,6 +103,8 @@ impl Runner {
             lends: Lends::Staged,
             in_place: None,
             lent_root: OnceLock::new(),
+            mounts_no_layer: AtomicBool::new(false),
+            left_out_said: AtomicBool::new(false),
             servers_write: OnceLock::new(),
         })
     }
@@ -194,7 +202,22 @@ impl Runner {
     }
 
     /// Returns the lent tree as it is staged now; it is made when it is asked for the first time.
-    fn lend<'s>(&self, slot: &'s mut Option<Lent>, until: Option<Instant>) -> Result<&'s mut Lent, ToolError> {
+    ///
+    /// `alone`: no program will be at work in it while another begins.
+    fn lend<'s>(
+        &self,
+        slot: &'s mut Option<Lent>,
+        until: Option<Instant>,
+        alone: bool,
+    ) -> Result<&'s mut Lent, ToolError> {
+        let layers = alone
+            && self.in_place.is_none()
+            && !self.mounts_no_layer.load(Ordering::Relaxed)
+            && self.sandbox().is_ok_and(Sandbox::has_overlay);
+        if !layers {
+            // A copy takes its place, without what earlier commands left in ignored folders.
+            slot.take_if(|lent| lent.layer().is_some());
+        }
         let lent = match slot {
             Some(lent) => lent,
             None => {
@@ -206,6 +229,8 @@ impl Runner {
                     parent: Some(self.private.path()),
                     objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
                     until,
+                    layers,
+                    large: None,
                 };
                 let lent = match &self.in_place {
                     Some(how) => self.workspace.lend_in_place(&options, &how.keep, (&how.run_id, &how.time)),
@@ -229,7 +254,7 @@ impl Runner {
         } else {
             let mut slot = self.lent.lock().await;
             let patience = programs.iter().map(|config| config.handshake()).max();
-            let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience))?;
+            let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
             let found = lent.root().to_path_buf();
             surroundings = self.surroundings(lent);
             (found, std::mem::take(&mut surroundings.read))
@@ -271,7 +296,7 @@ impl Runner {
     }
 
     /// Returns the pinned programs that a command starts; one that is not what the policy names is an error.
-    fn pinned(&self, plan: &CommandPlan, root: &Path) -> Result<Vec<PathBuf>, ToolError> {
+    fn pinned(&self, plan: &CommandPlan, lent: &Lent) -> Result<Vec<PathBuf>, ToolError> {
         let mut found = Vec::new();
         for (path, wanted) in self.policy.pinned_programs() {
             let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
@@ -285,9 +310,10 @@ impl Runner {
                     "{path} is pinned by the policy and is started at the root alone"
                 )));
             }
-            let at = path.under(root);
-            let is_file = at.symlink_metadata().is_ok_and(|found| found.is_file());
-            let sum = std::fs::read(&at).ok().filter(|_| is_file).map(|content| sha256(&content));
+            let sum = match lent.entry(&path) {
+                Ok(Entry::File { content, .. }) => Some(sha256(&content)),
+                Ok(Entry::Absent | Entry::Link { .. }) | Err(_) => None,
+            };
             if sum.as_deref() != Some(wanted.to_lowercase().as_str()) {
                 return Err(ToolError::failed(format!(
                     "{path} was not started: it is not the file that the policy pins (sha256 {wanted})"
@@ -315,7 +341,8 @@ impl Runner {
             around.mounts.push(objects);
             // A copy of the whole work tree has it in the right place.
             let stands_beside = git.stands_for.parent().is_none_or(|top| top != self.workspace.root());
-            if (stands_beside || lent.kept().is_some()) && self.stands_in(git) {
+            let is_project = lent.kept().is_some() || lent.layer().is_some();
+            if (stands_beside || is_project) && self.stands_in(git) {
                 let (at, from) = (git.stands_for.clone(), git.folder.clone());
                 around.mounts.push(Mounted { at, from, write: true });
             }
@@ -328,6 +355,47 @@ impl Runner {
             around.hidden = lent.hidden().iter().map(|path| path.under(root)).collect();
         }
         around
+    }
+
+    /// Starts a command in its tree and waits for its end; the outer error says why it must not be started.
+    async fn start(
+        &self,
+        sandbox: &Sandbox,
+        lent: &Lent,
+        plan: &CommandPlan,
+        request: &CommandRequest,
+    ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
+        if plan.writes_git && self.lends == Lends::InPlace && !lent.git().is_some_and(|git| self.stands_in(git)) {
+            return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
+        }
+        let mut around = self.surroundings(lent);
+        let pinned = self.pinned(plan, lent)?;
+        let seen_at_home = sandbox.tier() == Tier::T3;
+        if seen_at_home {
+            // What was checked is what runs, whatever the rest of the command does.
+            around.read_only.extend(pinned);
+        }
+        let tree = match lent.layer() {
+            Some(layer) => LentTree::Overlay {
+                project: lent.root().to_path_buf(),
+                upper: layer.upper().to_path_buf(),
+                work: layer.work().to_path_buf(),
+            },
+            None => LentTree::Folder(lent.root().to_path_buf()),
+        };
+        let run = RunRequest {
+            tree,
+            seen_at: Some(self.workspace.root().to_path_buf()),
+            read: around.read,
+            mounts: around.mounts,
+            read_only: around.read_only,
+            hidden: around.hidden,
+            variables: git_environment().into_iter().chain(request.variables.0.clone()).collect(),
+            background: request.background,
+            ..RunRequest::in_folder(lent.root(), request.timeout)
+        };
+        let plan = if seen_at_home { plan.clone() } else { moved(plan, self.workspace.root(), lent.root()) };
+        Ok(sandbox.run(&plan, run).await)
     }
 
     async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
@@ -344,32 +412,22 @@ impl Runner {
             ));
         }
         let mut slot = self.lent.lock().await;
-        let lent = self.lend(&mut slot, None)?;
-        if plan.writes_git && self.lends == Lends::InPlace && !lent.git().is_some_and(|git| self.stands_in(git)) {
-            return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
+        let alone = !request.background;
+        let mut lent = self.lend(&mut slot, None, alone)?;
+        let mut output = self.start(sandbox, lent, plan, &request).await;
+        if lent.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
+            // Nothing ran. What a trial on another folder promised, this one does not give.
+            self.mounts_no_layer.store(true, Ordering::Relaxed);
+            lent = self.lend(&mut slot, None, alone)?;
+            output = self.start(sandbox, lent, plan, &request).await;
         }
-        let mut around = self.surroundings(lent);
-        let pinned = self.pinned(plan, lent.root())?;
-        if self.tier() == Tier::T3 {
-            // What was checked is what runs, whatever the rest of the command does.
-            around.read_only.extend(pinned);
-        }
-        let run = RunRequest {
-            seen_at: Some(self.workspace.root().to_path_buf()),
-            read: around.read,
-            mounts: around.mounts,
-            read_only: around.read_only,
-            hidden: around.hidden,
-            variables: git_environment().into_iter().chain(request.variables.0).collect(),
-            background: request.background,
-            ..RunRequest::in_folder(lent.root(), request.timeout)
-        };
-        let seen_at_home = sandbox.tier() == Tier::T3;
-        let plan = if seen_at_home { plan.clone() } else { moved(plan, self.workspace.root(), lent.root()) };
-        let output = sandbox.run(&plan, run).await.map_err(|error| ToolError::failed(error.to_string()))?;
+        let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
         let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
         let mut notes = output.notes.clone();
+        if !self.left_out_said.swap(true, Ordering::Relaxed) {
+            notes.extend(not_there(lent.left_out()));
+        }
         for (path, reason) in &collected.refused {
             notes.push(format!("the change to {path} was taken back: {reason}"));
         }
@@ -395,6 +453,21 @@ impl Runner {
             changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
         })
     }
+}
+
+/// Says what is not in the tree that commands see, a few names for all; `None` if that is nothing of interest.
+fn not_there(left_out: &[LeftOut]) -> Option<String> {
+    const NAMED: usize = 5;
+    let why = |left: &LeftOut| match left.why {
+        WhyLeftOut::Denied => Some("may not be read"),
+        WhyLeftOut::TooLarge => Some("ignored, and more than sandbox.copy_max"),
+        WhyLeftOut::Unreadable => Some("cannot be read"),
+        WhyLeftOut::Special => None,
+    };
+    let all: Vec<String> = left_out.iter().filter_map(|left| Some(format!("{} ({})", left.path, why(left)?))).collect();
+    let rest = all.len().saturating_sub(NAMED);
+    let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+    (!all.is_empty()).then(|| format!("commands do not see {}{more}", all[..all.len().min(NAMED)].join(", ")))
 }
 
 /// What commands find beside and inside of their tree.

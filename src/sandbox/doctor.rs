@@ -219,7 +219,9 @@ pub fn advice(probe: &Probe) -> String {
         );
     }
     if let Some(why) = &probe.overlay {
-        return format!("overlays cannot be mounted ({why}): Linux 5.11 or newer lends the workspace without a copy");
+        return format!(
+            "overlays cannot be mounted ({why}): Linux 5.11 or newer lends a large workspace without a copy"
+        );
     }
     String::new()
 }

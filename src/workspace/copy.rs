@@ -16,9 +16,20 @@ use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved};
 use super::snapshot::{Snapshot, Stat};
 use crate::path::RelPath;
 
-/// Copies the workspace at `from` to the empty folder `to`; returns what was copied and counts as the project's, and
-/// what was left out.
-pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Result<(Snapshot, Vec<LeftOut>)> {
+/// A copy of more files, or of more bytes, is large.
+const MANY: usize = 50_000;
+const MUCH: u64 = 1 << 30;
+
+/// What came of copying.
+pub(super) enum Copied {
+    /// What was copied and counts as the project's, and what was left out.
+    Done(Snapshot, Vec<LeftOut>),
+    /// No file was copied: it would be large, and there may be another way.
+    Large,
+}
+
+/// Copies the workspace at `from` to the empty folder `to`.
+pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Result<Copied> {
     let tracked = match options.repository {
         // Without the list an ignored but tracked file is build output: a check that fails takes less.
         Some(repository) => repository.tracked().unwrap_or_default().into_iter().collect(),
@@ -31,7 +42,11 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
     let counted = copy.files.len();
     copy.plan_ignored()?;
-    copy.carry_out(counted)
+    if options.layers && copy.is_large(options.large.unwrap_or((MANY, MUCH))) {
+        return Ok(Copied::Large);
+    }
+    let (snapshot, left_out) = copy.carry_out(counted)?;
+    Ok(Copied::Done(snapshot, left_out))
 }
 
 /// The making of the tree: folders while planning, files side by side afterwards.
@@ -151,6 +166,11 @@ impl Copy<'_> {
             self.plan_whole(inner, entry.file_type()?.is_dir())?;
         }
         Ok(())
+    }
+
+    fn is_large(&self, (many, much): (usize, u64)) -> bool {
+        let size = |path: &RelPath| path.under(self.from).symlink_metadata().map_or(0, |metadata| metadata.len());
+        self.files.len() > many || self.files.iter().map(size).sum::<u64>() > much
     }
 
     /// Returns what is in a folder; nothing for one that we may not read, or that vanished a moment ago.

@@ -18,7 +18,14 @@ const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// An open folder.
+#[derive(Debug)]
 pub struct Folder(OwnedFd);
+
+impl std::os::fd::AsFd for Folder {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Folder {
     /// Opens the root of a tree.
@@ -45,11 +52,22 @@ impl Folder {
 
     /// Opens a folder below this one; no part of the path may be a link.
     pub fn enter(&self, path: &RelPath) -> io::Result<Folder> {
-        let mut folder = Folder(self.0.try_clone()?);
+        let mut folder = self.again()?;
         for name in path.components() {
             folder = folder.enter_name(OsStr::from_bytes(name))?;
         }
         Ok(folder)
+    }
+
+    /// Opens the same folder once more.
+    pub fn again(&self) -> io::Result<Folder> {
+        Ok(Folder(self.0.try_clone()?))
+    }
+
+    /// Makes a folder and opens it.
+    pub fn make_folder(&self, name: &OsStr) -> io::Result<Folder> {
+        rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?;
+        self.enter_name(name)
     }
 
     /// Opens a folder in this one; a link is none.
@@ -123,14 +141,13 @@ impl Folder {
     /// are made, and what is no folder makes way for one.
     pub fn make_way_to<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
-        let mut folder = Folder(self.0.try_clone()?);
+        let mut folder = self.again()?;
         let count = path.components().count().saturating_sub(1);
         for part in path.components().take(count).map(OsStr::from_bytes) {
             folder = match folder.enter_name(part) {
                 Err(error) if is_missing(&error) => {
                     folder.clear(part)?;
-                    rustix::fs::mkdirat(&folder.0, part, Mode::from_raw_mode(0o777))?;
-                    folder.enter_name(part)?
+                    folder.make_folder(part)?
                 }
                 entered => entered?,
             };

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Workspace;
+use super::layer::Layer;
 use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
 
@@ -48,6 +49,8 @@ pub struct Source {
     root: PathBuf,
     /// Where the files of the tree lie: the root itself, or the tree that is lent in its place.
     files: PathBuf,
+    /// What lies over those files, where commands have a layer of their own.
+    layer: Option<Arc<Layer>>,
     changes: Arc<ChangeSet>,
     /// `.qwenignore` of the trusted commit, by folder: they hold beside those of the tree, which cannot lift them.
     trusted: TrustedIgnores,
@@ -63,6 +66,7 @@ impl Source {
         let root = workspace.root().to_path_buf();
         Source {
             files: root.clone(),
+            layer: None,
             root,
             changes: Arc::new(workspace.changes()),
             trusted: workspace.trusted_ignores(),
@@ -76,10 +80,21 @@ impl Source {
         Source {
             root: root.to_path_buf(),
             files: files.to_path_buf(),
+            layer: None,
             changes: Arc::default(),
             trusted: Arc::default(),
             without: Ignored::default(),
         }
+    }
+
+    /// Takes the workspace at `root` as it is seen through a layer, with nothing staged.
+    pub fn of_layer(root: &Path, layer: Arc<Layer>) -> Source {
+        Source { layer: Some(layer), ..Source::of_tree(root, root) }
+    }
+
+    /// Takes the workspace at `root` as it is with these changes staged.
+    pub fn of_changes(root: &Path, changes: ChangeSet) -> Source {
+        Source { changes: Arc::new(changes), ..Source::of_tree(root, root) }
     }
 
     /// Takes a folder beside the workspace, with nothing staged.
@@ -103,16 +118,29 @@ impl Source {
         match self.changes.staged(&path) {
             Some(Entry::File { content, .. }) => Some(content.to_vec()),
             Some(Entry::Absent | Entry::Link { .. }) => None,
-            None => regular(&path.under(&self.files)),
+            None => match &self.layer {
+                Some(layer) => {
+                    let place = layer.place(&path).ok()??;
+                    let stat = place.folder.stat(place.name).ok()??;
+                    let is_small = u64::try_from(stat.st_size).is_ok_and(|size| size <= LARGEST);
+                    match place.folder.entry(place.name).ok().filter(|_| is_small)? {
+                        Entry::File { content, .. } => Some(content.to_vec()),
+                        Entry::Absent | Entry::Link { .. } => None,
+                    }
+                }
+                None => regular(&path.under(&self.files)),
+            },
         }
     }
 }
 
+/// The most bytes of an ignore file that is read.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
 /// Reads a small regular file; links are not followed, as git does not follow them here.
 fn regular(path: &Path) -> Option<Vec<u8>> {
-    const MOST: u64 = 4 * 1024 * 1024;
     let metadata = std::fs::symlink_metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= MOST).then(|| std::fs::read(path).ok()).flatten()
+    (metadata.is_file() && metadata.len() <= LARGEST).then(|| std::fs::read(path).ok()).flatten()
 }
 
 /// The rules that hold in one folder: its own files, and its parent's rules.

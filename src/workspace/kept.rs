@@ -72,7 +72,9 @@ impl Kept {
         let lock = lock(&folder)?.ok_or_else(|| io::Error::other("the folder of a run is in use by another"))?;
         let tree = folder.join("tree");
         DirBuilder::new().mode(0o700).create(&tree)?;
-        let (copied, left_out) = copy::copy(root, &tree, options)?;
+        let copy::Copied::Done(copied, left_out) = copy::copy(root, &tree, options)? else {
+            return Err(io::Error::other("how the project is can only be kept by a copy"));
+        };
         let mut kept = Kept {
             record: Record {
                 version: 1,
@@ -425,6 +427,8 @@ mod tests {
             parent: None,
             objects_at: None,
             until: None,
+            layers: false,
+            large: None,
         };
         Kept::begin(root, state, ("run-1", "now"), &options).unwrap().0
     }

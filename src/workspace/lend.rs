@@ -5,13 +5,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "the lent tree is made and brought up to date here")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rustix::fs::FileType;
@@ -21,12 +21,17 @@ use super::disk::Disk;
 use super::folder::{Folder, is_missing};
 use super::ignore::{Kind, Level, Source};
 use super::kept::Kept;
+use super::layer::Layer;
 use super::repository::Repository;
 use super::scratch_git;
 use super::snapshot::{Snapshot, Stat};
 use super::{Workspace, WorkspaceError};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
+
+mod layered;
+
+use layered::Found;
 
 /// What is lent.
 pub struct LendOptions<'a> {
@@ -42,6 +47,11 @@ pub struct LendOptions<'a> {
     pub objects_at: Option<&'a Path>,
     /// When the making of a copy is given up; `None`: it takes what it takes.
     pub until: Option<Instant>,
+    /// Whether a layer over the project may take the place of a large copy: the kernel mounts overlays, and no program
+    /// will be at work in the tree while another begins.
+    pub layers: bool,
+    /// Of how many files, or bytes, a copy is large, if not as usual.
+    pub large: Option<(usize, u64)>,
 }
 
 impl LendOptions<'_> {
@@ -69,6 +79,14 @@ pub struct Lent {
     /// The root, held open: programs of before may still be writing below it, and no link that they put there may lead
     /// us out of it.
     tree: Folder,
+    /// What commands write over the project, where it is not copied.
+    layer: Option<Arc<Layer>>,
+    /// Whose tracked files count even where they are ignored.
+    repository: Option<Repository>,
+    /// They, once they were asked for.
+    tracked: OnceLock<BTreeSet<RelPath>>,
+    /// Where the layer hides what the project has, and that was noted.
+    covered: BTreeSet<RelPath>,
     reads: Vec<PathBuf>,
     left_out: Vec<LeftOut>,
     snapshot: Snapshot,
@@ -143,26 +161,19 @@ impl Workspace {
         run: (&str, &str),
     ) -> Result<Lent, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("qwen-tree-").permissions(Permissions::from_mode(0o700));
-        let scratch = match options.parent {
-            Some(parent) => builder.tempdir_in(parent),
-            None => builder.tempdir(),
-        }
-        .map_err(failed)?;
-        let whole = LendOptions { may_read: &|_| true, ..*options };
+        let scratch = scratch(options).map_err(failed)?;
+        let whole = LendOptions { may_read: &|_| true, layers: false, ..*options };
         let (kept, snapshot, left_out) = Kept::begin(&self.root, keep, run, &whole).map_err(failed)?;
         let mut hidden = Vec::new();
         denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden);
-        let (mut reads, mut git) = (Vec::new(), None);
-        if let Some(repository) = options.repository {
-            let folder = scratch.path().canonicalize().map_err(failed)?.join(".git");
-            std::fs::create_dir(&folder).map_err(failed)?;
-            reads = scratch_git::make(repository, &folder, options.objects_at).map_err(failed)?;
-            git = Some(Scratch::of(repository, folder));
-        }
+        let at = scratch.path().canonicalize().map_err(failed)?;
+        let (git, reads) = scratch_git_of(options, &at).map_err(failed)?;
         Ok(Lent {
             tree: Folder::root(&self.root).map_err(failed)?,
+            layer: None,
+            repository: None,
+            tracked: OnceLock::new(),
+            covered: BTreeSet::new(),
             root: self.root.clone(),
             reads,
             left_out,
@@ -178,20 +189,25 @@ impl Workspace {
     }
 
     /// Makes the lent tree: tracked and untracked files, ignored ones up to `copy_max`, denied ones never.
+    ///
+    /// Where that would be a large copy and `layers` allows it, the project lies beneath a layer instead, with all
+    /// ignored files.
     pub fn lend(&self, options: &LendOptions<'_>) -> Result<Lent, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("qwen-tree-").permissions(Permissions::from_mode(0o700));
-        let scratch = match options.parent {
-            Some(parent) => builder.tempdir_in(parent),
-            None => builder.tempdir(),
-        }
-        .map_err(failed)?;
+        let scratch = scratch(options).map_err(failed)?;
         let top = scratch.path().canonicalize().map_err(failed)?.join("tree");
         let root = options.repository.map_or(top.clone(), |repository| repository.prefix.under(&top));
         std::fs::create_dir_all(&root).map_err(failed)?;
 
-        let (snapshot, left_out) = copy::copy(&self.root, &root, options).map_err(failed)?;
+        let (snapshot, left_out) = match copy::copy(&self.root, &root, options).map_err(failed)? {
+            copy::Copied::Done(snapshot, left_out) => (snapshot, left_out),
+            copy::Copied::Large => {
+                return match self.lend_layered(options)? {
+                    Some(lent) => Ok(lent),
+                    None => self.lend(&LendOptions { layers: false, ..*options }),
+                };
+            }
+        };
         let reads = match options.repository {
             Some(repository) => scratch_git::make(repository, &top.join(".git"), options.objects_at).map_err(failed)?,
             None => Vec::new(),
@@ -199,6 +215,10 @@ impl Workspace {
         let rules = Source::of_tree(&self.root, &root);
         Ok(Lent {
             tree: Folder::root(&root).map_err(failed)?,
+            layer: None,
+            repository: None,
+            tracked: OnceLock::new(),
+            covered: BTreeSet::new(),
             root,
             reads,
             left_out,
@@ -248,6 +268,19 @@ impl Lent {
         self.git.as_ref()
     }
 
+    /// Returns the layer that commands write, if nothing was copied.
+    pub fn layer(&self) -> Option<&Layer> {
+        self.layer.as_deref()
+    }
+
+    /// Returns what commands see at a path.
+    pub fn entry(&self, path: &RelPath) -> io::Result<Entry> {
+        match &self.layer {
+            None => self.tree.entry_at(path),
+            Some(layer) => layer.place(path)?.map_or(Ok(Entry::Absent), |place| place.folder.entry(place.name)),
+        }
+    }
+
     /// Returns how the project was, if it is itself what is lent.
     pub fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
@@ -275,7 +308,7 @@ impl Lent {
             changes.iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
         for path in self.flushed.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect::<Vec<_>>() {
             // It is as in the beginning again.
-            let first = self.first(workspace, &path)?;
+            let first = if self.lacks(&path) { Entry::Absent } else { self.first(workspace, &path)? };
             self.put(&path, &first)?;
         }
         // What goes makes way for what comes.
@@ -300,14 +333,19 @@ impl Lent {
         let staged = workspace.changes();
         let now = self.now().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         self.snapshot.begin();
-        let mut candidates = Vec::new();
-        self.tree
-            .enter(&RelPath::root())
-            .and_then(|root| {
-                self.look_through(&root, &RelPath::root(), &Level::root(&self.rules), &staged, &mut candidates)
-            })
-            .map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
-        let mut gone = Vec::new();
+        let looked = if self.layer.is_some() {
+            self.look_over(&staged)
+        } else {
+            let rules = Level::root(&self.rules);
+            let mut found = Found::default();
+            let looked = self
+                .tree
+                .again()
+                .and_then(|root| self.look_through(&root, &RelPath::root(), &rules, &staged, &mut found.changed));
+            looked.map(|()| found)
+        };
+        let Found { changed: mut candidates, mut gone } =
+            looked.map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         for path in self.snapshot.missed() {
             // It is gone, or lies in a folder that is ignored and is tracked all the same.
             match self.file_at(&path) {
@@ -316,6 +354,9 @@ impl Lent {
                 None => gone.push(path),
             }
         }
+        // What was removed counts again when it is back, in an ignored folder too.
+        let back = staged.iter().map(|(path, _)| path).filter(|path| !self.snapshot.knows(path));
+        candidates.extend(back.filter(|path| self.file_at(path).is_some()).cloned().collect::<Vec<_>>());
         let mut collected = Collected::default();
         // What is gone comes first: where it is put back, nothing can stand in its place.
         for path in gone.into_iter().chain(candidates) {
@@ -381,7 +422,13 @@ impl Lent {
 
     /// Returns what the system says of a file or link of the tree; `None` for a folder, and behind a link.
     fn file_at(&self, path: &RelPath) -> Option<Stat> {
-        let stat = self.tree.stat_at(path).ok()??;
+        let stat = match &self.layer {
+            None => self.tree.stat_at(path).ok()??,
+            Some(layer) => {
+                let place = layer.place(path).ok()??;
+                place.folder.stat(place.name).ok()??
+            }
+        };
         (!FileType::from_raw_mode(stat.st_mode).is_dir()).then(|| Stat::of_raw(&stat))
     }
 
@@ -399,7 +446,7 @@ impl Lent {
             Err(format!("a file of {size} bytes is too large to be staged"))
         } else {
             let failed = |cause| WorkspaceError::Io { path: path.under(&self.root), cause };
-            let found = self.tree.entry_at(path).map_err(failed)?;
+            let found = self.entry(path).map_err(failed)?;
             self.judged(path, self.to_real(found), &was, workspace, judge)?
         };
         match judged {
@@ -413,7 +460,8 @@ impl Lent {
                 collected.staged.push((path.clone(), change));
             }
             Err(reason) => {
-                self.put(path, &was)?;
+                let back = if self.lacks(path) { Entry::Absent } else { was };
+                self.put(path, &back)?;
                 collected.refused.push((path.clone(), reason));
             }
         }
@@ -447,6 +495,11 @@ impl Lent {
         }
     }
 
+    /// Tells whether the tree began without what the project has at a path: it is not put there for a refusal's sake.
+    fn lacks(&self, path: &RelPath) -> bool {
+        self.left_out.iter().any(|left| *path == left.path || path.is_under(&left.path))
+    }
+
     /// Returns what stood at a path before the command.
     fn was(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
         match workspace.change(path) {
@@ -466,6 +519,9 @@ impl Lent {
     /// Puts an entry into the tree, whatever stands in its way.
     fn put(&mut self, path: &RelPath, entry: &Entry) -> Result<(), WorkspaceError> {
         let write = || -> io::Result<()> {
+            if let Some(layer) = &self.layer {
+                return layer.put(path, entry);
+            }
             let (folder, name) = match entry {
                 // Nothing below what is no folder is nothing to remove.
                 Entry::Absent => match self.tree.parent_of(path) {
@@ -498,6 +554,25 @@ impl Lent {
             Entry::Absent | Entry::File { .. } => entry,
         }
     }
+}
+
+/// Makes the private folder of a lent tree.
+fn scratch(options: &LendOptions<'_>) -> io::Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("qwen-tree-").permissions(Permissions::from_mode(0o700));
+    match options.parent {
+        Some(parent) => builder.tempdir_in(parent),
+        None => builder.tempdir(),
+    }
+}
+
+/// Makes git's folder for a tree that has the project's own place, and returns it with what is read through it.
+fn scratch_git_of(options: &LendOptions<'_>, scratch: &Path) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
+    let Some(repository) = options.repository else { return Ok((None, Vec::new())) };
+    let folder = scratch.join(".git");
+    std::fs::create_dir(&folder)?;
+    let reads = scratch_git::make(repository, &folder, options.objects_at)?;
+    Ok((Some(Scratch::of(repository, folder)), reads))
 }
 
 /// Finds the files that nobody may read.
@@ -540,286 +615,4 @@ pub(super) fn remove_anything(at: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::*;
-
-    struct Fixture {
-        _folder: tempfile::TempDir,
-        workspace: Workspace,
-        repository: Option<Repository>,
-        outside: PathBuf,
-    }
-
-    fn sh(folder: &Path, script: &str) -> String {
-        let mut command = Command::new("bash");
-        for (name, _) in std::env::vars_os().filter(|(name, _)| super::super::git::is_inherited(name)) {
-            command.env_remove(name);
-        }
-        let identity = [
-            ("GIT_AUTHOR_NAME", "U"),
-            ("GIT_AUTHOR_EMAIL", "u@e"),
-            ("GIT_COMMITTER_NAME", "U"),
-            ("GIT_COMMITTER_EMAIL", "u@e"),
-        ];
-        let output = command.args(["-euc", script]).current_dir(folder).envs(identity).output().unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// A repository made by a script, and the workspace at one of its folders.
-    fn fixture(script: &str, at: &str) -> Fixture {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap().join("project");
-        std::fs::create_dir(&root).unwrap();
-        sh(&root, script);
-        let workspace = Workspace::open(&root.join(at)).unwrap();
-        let repository = Repository::discover(workspace.root()).unwrap();
-        let outside = folder.path().canonicalize().unwrap();
-        Fixture { _folder: folder, workspace, repository, outside }
-    }
-
-    const PLAIN: &str = "git init -q -b main; printf '1\\n' >a; printf x >run; chmod +x run; mkdir -p src/deep out vendor; \
-        printf '1\\n' >src/deep/b; ln -s a link; ln -s \"$PWD/a\" absolute; printf 'out/\\n*.log\\nvendor/\\n' >.gitignore; \
-        printf big >out/old; printf v >vendor/kept; printf s >.env; git add -f vendor/kept; git add a run src link absolute .gitignore; \
-        git commit -qm first; printf u >untracked; mkfifo pipe";
-
-    impl Fixture {
-        fn lend(&self, copy_max: u64) -> Lent {
-            let may_read = |path: &RelPath| path.file_name().is_none_or(|name| name != ".env");
-            let options = LendOptions {
-                repository: self.repository.as_ref(),
-                may_read: &may_read,
-                copy_max,
-                parent: None,
-                objects_at: None,
-                until: None,
-            };
-            let mut lent = self.workspace.lend(&options).unwrap();
-            lent.flush(&self.workspace).unwrap();
-            lent
-        }
-
-        fn stage(&self, path: &str, after: Entry) {
-            let path = RelPath::new(path).unwrap();
-            let before = self.workspace.first_state(&path).unwrap();
-            self.workspace.stage_judged(&path, Change { before, after });
-        }
-    }
-
-    fn collect(fixture: &Fixture, lent: &mut Lent) -> Vec<String> {
-        let judge = |path: &RelPath, _: &Change| {
-            if path.to_string().contains("protected") || path.to_string() == ".env" {
-                Err("no".to_owned())
-            } else {
-                Ok(())
-            }
-        };
-        let collected = lent.collect(&fixture.workspace, &judge).unwrap();
-        let staged = collected.staged.iter().map(|(path, change)| format!("{:?} {path}", change.kind().unwrap()));
-        let mut all: Vec<String> =
-            staged.chain(collected.refused.iter().map(|(path, _)| format!("Refused {path}"))).collect();
-        all.sort();
-        all
-    }
-
-    /// A program in the background may put a link in the way at any moment: here, while a change is judged.
-    #[test]
-    fn a_link_that_is_put_in_the_way_meanwhile_leads_nowhere() {
-        let fixture = fixture(PLAIN, "");
-        let outside = fixture.outside.join("outside");
-        std::fs::create_dir(&outside).unwrap();
-        std::fs::write(outside.join("new"), "theirs").unwrap();
-        let mut lent = fixture.lend(1 << 30);
-        sh(lent.root(), "echo n >src/deep/new");
-        let root = lent.root().to_path_buf();
-        let judge = |_: &RelPath, _: &Change| {
-            sh(&root, &format!("rm -rf src/deep; ln -sfn '{}' src/deep", outside.display()));
-            Err("no".to_owned())
-        };
-        let collected = lent.collect(&fixture.workspace, &judge).unwrap();
-        assert!(!collected.refused.is_empty() && collected.staged.is_empty());
-        assert_eq!(std::fs::read_to_string(outside.join("new")).unwrap(), "theirs");
-    }
-
-    #[test]
-    fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
-        let fixture = fixture(PLAIN, "");
-        let parent = tempfile::tempdir().unwrap();
-        let options = LendOptions {
-            repository: fixture.repository.as_ref(),
-            may_read: &|_| true,
-            copy_max: 0,
-            parent: Some(parent.path()),
-            objects_at: None,
-            until: Some(Instant::now()),
-        };
-        let error = fixture.workspace.lend(&options).err().unwrap().to_string();
-        assert!(error.ends_with("copying it took too long and was given up"), "{error}");
-        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn the_lent_tree_holds_what_may_be_read_and_says_what_it_lacks() {
-        let fixture = fixture(PLAIN, "");
-        let lent = fixture.lend(1 << 20);
-        let left_out: Vec<String> =
-            lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
-        assert_eq!(left_out, [".env Denied", "pipe Special"]);
-        let list = "find . -name .git -prune -o -printf '%p %y %m %l\\n' | sort";
-        assert_eq!(
-            sh(lent.root(), &format!("{list} | sed 's#{}#ROOT#'", lent.root().display())),
-            sh(
-                fixture.workspace.root(),
-                &format!("{list} | grep -v -e pipe -e '[.]env' | sed 's#{}#ROOT#'", fixture.workspace.root().display())
-            )
-        );
-        let old = |root: &Path| root.join("src/deep/b").metadata().unwrap().modified().unwrap();
-        assert_eq!(old(lent.root()), old(fixture.workspace.root()));
-
-        let lent = fixture.lend(2);
-        let left_out: Vec<String> =
-            lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
-        assert_eq!(left_out, [".env Denied", "out TooLarge", "pipe Special"]);
-        assert!(lent.root().join("vendor/kept").exists());
-    }
-
-    #[test]
-    fn what_a_command_changes_is_staged_and_build_output_only_stays() {
-        let fixture = fixture(PLAIN, "");
-        let mut lent = fixture.lend(1 << 20);
-        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
-        sh(
-            lent.root(),
-            "printf 2 >a; rm -r src; chmod -x run; mkdir new; printf n >new/f; printf b >out/new; printf l >x.log; \
-             printf w >vendor/kept; printf w >vendor/other; ln -sf run link; touch untracked; printf d >.env; printf p >protected; \
-             mkdir nested; cd nested; git init -q; printf i >inner",
-        );
-        assert_eq!(
-            collect(&fixture, &mut lent),
-            [
-                "Added nested/inner",
-                "Added new/f",
-                "Deleted src/deep/b",
-                "Modified a",
-                "Modified link",
-                "Modified run",
-                "Modified vendor/kept",
-                "Refused .env",
-                "Refused protected"
-            ]
-        );
-        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
-        // Refused: put back. Build output: still there, and not in the changes.
-        assert!(!lent.root().join("protected").exists());
-        assert_eq!(sh(lent.root(), "cat out/new x.log vendor/other"), "blw");
-        // The project itself is as it was.
-        assert_eq!(sh(fixture.workspace.root(), "git status --porcelain; cat a .env"), "?? .env\n?? untracked\n1\ns");
-        sh(lent.root(), "printf '1\\n' >a");
-        assert_eq!(fixture.workspace.changes().len(), 7);
-        lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
-        assert_eq!(fixture.workspace.changes().len(), 6);
-    }
-
-    #[test]
-    fn a_change_that_hides_behind_an_old_time_is_found() {
-        let fixture = fixture(PLAIN, "");
-        let mut lent = fixture.lend(0);
-        sh(lent.root(), "touch -r a keep.log; printf '2\\n' >a; touch -r keep.log a");
-        assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
-        // In the same tick, by the same size.
-        for content in ["3\n", "4\n", "5\n"] {
-            std::fs::write(lent.root().join("a"), content).unwrap();
-            assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
-        }
-    }
-
-    #[test]
-    fn commands_see_what_is_staged_and_what_is_staged_back() {
-        let fixture = fixture(PLAIN, "");
-        let mut lent = fixture.lend(0);
-        fixture.stage("a", Entry::file("staged\n"));
-        fixture.stage("src/deep/b", Entry::Absent);
-        fixture.stage("src/deep", Entry::file("a file now"));
-        fixture.stage("new/deep/f", Entry::File { content: b"x".as_slice().into(), executable: true });
-        lent.flush(&fixture.workspace).unwrap();
-        assert_eq!(sh(lent.root(), "cat a src/deep; test -x new/deep/f"), "staged\na file now");
-        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
-        fixture.stage("a", Entry::file("1\n"));
-        fixture.stage("src/deep", Entry::Absent);
-        fixture.stage("src/deep/b", Entry::file("1\n"));
-        lent.flush(&fixture.workspace).unwrap();
-        assert_eq!(sh(lent.root(), "cat a src/deep/b"), "1\n1\n");
-        assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_link_into_the_project_leads_into_the_lent_tree() {
-        let fixture = fixture(PLAIN, "");
-        let mut lent = fixture.lend(0);
-        sh(lent.root(), "printf through >absolute");
-        assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
-        assert_eq!(sh(fixture.workspace.root(), "cat a"), "1\n");
-    }
-
-    #[test]
-    fn git_sees_the_history_and_writes_nothing_to_the_repository() {
-        for init in ["", "--object-format=sha256", "--ref-format=reftable"] {
-            let fixture = fixture(&PLAIN.replace("-q -b main", &format!("-q -b main {init}")), "");
-            sh(
-                fixture.workspace.root(),
-                "git config http.extraheader 'AUTHORIZATION: secret'; git config alias.x '!touch x'",
-            );
-            // Git touches the time of an object that it would write again; below T2 nothing keeps it from that.
-            let digest = || {
-                sh(
-                    fixture.workspace.root(),
-                    "find .git -type f -not -path '*/objects/*' -printf '%p %T@\\n' -exec sha256sum {} +; find .git/objects -type f | sort | xargs sha256sum",
-                )
-            };
-            let before = digest();
-            let mut lent = fixture.lend(0);
-            assert_eq!(
-                sh(lent.root(), "git status --porcelain | grep -v absolute; git log --format=%s; git branch"),
-                "?? untracked\nfirst\n* main\n"
-            );
-            sh(
-                lent.root(),
-                "printf 2 >a; git add -A; git commit -qm second; git branch other; git stash list; git tag t; git gc -q",
-            );
-            assert_eq!(sh(lent.root(), "git log --format=%s"), "second\nfirst\n");
-            assert_eq!(sh(lent.root(), "grep -r -e secret -e alias .git/config || true"), "");
-            assert_eq!(digest(), before);
-            assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
-        }
-    }
-
-    #[test]
-    fn only_the_workspace_is_lent_and_the_rest_does_not_look_deleted() {
-        let fixture = fixture(&format!("{PLAIN}; printf '*.tmp\\n' >>.gitignore; git commit -qam ignore"), "src");
-        let mut lent = fixture.lend(0);
-        assert_eq!(sh(lent.root(), "ls; git status --porcelain; git log --format=%s -- deep"), "deep\nfirst\n");
-        sh(lent.root(), "printf 2 >deep/b; printf x >x.tmp; printf x >../outside");
-        assert_eq!(collect(&fixture, &mut lent), ["Modified deep/b"]);
-    }
-
-    #[test]
-    fn without_a_repository_there_is_no_git_folder_and_all_else_works() {
-        let fixture = fixture("printf 1 >a; mkdir d; printf 'd/\\n' >.gitignore; printf 1 >d/x", "");
-        let mut lent = fixture.lend(1 << 20);
-        assert!(!lent.root().join(".git").exists());
-        sh(lent.root(), "printf 2 >a; printf 2 >d/x; rm .gitignore; printf y >y");
-        // The rules are gone with their file, so `d` counts now: what is not ignored is part of the change.
-        assert_eq!(collect(&fixture, &mut lent), ["Added y", "Deleted .gitignore", "Modified a", "Modified d/x"]);
-        assert!(fixture.outside.exists());
-    }
-
-    #[test]
-    fn a_folder_in_place_of_a_file_and_a_link_in_place_of_a_folder_are_changes() {
-        let fixture = fixture(PLAIN, "");
-        let mut lent = fixture.lend(0);
-        sh(lent.root(), "rm a; mkdir a; printf x >a/inner; rm -r src; ln -s a src; mkdir deep-protected");
-        assert_eq!(collect(&fixture, &mut lent), ["Added a/inner", "Added src", "Deleted a", "Deleted src/deep/b"]);
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ pub mod folder;
 pub mod git;
 pub mod ignore;
 pub mod kept;
+pub mod layer;
 pub mod lend;
 pub mod outputs;
 pub mod private_file;

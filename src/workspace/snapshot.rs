@@ -19,19 +19,13 @@ pub struct Stat {
 
 impl Stat {
     /// Takes what matters of what a descriptor's folder says.
-    #[allow(
-        clippy::useless_conversion,
-        clippy::unnecessary_fallible_conversions,
-        reason = "the types differ by system"
-    )]
     pub fn of_raw(stat: &rustix::fs::Stat) -> Stat {
-        let nanos = |nanos| i64::try_from(nanos).unwrap_or_default();
         Stat {
-            modified: (stat.st_mtime.into(), nanos(stat.st_mtime_nsec)),
-            changed: (stat.st_ctime.into(), nanos(stat.st_ctime_nsec)),
-            size: u64::try_from(stat.st_size).unwrap_or_default(),
-            inode: stat.st_ino.into(),
-            mode: stat.st_mode.into(),
+            modified: (number(stat.st_mtime), number(stat.st_mtime_nsec)),
+            changed: (number(stat.st_ctime), number(stat.st_ctime_nsec)),
+            size: number(stat.st_size),
+            inode: number(stat.st_ino),
+            mode: number(stat.st_mode),
         }
     }
 
@@ -50,6 +44,11 @@ impl Stat {
             mode: metadata.mode(),
         }
     }
+}
+
+/// A number whose type differs by system; none of them is out of range.
+fn number<T: TryInto<N>, N: Default>(number: T) -> N {
+    number.try_into().unwrap_or_default()
 }
 
 /// Every file that counts, as last seen.

@@ -1,0 +1,247 @@
+//! The tree that is not copied: the project beneath a [`Layer`], of which only what was written is looked through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use super::{LendOptions, Lent, is_closed, scratch, scratch_git_of};
+use crate::change::ChangeSet;
+use crate::path::RelPath;
+use crate::workspace::folder::Folder;
+use crate::workspace::ignore::{Kind, Level, Source};
+use crate::workspace::layer::{self, Layer};
+use crate::workspace::repository::Repository;
+use crate::workspace::snapshot::{Snapshot, Stat};
+use crate::workspace::{Workspace, WorkspaceError};
+
+/// Which files count: those that are there by the rules as they are now, those that are gone by the rules of before.
+struct Rules {
+    sources: Arc<(Source, Source)>,
+    now: Arc<Level>,
+    before: Arc<Level>,
+}
+
+impl Rules {
+    fn enter(&self, folder: &RelPath) -> Rules {
+        let (now, before) = &*self.sources;
+        Rules {
+            sources: Arc::clone(&self.sources),
+            now: self.now.enter(now, folder),
+            before: self.before.enter(before, folder),
+        }
+    }
+
+    /// Tells whether a name is ignored, and was.
+    fn ignore(&self, name: &OsStr, kind: Kind) -> bool {
+        self.now.child(name, kind).git && self.before.child(name, kind).git
+    }
+}
+
+/// What a look at the layer finds.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Files and links to be compared with what was there.
+    pub(super) changed: Vec<RelPath>,
+    /// What commands do not see any more.
+    pub(super) gone: Vec<RelPath>,
+}
+
+struct Look<'a> {
+    layer: Arc<Layer>,
+    staged: &'a ChangeSet,
+    found: Found,
+}
+
+/// Tells whether a file or link of the project has this name.
+fn stands_in(lower: Option<&Folder>, name: &OsStr) -> bool {
+    let stat = lower.and_then(|lower| lower.stat(name).ok().flatten());
+    stat.is_some_and(|stat| !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
+}
+
+impl Workspace {
+    /// Lends the project beneath a layer that takes what commands write; nothing is copied. `None` where there can be no
+    /// such layer: git's folder is not in its place, or the file system lacks what a layer needs.
+    ///
+    /// Only where the kernel mounts overlays, and not while anything is still running in the tree.
+    pub fn lend_layered(&self, options: &LendOptions<'_>) -> Result<Option<Lent>, WorkspaceError> {
+        let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
+        let git_is_a_folder = |repository: &Repository| {
+            repository.top.join(".git").symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+        };
+        if !options.repository.is_none_or(git_is_a_folder) {
+            return Ok(None);
+        }
+        let scratch = scratch(options).map_err(failed)?;
+        let at = scratch.path().canonicalize().map_err(failed)?;
+        let keeps_git = options.repository.is_some_and(|repository| repository.prefix.is_root());
+        let (layer, left_out) = match Layer::begin(&self.root, &at, keeps_git, options) {
+            Ok(begun) => begun,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(failed(error)),
+            Err(_) => return Ok(None),
+        };
+        let (git, reads) = scratch_git_of(options, &at).map_err(failed)?;
+        let layer = Arc::new(layer);
+        Ok(Some(Lent {
+            root: self.root.clone(),
+            tree: Folder::root(&self.root).map_err(failed)?,
+            layer: Some(Arc::clone(&layer)),
+            repository: options.repository.cloned(),
+            tracked: OnceLock::new(),
+            covered: BTreeSet::new(),
+            reads,
+            left_out,
+            snapshot: Snapshot::default(),
+            flushed: BTreeMap::new(),
+            rules: Source::of_layer(&self.root, layer),
+            real_root: self.root.clone(),
+            git,
+            kept: None,
+            hidden: Vec::new(),
+            scratch,
+        }))
+    }
+}
+
+impl Lent {
+    /// Looks through what commands wrote over the project: everything else is as it was.
+    pub(super) fn look_over(&mut self, staged: &ChangeSet) -> io::Result<Found> {
+        let Some(layer) = self.layer.clone() else { return Ok(Found::default()) };
+        let (upper, lower) = layer.sides()?;
+        let before = Source::of_changes(&self.real_root, staged.clone());
+        let rules = Rules {
+            now: Level::root(&self.rules),
+            before: Level::root(&before),
+            sources: Arc::new((self.rules.clone(), before)),
+        };
+        let mut look = Look { layer, staged, found: Found::default() };
+        self.look_at((&upper, Some(&lower)), &RelPath::root(), &rules, &mut look)?;
+        Ok(look.found)
+    }
+
+    fn look_at(
+        &mut self,
+        (upper, lower): (&Folder, Option<&Folder>),
+        at: &RelPath,
+        rules: &Rules,
+        look: &mut Look<'_>,
+    ) -> io::Result<()> {
+        for (name, kind) in upper.names()? {
+            let Some(path) = at.child(&name) else { continue };
+            if name == ".git" || look.layer.hides(&path) && kind.is_char_device() {
+                continue;
+            }
+            let beneath = layer::below(lower, &name)?;
+            let is_ignored = rules.ignore(&name, Kind::Folder);
+            // What was gone before this command was taken when it went.
+            let was_covered = self.covered.contains(&path);
+            if kind.is_dir() {
+                if beneath.is_none() && !was_covered && stands_in(lower, &name) {
+                    self.lose(&path, &name, rules, look);
+                    self.covered.insert(path.clone());
+                }
+                if is_ignored {
+                    self.look_for_tracked(&path, look)?;
+                    continue;
+                }
+                let inner = match upper.enter_name(&name) {
+                    // A folder that a command closes to itself holds nothing that could be taken.
+                    Err(error) if is_closed(&error) => continue,
+                    inner => inner?,
+                };
+                let inner_rules = rules.enter(&path);
+                let is_opaque = layer::is_opaque(&inner)?;
+                if let Some(beneath) = beneath.as_ref().filter(|_| is_opaque && !was_covered) {
+                    self.lose_below(beneath, &path, &inner_rules, look)?;
+                    self.covered.insert(path.clone());
+                }
+                self.look_at((&inner, beneath.as_ref().filter(|_| !is_opaque)), &path, &inner_rules, look)?;
+                continue;
+            }
+            if let Some(beneath) = beneath.as_ref().filter(|_| !was_covered) {
+                // A whole folder is covered.
+                if is_ignored {
+                    self.look_for_tracked(&path, look)?;
+                } else {
+                    self.lose_below(beneath, &path, &rules.enter(&path), look)?;
+                }
+                self.covered.insert(path.clone());
+            }
+            let Some(stat) = upper.stat(&name)? else { continue };
+            if layer::is_white_out(&stat) {
+                if !was_covered && stands_in(lower, &name) {
+                    self.lose(&path, &name, rules, look);
+                    self.covered.insert(path);
+                }
+                continue;
+            }
+            let counted = || self.counted(&path, &name, rules, look) && stands_in(lower, &name);
+            let counts = !rules.now.child(&name, Kind::File).git || self.is_known(&path, look) || counted();
+            if counts && (kind.is_file() || kind.is_symlink()) && self.snapshot.meet(&path, Stat::of_raw(&stat)) {
+                look.found.changed.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a file of the project is gone from where it was.
+    fn lose(&self, path: &RelPath, name: &OsStr, rules: &Rules, look: &mut Look<'_>) {
+        if !look.layer.hides(path) && self.counted(path, name, rules, look) {
+            look.found.gone.push(path.clone());
+        }
+    }
+
+    /// Notes that every file below a folder of the project is gone from where it was.
+    fn lose_below(&self, folder: &Folder, at: &RelPath, rules: &Rules, look: &mut Look<'_>) -> io::Result<()> {
+        for (name, kind) in folder.names()? {
+            let Some(path) = at.child(&name) else { continue };
+            if name == ".git" || look.layer.hides(&path) || self.covered.contains(&path) {
+                continue;
+            }
+            if !kind.is_dir() {
+                self.lose(&path, &name, rules, look);
+            } else if rules.before.child(&name, Kind::Folder).git {
+                self.look_for_tracked(&path, look)?;
+            } else if let Some(inner) = layer::below(Some(folder), &name)? {
+                self.lose_below(&inner, &path, &rules.enter(&path), look)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the tracked files of an ignored folder.
+    fn look_for_tracked(&self, folder: &RelPath, look: &mut Look<'_>) -> io::Result<()> {
+        let below = self.tracked().range(folder.clone()..);
+        for path in below.take_while(|path| path.as_bytes().starts_with(folder.as_bytes())) {
+            if !path.is_under(folder) {
+                continue;
+            }
+            match look.layer.place(path)? {
+                Some(place) if place.is_above => look.found.changed.push(path.clone()),
+                Some(_) => {}
+                None if look.layer.hides(path) => {}
+                None => look.found.gone.push(path.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_known(&self, path: &RelPath, look: &Look<'_>) -> bool {
+        self.snapshot.knows(path) || look.staged.get(path).is_some()
+    }
+
+    /// Tells whether a file counted before the command.
+    fn counted(&self, path: &RelPath, name: &OsStr, rules: &Rules, look: &Look<'_>) -> bool {
+        !rules.before.child(name, Kind::File).git || self.is_known(path, look) || self.tracked().contains(path)
+    }
+
+    fn tracked(&self) -> &BTreeSet<RelPath> {
+        // Without the list an ignored but tracked file is build output: a check that fails takes less.
+        let ask = |repository: &Repository| repository.tracked().unwrap_or_default().into_iter().collect();
+        self.tracked.get_or_init(|| self.repository.as_ref().map(ask).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+#[path = "layered_tests.rs"]
+mod tests;
