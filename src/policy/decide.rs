@@ -263,6 +263,15 @@ impl Policy {
         PathRules::new(&self.layers, facts).read(&RelPath::root(), path_or_dot(path)).map(|_| ())
     }
 
+    /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile: folders are looked at once.
+    pub fn reader<'a>(&'a self, facts: &'a Facts) -> impl Fn(&RelPath) -> bool + 'a {
+        let folders = Folders::default();
+        move |path| {
+            let rules = PathRules::new(&self.layers, facts).remembering(&folders);
+            rules.read(&RelPath::root(), path_or_dot(path)).is_ok()
+        }
+    }
+
     /// Judges a change before delivery (policy.md 7): the path against the write rules, its kind, mode and links.
     pub fn judge_change(&self, path: &RelPath, change: ChangeFacts, facts: &Facts) -> Result<(), Denial> {
         let rules = PathRules::new(&self.layers, facts);

@@ -47,13 +47,21 @@ pub(crate) struct PathRules<'a> {
     folders: Option<&'a Folders>,
 }
 
-/// Folders that were found to be reached through no link. Made for one call, as a search asks of each file in them.
+/// What was found out of a tree. Made for one call, as a search asks of each file in it.
 #[derive(Debug, Default)]
-pub(crate) struct Folders(Mutex<HashSet<PathBuf>>);
+pub(crate) struct Folders {
+    /// Folders that are reached through no link.
+    known: Mutex<HashSet<PathBuf>>,
+    /// Files with several names of which one may not be read.
+    denied_files: OnceLock<DeniedFiles>,
+}
+
+/// Device and inode of each, or why they could not be found.
+type DeniedFiles = Result<HashSet<(u64, u64)>, String>;
 
 impl Folders {
     fn known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -241,7 +249,7 @@ impl<'a> PathRules<'a> {
 
     // Files with several names whose other name may not be read: found once, when the first such file is met.
     fn is_denied_file(&self, id: (u64, u64)) -> Result<bool, Denial> {
-        let found = self.denied_files.get_or_init(|| {
+        let found = self.folders.map_or(&self.denied_files, |folders| &folders.denied_files).get_or_init(|| {
             let mut ids = HashSet::new();
             let mut left = MAX_WALK;
             for root in std::iter::once(&self.facts.root).chain(&self.facts.included) {
@@ -712,6 +720,48 @@ mod tests {
     use super::*;
     use crate::policy::Policy;
     use crate::workspace::disk::Disk;
+
+    /// The disk, and how many folders were listed.
+    struct Listed(std::sync::atomic::AtomicUsize);
+
+    impl Tree for Listed {
+        fn look(&self, path: &Path) -> std::io::Result<Option<Node>> {
+            Disk.look(path)
+        }
+
+        fn names(&self, path: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Disk.names(path)
+        }
+    }
+
+    /// As a package manager's store makes them: each file there has another name elsewhere.
+    #[test]
+    fn files_with_several_names_cost_one_look_at_the_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("store")).unwrap();
+        std::fs::write(root.join(".env"), "").unwrap();
+        std::fs::hard_link(root.join(".env"), root.join("other")).unwrap();
+        for number in 0..20 {
+            std::fs::write(root.join(format!("store/{number}")), "").unwrap();
+            std::fs::hard_link(root.join(format!("store/{number}")), root.join(number.to_string())).unwrap();
+        }
+        let listed = Arc::new(Listed(0.into()));
+        let facts = Facts {
+            root: root.clone(),
+            included: Vec::new(),
+            outputs: None,
+            home: String::new(),
+            tree: Arc::clone(&listed) as Arc<dyn Tree>,
+            git_drivers: Vec::new(),
+        };
+        let policy = Policy::builtin("default").unwrap();
+        let may_read = policy.reader(&facts);
+        assert!((0..20).all(|number| may_read(&RelPath::new(number.to_string()).unwrap())));
+        assert!(!may_read(&RelPath::new("other").unwrap()), "it is another name of `.env`");
+        assert_eq!(listed.0.load(std::sync::atomic::Ordering::Relaxed), 2, "the root and `store`, once each");
+    }
 
     #[test]
     fn a_folder_that_is_remembered_changes_no_answer() {

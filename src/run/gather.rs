@@ -123,7 +123,8 @@ impl Gatherer<'_> {
                 set.add(built.map_err(|error| failure(name, &format!("`{glob}`: {error}"), "correct the glob"))?);
             }
             let set = set.build().map_err(|error| failure(name, &error.to_string(), "correct the globs"))?;
-            let want = |path: &RelPath| set.is_match(path.as_path()) && self.policy.may_read(path, self.facts).is_ok();
+            let may_read = self.policy.reader(self.facts);
+            let want = |path: &RelPath| set.is_match(path.as_path()) && may_read(path);
             let filter = Filter { git: true, enter: &|_| true, want: &want };
             let found = walk(&Source::new(self.workspace), &RelPath::root(), &filter, &AtomicBool::new(false));
             let mut text = String::new();
@@ -234,11 +235,12 @@ impl Gatherer<'_> {
         let names = run(&["--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"], &[])?;
         let mut paths = vec![":(top)".to_owned()];
         let mut all_denied = true;
+        let may_read = self.policy.reader(self.facts);
         for path in names.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
             let top = RelPath::from_bytes(path);
             let inside = top.as_ref().and_then(|path| RelPath::below(repository.prefix.as_path(), path.as_path()));
-            let readable = inside.is_some_and(|path| self.policy.may_read(&path, self.facts).is_ok())
-                && !(self.from_hook.is_some() && is_generated(path));
+            let readable =
+                inside.is_some_and(|path| may_read(&path)) && !(self.from_hook.is_some() && is_generated(path));
             if readable {
                 all_denied = false;
             } else {

@@ -52,11 +52,12 @@ fn secrets(asked: &Asked<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Failure> {
     let policy = asked.place.policy(None, false, asked.environment)?.policy;
     let facts = asked.place.facts(asked.environment);
     let prefix = &asked.repository().prefix;
+    let may_read = policy.reader(&facts);
     let readable: Vec<String> = paths
         .iter()
         .filter(|path| {
             let inside = RelPath::from_bytes(path).and_then(|path| RelPath::below(prefix.as_path(), path.as_path()));
-            inside.is_some_and(|path| policy.may_read(&path, &facts).is_ok())
+            inside.is_some_and(|path| may_read(&path))
         })
         .map(|path| format!(":(top,literal){}", String::from_utf8_lossy(path)))
         .collect();
