@@ -221,7 +221,7 @@ impl Runner {
         let lent = match slot {
             Some(lent) => lent,
             None => {
-                let may_read = |path: &RelPath| self.policy.may_read(path, &self.facts).is_ok();
+                let may_read = self.policy.reader(&self.facts);
                 let options = LendOptions {
                     repository: self.repository.as_ref(),
                     may_read: &may_read,

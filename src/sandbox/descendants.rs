@@ -1,6 +1,6 @@
 //! All processes that came from one, however they detached themselves, and how they are ended.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -43,14 +43,14 @@ pub(super) fn signal(pids: &[i32], signal: Signal) {
     }
 }
 
-/// Kills everything below us and waits until nothing is left; returns how many were killed.
+/// Kills everything below us and waits until nothing is left; returns what was killed.
 ///
 /// Needs to be the parent of orphans (a subreaper, or the first process of a namespace). A process that makes new ones
 /// faster than they are killed is stopped first; one that hangs in the kernel is given up after two seconds.
-pub(super) fn end_all() -> usize {
+pub(super) fn end_all() -> BTreeSet<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let begin = Instant::now();
-    let mut killed = std::collections::BTreeSet::new();
+    let mut killed = BTreeSet::new();
     while begin.elapsed() < Duration::from_secs(2) {
         let mut stopped = 0;
         loop {
@@ -68,12 +68,12 @@ pub(super) fn end_all() -> usize {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(_no_child_is_left) => return killed.len(),
+                Err(_no_child_is_left) => return killed,
             }
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    killed.len()
+    killed
 }
 
 #[cfg(test)]

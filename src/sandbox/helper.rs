@@ -94,8 +94,10 @@ enum Happened {
 fn keep() -> io::Result<()> {
     let control = wire::inherited()?;
     let (instructions, descriptors) = wire::receive(&control)?;
-    let outcome = keep_time(&control, instructions, descriptors);
-    let left_over = descendants::end_all();
+    let mut leader = None;
+    let outcome = keep_time(&control, instructions, descriptors, &mut leader);
+    // The leader has said its last word and is on its way out: it is nobody's left-over.
+    let left_over = descendants::end_all().into_iter().filter(|pid| Some(*pid) != leader).count();
     let last = match outcome {
         Ok(mut end) => {
             end.left_over = end.left_over.max(left_over);
@@ -106,7 +108,12 @@ fn keep() -> io::Result<()> {
     wire::report(&control, &last)
 }
 
-fn keep_time(control: &UnixStream, mut what: Instructions, mut descriptors: Vec<OwnedFd>) -> Result<End, String> {
+fn keep_time(
+    control: &UnixStream,
+    mut what: Instructions,
+    mut descriptors: Vec<OwnedFd>,
+    started_leader: &mut Option<i32>,
+) -> Result<End, String> {
     let part = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
     close_inherited(control, &descriptors);
     rustix::process::setsid().map_err(|error| part("a new session")(error.into()))?;
@@ -134,6 +141,7 @@ fn keep_time(control: &UnixStream, mut what: Instructions, mut descriptors: Vec<
 
     let mut happenings = Happenings { control, control_is_open: true, leader: &ours, heard: Vec::new() };
     let leader = i32::try_from(leader).unwrap_or(i32::MAX);
+    *started_leader = Some(leader);
     let mut deadline = what.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut started = false;
     let mut timed_out = false;

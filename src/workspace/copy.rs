@@ -38,7 +38,8 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     let budget = options.copy_max;
     let (files, ignored, left_out) = (Vec::new(), Vec::new(), Vec::new());
     let source = Source::of_tree(from, from);
-    let mut copy = Copy { from, to, source: &source, options, tracked, files, ignored, left_out, budget };
+    let folders = Vec::new();
+    let mut copy = Copy { from, to, source: &source, options, tracked, folders, files, ignored, left_out, budget };
     copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
     let counted = copy.files.len();
     copy.plan_ignored()?;
@@ -49,13 +50,14 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     Ok(Copied::Done(snapshot, left_out))
 }
 
-/// The making of the tree: folders while planning, files side by side afterwards.
+/// The making of the tree: folders one by one, then files side by side.
 struct Copy<'a> {
     from: &'a Path,
     to: &'a Path,
     source: &'a Source,
     options: &'a LendOptions<'a>,
     tracked: BTreeSet<RelPath>,
+    folders: Vec<RelPath>,
     files: Vec<RelPath>,
     ignored: Vec<(RelPath, bool)>,
     left_out: Vec<LeftOut>,
@@ -79,7 +81,7 @@ impl Copy<'_> {
                 }
                 self.ignored.push((path, kind.is_dir()));
             } else if kind.is_dir() {
-                self.make_folder(&path)?;
+                self.folders.push(path.clone());
                 let inner = rules.enter(self.source, &path);
                 self.plan_folder(&path, &inner)?;
             } else {
@@ -100,8 +102,7 @@ impl Copy<'_> {
             .collect();
         for path in below {
             let Ok(metadata) = path.under(self.from).symlink_metadata() else { continue };
-            let parent = path.parent().unwrap_or_default();
-            std::fs::create_dir_all(parent.under(self.to))?;
+            self.folders.push(path.parent().unwrap_or_default());
             self.plan_file(path, metadata.file_type());
         }
         Ok(())
@@ -156,7 +157,7 @@ impl Copy<'_> {
             }
             return Ok(());
         }
-        self.make_folder(&path)?;
+        self.folders.push(path.clone());
         for entry in self.open(&path)? {
             let entry = entry?;
             if entry.file_name() == ".git" {
@@ -182,18 +183,20 @@ impl Copy<'_> {
         }
     }
 
-    fn make_folder(&self, folder: &RelPath) -> io::Result<()> {
-        match std::fs::create_dir(folder.under(self.to)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            result => result,
-        }
-    }
-
     /// Copies the files by several hands; only the first `counted` ones are remembered.
     ///
     /// A file that we may not read, or that vanished, is left out. Anything else, a full disk above all, is an error: a
     /// tree with holes would show commands another project.
     fn carry_out(self, counted: usize) -> io::Result<(Snapshot, Vec<LeftOut>)> {
+        for folder in &self.folders {
+            let at = folder.under(self.to);
+            match std::fs::create_dir(&at) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // Tracked files may lie deep in folders that nothing else is taken of.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::create_dir_all(&at)?,
+                made => made?,
+            }
+        }
         let hands = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
         let next = std::sync::atomic::AtomicUsize::new(0);
         let (files, from, to, until) = (&self.files, self.from, self.to, self.options.until);
