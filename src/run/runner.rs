@@ -72,6 +72,8 @@ pub struct Runner {
     lent_root: OnceLock<PathBuf>,
     /// A layer could not be mounted here, whatever was found out about the machine.
     mounts_no_layer: AtomicBool,
+    /// A copy took the place of a layer, without what earlier commands left in ignored folders.
+    is_copied_anew: AtomicBool,
     /// It was said what commands do not find in their tree.
     left_out_said: AtomicBool,
     /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
@@ -104,6 +106,7 @@ impl Runner {
             in_place: None,
             lent_root: OnceLock::new(),
             mounts_no_layer: AtomicBool::new(false),
+            is_copied_anew: AtomicBool::new(false),
             left_out_said: AtomicBool::new(false),
             servers_write: OnceLock::new(),
         })
@@ -214,9 +217,8 @@ impl Runner {
             && self.in_place.is_none()
             && !self.mounts_no_layer.load(Ordering::Relaxed)
             && self.sandbox().is_ok_and(Sandbox::has_overlay);
-        if !layers {
-            // A copy takes its place, without what earlier commands left in ignored folders.
-            slot.take_if(|lent| lent.layer().is_some());
+        if !layers && slot.take_if(|lent| lent.layer().is_some()).is_some() {
+            self.is_copied_anew.store(true, Ordering::Relaxed);
         }
         let lent = match slot {
             Some(lent) => lent,
@@ -425,6 +427,12 @@ impl Runner {
         let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
         let mut notes = output.notes.clone();
+        if self.is_copied_anew.swap(false, Ordering::Relaxed) {
+            notes.push(
+                "from here on commands work in a copy: what earlier ones left in ignored folders is not in it"
+                    .to_owned(),
+            );
+        }
         if !self.left_out_said.swap(true, Ordering::Relaxed) {
             notes.extend(not_there(lent.left_out()));
         }
