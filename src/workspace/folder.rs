@@ -123,18 +123,50 @@ impl Folder {
     }
 
     /// Removes what stands at a name, with everything below it; nothing there is no error.
+    ///
+    /// Folders are moved up before they are emptied: however deep they lie, two descriptors are enough.
     pub fn clear(&self, name: &OsStr) -> io::Result<()> {
-        let removed = match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
-            Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {
-                let inner = self.enter_name(name)?;
-                for (below, _) in inner.names()? {
-                    inner.clear(&below)?;
+        let mut ahead = vec![name.to_owned()];
+        let mut moved = 0_u64;
+        while let Some(name) = ahead.pop() {
+            let removed = match rustix::fs::unlinkat(&self.0, &name, AtFlags::empty()) {
+                Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {
+                    let folder = self.enter_name(&name)?;
+                    for (inner, kind) in folder.names()? {
+                        if !kind.is_dir() {
+                            rustix::fs::unlinkat(&folder.0, &inner, AtFlags::empty())?;
+                        } else if rustix::fs::unlinkat(&folder.0, &inner, AtFlags::REMOVEDIR).is_err() {
+                            ahead.push(self.take_from(&folder, &inner, &mut moved)?);
+                        }
+                    }
+                    rustix::fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR)
                 }
-                rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)
+                removed => removed,
+            };
+            match removed.map_err(io::Error::from) {
+                Err(error) if !is_missing(&error) => return Err(error),
+                Ok(()) | Err(_) => {}
             }
-            removed => removed,
-        };
-        removed.map_err(io::Error::from).or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
+        }
+        Ok(())
+    }
+
+    /// Moves a folder out of another one into this one, under a name that is free, which is returned.
+    fn take_from(&self, folder: &Folder, name: &OsStr, number: &mut u64) -> io::Result<OsString> {
+        loop {
+            *number += 1;
+            let free = OsString::from(format!(".qwen-cleared-{number}"));
+            match rustix::fs::renameat_with(&folder.0, name, &self.0, &free, RenameFlags::NOREPLACE) {
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP)
+                    if self.stat(&free)?.is_none() =>
+                {
+                    rustix::fs::renameat(&folder.0, name, &self.0, &free)?;
+                    return Ok(free);
+                }
+                moved => return Ok(moved.map(|()| free)?),
+            }
+        }
     }
 
     /// Opens the folder that is to hold a path, and returns the path's name in it. Folders that are missing on the way

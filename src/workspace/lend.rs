@@ -73,6 +73,9 @@ pub(super) fn in_time(until: Option<Instant>) -> io::Result<()> {
 /// The most bytes of one file that a command may change and have taken back into the changes.
 const LARGEST: u64 = 256 << 20;
 
+/// The most bytes of a path that a command may make: systems know none longer than 4,096 with the root before it.
+const LONGEST: usize = 3_500;
+
 /// A tree lent to commands. It is removed when this is dropped.
 pub struct Lent {
     root: PathBuf,
@@ -333,18 +336,8 @@ impl Lent {
         let staged = workspace.changes();
         let now = self.now().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         self.snapshot.begin();
-        let looked = if self.layer.is_some() {
-            self.look_over(&staged)
-        } else {
-            let rules = Level::root(&self.rules);
-            let mut found = Found::default();
-            let looked = self
-                .tree
-                .again()
-                .and_then(|root| self.look_through(&root, &RelPath::root(), &rules, &staged, &mut found.changed));
-            looked.map(|()| found)
-        };
-        let Found { changed: mut candidates, mut gone } =
+        let looked = if self.layer.is_some() { self.look_over(&staged) } else { self.look_through(&staged) };
+        let Found { changed: mut candidates, mut gone, too_deep } =
             looked.map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         for path in self.snapshot.missed() {
             // It is gone, or lies in a folder that is ignored and is tracked all the same.
@@ -358,6 +351,10 @@ impl Lent {
         let back = staged.iter().map(|(path, _)| path).filter(|path| !self.snapshot.knows(path));
         candidates.extend(back.filter(|path| self.file_at(path).is_some()).cloned().collect::<Vec<_>>());
         let mut collected = Collected::default();
+        for path in too_deep {
+            self.put(&path, &Entry::Absent)?;
+            collected.refused.push((beginning(&path), "folders lie too deep in each other to be staged".to_owned()));
+        }
         // What is gone comes first: where it is put back, nothing can stand in its place.
         for path in gone.into_iter().chain(candidates) {
             self.take(&path, workspace, judge, now, &mut collected)?;
@@ -374,50 +371,46 @@ impl Lent {
         Ok(Stat::of(&probe.symlink_metadata()?))
     }
 
-    fn look_through(
-        &mut self,
-        folder: &Folder,
-        at: &RelPath,
-        rules: &Arc<Level>,
-        staged: &ChangeSet,
-        candidates: &mut Vec<RelPath>,
-    ) -> io::Result<()> {
-        for (name, kind) in folder.names()? {
-            let Some(path) = at.child(&name) else { continue };
-            // Git's own, ours or one that a command made: never part of the changes.
-            if name == ".git" {
-                continue;
-            }
-            if kind.is_dir() {
-                if !rules.child(&name, Kind::Folder).git {
-                    let inner = rules.enter(&self.rules, &path);
-                    let looked = folder
-                        .enter_name(&name)
-                        .and_then(|folder| self.look_through(&folder, &path, &inner, staged, candidates));
-                    // A folder that a command closes to itself, or removes meanwhile, holds nothing that could be taken.
-                    match looked {
-                        Err(error) if !is_closed(&error) && !is_missing(&error) => return Err(error),
-                        _ => {}
-                    }
+    /// Looks at every file that counts. However deep the tree is, one folder is open at a time.
+    fn look_through(&mut self, staged: &ChangeSet) -> io::Result<Found> {
+        let mut found = Found::default();
+        let mut ahead = vec![(RelPath::root(), Level::root(&self.rules))];
+        while let Some((at, rules)) = ahead.pop() {
+            let folder = match self.tree.enter(&at) {
+                // A folder that a command closes to itself, or removes meanwhile, holds nothing that could be taken.
+                Err(error) if !at.is_root() && (is_closed(&error) || is_missing(&error)) => continue,
+                entered => entered?,
+            };
+            for (name, kind) in folder.names()? {
+                let Some(path) = at.child(&name) else { continue };
+                // Git's own, ours or one that a command made: never part of the changes.
+                if name == ".git" {
+                    continue;
                 }
-                continue;
-            }
-            if !kind.is_file() && !kind.is_symlink() {
-                continue;
-            }
-            if self.kept.as_ref().is_some_and(|kept| kept.is_left_out(&path)) {
-                continue;
-            }
-            let counts =
-                self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.child(&name, Kind::File).git;
-            if counts
-                && let Some(stat) = folder.stat(&name)?
-                && self.snapshot.meet(&path, Stat::of_raw(&stat))
-            {
-                candidates.push(path);
+                if kind.is_dir() {
+                    if !rules.child(&name, Kind::Folder).git {
+                        let inner = rules.enter(&self.rules, &path);
+                        ahead.push((path, inner));
+                    }
+                    continue;
+                }
+                if !kind.is_file() && !kind.is_symlink() {
+                    continue;
+                }
+                if self.kept.as_ref().is_some_and(|kept| kept.is_left_out(&path)) {
+                    continue;
+                }
+                let counts =
+                    self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.child(&name, Kind::File).git;
+                if counts
+                    && let Some(stat) = folder.stat(&name)?
+                    && self.snapshot.meet(&path, Stat::of_raw(&stat))
+                {
+                    found.changed.push(path);
+                }
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Returns what the system says of a file or link of the tree; `None` for a folder, and behind a link.
@@ -440,6 +433,12 @@ impl Lent {
         now: Stat,
         collected: &mut Collected,
     ) -> Result<(), WorkspaceError> {
+        if path.as_bytes().len() > LONGEST {
+            self.put(path, &Entry::Absent)?;
+            let reason = format!("a path of {} bytes below it is too long to be staged", path.as_bytes().len());
+            collected.refused.push((beginning(path), reason));
+            return Ok(());
+        }
         let size = self.file_at(path).map_or(0, |stat| stat.size());
         let was = self.was(workspace, path)?;
         let judged = if size > LARGEST {
@@ -554,6 +553,15 @@ impl Lent {
             Entry::Absent | Entry::File { .. } => entry,
         }
     }
+}
+
+/// Returns the first folders of a path that is too long to be shown.
+fn beginning(path: &RelPath) -> RelPath {
+    let mut start = path.clone();
+    while start.as_bytes().len() > 80 {
+        start = start.parent().unwrap_or_default();
+    }
+    start
 }
 
 /// Makes the private folder of a lent tree.

@@ -45,7 +45,12 @@ pub(super) struct Found {
     pub(super) changed: Vec<RelPath>,
     /// What commands do not see any more.
     pub(super) gone: Vec<RelPath>,
+    /// Folders that nobody looks into.
+    pub(super) too_deep: Vec<RelPath>,
 }
+
+/// How deep folders of the layer may lie in each other.
+const DEEPEST: usize = 256;
 
 struct Look<'a> {
     layer: Arc<Layer>,
@@ -135,6 +140,10 @@ impl Lent {
             let is_ignored = rules.ignore(&name, Kind::Folder);
             // What was gone before this command was taken when it went.
             let was_covered = self.covered.contains(&path);
+            if kind.is_dir() && path.components().count() > DEEPEST {
+                look.found.too_deep.push(path);
+                continue;
+            }
             if kind.is_dir() {
                 if beneath.is_none() && !was_covered && stands_in(lower, &name) {
                     self.lose(&path, &name, rules, look);

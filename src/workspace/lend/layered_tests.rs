@@ -147,6 +147,21 @@ fn what_a_command_changes_is_found_in_the_layer() {
 }
 
 #[test]
+fn folders_that_lie_too_deep_are_refused_and_removed() {
+    if !mounts() {
+        return;
+    }
+    let project = fixture(PLAIN, "");
+    let mut lent = layered(&project);
+    command(&lent, "mkdir -p $(printf 'd/%.0s' $(seq 300)); echo x >d/f");
+    let found = collected(&mut lent, &project.workspace);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].ends_with("d/d/d: refused") && found[1].starts_with("d/f: "), "{found:?}");
+    assert_eq!(collected(&mut lent, &project.workspace), Vec::<String>::new());
+    assert_eq!(command(&lent, "find d | wc -l"), "257\n");
+}
+
+#[test]
 fn where_git_keeps_its_folder_elsewhere_there_is_no_layer() {
     let project = fixture(&format!("{PLAIN}; git worktree add -q ../linked"), "");
     let linked = project.workspace.root().parent().unwrap().join("linked");

@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::process::Command;
 
 use super::*;
@@ -96,6 +97,28 @@ fn a_link_that_is_put_in_the_way_meanwhile_leads_nowhere() {
     let collected = lent.collect(&fixture.workspace, &judge).unwrap();
     assert!(!collected.refused.is_empty() && collected.staged.is_empty());
     assert_eq!(std::fs::read_to_string(outside.join("new")).unwrap(), "theirs");
+}
+
+#[test]
+fn a_tree_as_deep_as_paths_can_be_is_refused_and_removed() {
+    let fixture = fixture(PLAIN, "");
+    let mut lent = fixture.lend(1 << 30);
+    let deep = lent.root().join("folder01/".repeat(400));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::write(deep.join("f"), "x").unwrap();
+    sh(lent.root(), "echo 2 >a");
+    let collected = lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
+    let refused: Vec<String> = collected.refused.iter().map(|(path, reason)| format!("{path}: {reason}")).collect();
+    assert_eq!(
+        refused,
+        [format!("{}: a path of 3601 bytes below it is too long to be staged", ["folder01"; 9].join("/"))]
+    );
+    assert_eq!(fixture.workspace.changes().iter().map(|(path, _)| path.to_string()).collect::<Vec<_>>(), ["a"]);
+    assert!(!deep.join("f").exists());
+    assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    // Without as many descriptors as folders.
+    Folder::root(lent.root()).unwrap().clear(OsStr::new("folder01")).unwrap();
+    assert_eq!(sh(lent.root(), "ls"), "a\nabsolute\nlink\nout\nrun\nsrc\nuntracked\nvendor\n");
 }
 
 #[test]
