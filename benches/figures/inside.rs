@@ -155,7 +155,6 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
             objects_at: None,
             until: None,
             layers: false,
-            large: None,
         };
         let clock = Instant::now();
         let mut lent = workspace.lend(&wishes).map_err(|error| error.to_string())?;

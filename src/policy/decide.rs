@@ -268,7 +268,7 @@ impl Policy {
         let folders = Folders::default();
         move |path| {
             let rules = PathRules::new(&self.layers, facts).remembering(&folders);
-            rules.read(&RelPath::root(), path_or_dot(path)).is_ok()
+            rules.read(&RelPath::root(), &path.under(&facts.root)).is_ok()
         }
     }
 

@@ -232,7 +232,6 @@ impl Runner {
                     objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
                     until,
                     layers,
-                    large: None,
                 };
                 let lent = match &self.in_place {
                     Some(how) => self.workspace.lend_in_place(&options, &how.keep, (&how.run_id, &how.time)),

@@ -43,7 +43,7 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
     let counted = copy.files.len();
     copy.plan_ignored()?;
-    if options.layers && copy.is_large(options.large.unwrap_or((MANY, MUCH))) {
+    if options.layers && copy.is_large() {
         return Ok(Copied::Large);
     }
     let (snapshot, left_out) = copy.carry_out(counted)?;
@@ -67,6 +67,10 @@ struct Copy<'a> {
 impl Copy<'_> {
     fn plan_folder(&mut self, folder: &RelPath, rules: &Arc<Level>) -> io::Result<()> {
         self.options.in_time()?;
+        if self.options.layers && self.has_many() {
+            // There will be no copy.
+            return Ok(());
+        }
         for entry in self.open(folder)? {
             let entry = entry?;
             let Some(path) = folder.child(entry.file_name()) else { continue };
@@ -169,9 +173,13 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn is_large(&self, (many, much): (usize, u64)) -> bool {
+    fn has_many(&self) -> bool {
+        self.files.len() > MANY
+    }
+
+    fn is_large(&self) -> bool {
         let size = |path: &RelPath| path.under(self.from).symlink_metadata().map_or(0, |metadata| metadata.len());
-        self.files.len() > many || self.files.iter().map(size).sum::<u64>() > much
+        self.has_many() || self.files.iter().map(size).sum::<u64>() > MUCH
     }
 
     /// Returns what is in a folder; nothing for one that we may not read, or that vanished a moment ago.

@@ -428,7 +428,6 @@ mod tests {
             objects_at: None,
             until: None,
             layers: false,
-            large: None,
         };
         Kept::begin(root, state, ("run-1", "now"), &options).unwrap().0
     }

@@ -50,8 +50,6 @@ pub struct LendOptions<'a> {
     /// Whether a layer over the project may take the place of a large copy: the kernel mounts overlays, and no program
     /// will be at work in the tree while another begins.
     pub layers: bool,
-    /// Of how many files, or bytes, a copy is large, if not as usual.
-    pub large: Option<(usize, u64)>,
 }
 
 impl LendOptions<'_> {

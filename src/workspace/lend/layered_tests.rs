@@ -33,7 +33,6 @@ fn options(repository: Option<&Repository>) -> LendOptions<'_> {
         objects_at: None,
         until: None,
         layers: false,
-        large: None,
     }
 }
 

@@ -54,7 +54,6 @@ impl Fixture {
             objects_at: None,
             until: None,
             layers: false,
-            large: None,
         };
         let mut lent = self.workspace.lend(&options).unwrap();
         lent.flush(&self.workspace).unwrap();
@@ -133,7 +132,6 @@ fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
         objects_at: None,
         until: Some(Instant::now()),
         layers: false,
-        large: None,
     };
     let error = fixture.workspace.lend(&options).err().unwrap().to_string();
     assert!(error.ends_with("copying it took too long and was given up"), "{error}");
