@@ -266,10 +266,11 @@ impl Policy {
     /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile: folders are looked at once.
     pub fn reader<'a>(&'a self, facts: &'a Facts) -> impl Fn(&RelPath) -> bool + 'a {
         let folders = Folders::default();
-        move |path| {
-            let rules = PathRules::new(&self.layers, facts).remembering(&folders);
-            rules.read(&RelPath::root(), &path.under(&facts.root)).is_ok()
-        }
+        move |path| self.reads(&path.under(&facts.root), facts, &folders)
+    }
+
+    fn reads(&self, path: &Path, facts: &Facts, folders: &Folders) -> bool {
+        PathRules::new(&self.layers, facts).remembering(folders).read(&RelPath::root(), path).is_ok()
     }
 
     /// Judges a change before delivery (policy.md 7): the path against the write rules, its kind, mode and links.
@@ -561,9 +562,7 @@ impl<'a> Judge<'a> {
         };
         let (policy, facts) = (self.policy.clone(), self.facts.clone());
         let folders = Folders::default();
-        let may_read = move |path: &Path| {
-            PathRules::new(&policy.layers, &facts).remembering(&folders).read(&RelPath::root(), path).is_ok()
-        };
+        let may_read = move |path: &Path| policy.reads(path, &facts, &folders);
         let grant = Grant {
             reads: self.reads,
             outside: self.outside,

@@ -42,6 +42,9 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     let mut copy = Copy { from, to, source: &source, options, tracked, folders, files, ignored, left_out, budget };
     copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
     let counted = copy.files.len();
+    if options.layers && copy.has_many() {
+        return Ok(Copied::Large);
+    }
     copy.plan_ignored()?;
     if options.layers && copy.is_large() {
         return Ok(Copied::Large);

@@ -91,15 +91,6 @@ impl Folder {
         }
     }
 
-    /// Looks at a path below without following it; `None` also where a part of the path is no folder.
-    pub fn stat_at(&self, path: &RelPath) -> io::Result<Option<Stat>> {
-        match self.parent_of(path) {
-            Ok((folder, name)) => folder.stat(name),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Returns the names in this folder, and of what kind they are.
     pub fn names(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut names = Vec::new();

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::copy;
 use super::disk::Disk;
-use super::lend::{LeftOut, LendOptions, moved, remove_anything};
+use super::lend::{LeftOut, LendOptions, moved};
 use super::snapshot::{Snapshot, Stat};
 use crate::change::{Entry, git_name};
 use crate::path::RelPath;
@@ -390,6 +390,18 @@ fn paths(quoted: &[String]) -> io::Result<BTreeSet<RelPath>> {
             .ok_or_else(|| io::Error::other(format!("a damaged name in the record: {name}")))
     };
     quoted.iter().map(read).collect()
+}
+
+fn remove_anything(at: &Path) -> io::Result<()> {
+    let removed = match at.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(at),
+        Ok(_) => std::fs::remove_file(at),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        result => result,
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "the lent tree is made and brought up to date here")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -276,9 +277,17 @@ impl Lent {
 
     /// Returns what commands see at a path.
     pub fn entry(&self, path: &RelPath) -> io::Result<Entry> {
+        self.place(path)?.map_or(Ok(Entry::Absent), |(folder, name)| folder.entry(name))
+    }
+
+    /// Opens the folder in which commands see a path, and returns the path's name in it; `None` where no folder is.
+    fn place<'p>(&self, path: &'p RelPath) -> io::Result<Option<(Folder, &'p OsStr)>> {
         match &self.layer {
-            None => self.tree.entry_at(path),
-            Some(layer) => layer.place(path)?.map_or(Ok(Entry::Absent), |place| place.folder.entry(place.name)),
+            None => match self.tree.parent_of(path) {
+                Err(error) if is_missing(&error) => Ok(None),
+                found => found.map(Some),
+            },
+            Some(layer) => Ok(layer.place(path)?.map(|place| (place.folder, place.name))),
         }
     }
 
@@ -413,13 +422,8 @@ impl Lent {
 
     /// Returns what the system says of a file or link of the tree; `None` for a folder, and behind a link.
     fn file_at(&self, path: &RelPath) -> Option<Stat> {
-        let stat = match &self.layer {
-            None => self.tree.stat_at(path).ok()??,
-            Some(layer) => {
-                let place = layer.place(path).ok()??;
-                place.folder.stat(place.name).ok()??
-            }
-        };
+        let (folder, name) = self.place(path).ok()??;
+        let stat = folder.stat(name).ok()??;
         (!FileType::from_raw_mode(stat.st_mode).is_dir()).then(|| Stat::of_raw(&stat))
     }
 
@@ -605,18 +609,6 @@ pub(super) fn moved(target: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     match target.strip_prefix(from.as_os_str().as_bytes()) {
         Some(rest) if rest.is_empty() || rest[0] == b'/' => [to.as_os_str().as_bytes(), rest].concat(),
         Some(_) | None => target.to_vec(),
-    }
-}
-
-pub(super) fn remove_anything(at: &Path) -> io::Result<()> {
-    let removed = match at.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(at),
-        Ok(_) => std::fs::remove_file(at),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
-        result => result,
     }
 }
 
