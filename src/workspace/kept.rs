@@ -406,15 +406,8 @@ fn remove_anything(at: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
-
-    fn sh(folder: &Path, script: &str) -> String {
-        let output = Command::new("bash").args(["-euc", script]).current_dir(folder).output().unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
+    use crate::workspace::test_support::sh;
 
     const LIST: &str = "find . -printf '%p %y %m %l %s %T@\\n' | grep -v -e '^[.]/[.]git/' | sed 's/ [0-9]* [0-9.]*$//' | sort; \
                         find . -type f -print0 | sort -z | xargs -0 sha256sum";

@@ -19,6 +19,8 @@ pub mod session_file;
 pub mod signing;
 pub mod snapshot;
 pub mod steps;
+#[cfg(test)]
+mod test_support;
 pub mod trusted;
 pub mod untouched;
 pub mod walk;

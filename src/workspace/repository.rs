@@ -456,24 +456,10 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     fn sh(folder: &Path, script: &str) -> String {
-        let mut command = Command::new("bash");
-        for (name, _) in std::env::vars_os().filter(|(name, _)| super::super::git::is_inherited(name)) {
-            command.env_remove(name);
-        }
-        let identity = [
-            ("GIT_AUTHOR_NAME", "U"),
-            ("GIT_AUTHOR_EMAIL", "u@e"),
-            ("GIT_COMMITTER_NAME", "U"),
-            ("GIT_COMMITTER_EMAIL", "u@e"),
-        ];
-        let output = command.args(["-euc", script]).current_dir(folder).envs(identity).output().unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        crate::workspace::test_support::sh(folder, script).trim_end().to_owned()
     }
 
     /// What our reading says must be what git says, in whatever state the repository is.

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::super::tests::{Fixture, PLAIN, fixture, sh};
+use super::super::tests::{Fixture, PLAIN, fixture};
 use super::*;
 use crate::change::{Change, Entry};
+use crate::workspace::test_support::sh;
 
 /// Tells whether this machine mounts overlays for us; says so aloud where it does not.
 #[expect(clippy::print_stderr, reason = "the output of a test is how it speaks")]

@@ -1,29 +1,13 @@
 use std::ffi::OsStr;
-use std::process::Command;
 
 use super::*;
+use crate::workspace::test_support::sh;
 
 pub(super) struct Fixture {
     _folder: tempfile::TempDir,
     pub(super) workspace: Workspace,
     pub(super) repository: Option<Repository>,
     outside: PathBuf,
-}
-
-pub(super) fn sh(folder: &Path, script: &str) -> String {
-    let mut command = Command::new("bash");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| super::super::git::is_inherited(name)) {
-        command.env_remove(name);
-    }
-    let identity = [
-        ("GIT_AUTHOR_NAME", "U"),
-        ("GIT_AUTHOR_EMAIL", "u@e"),
-        ("GIT_COMMITTER_NAME", "U"),
-        ("GIT_COMMITTER_EMAIL", "u@e"),
-    ];
-    let output = command.args(["-euc", script]).current_dir(folder).envs(identity).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A repository made by a script, and the workspace at one of its folders.

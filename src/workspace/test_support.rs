@@ -1,0 +1,21 @@
+//! What the tests of this module do in a folder by a script.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a script in a folder, with nothing of git's inherited, and returns what it prints.
+pub(super) fn sh(folder: &Path, script: &str) -> String {
+    let mut command = Command::new("bash");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| super::git::is_inherited(name)) {
+        command.env_remove(name);
+    }
+    let identity = [
+        ("GIT_AUTHOR_NAME", "U"),
+        ("GIT_AUTHOR_EMAIL", "u@e"),
+        ("GIT_COMMITTER_NAME", "U"),
+        ("GIT_COMMITTER_EMAIL", "u@e"),
+    ];
+    let output = command.args(["-euc", script]).current_dir(folder).envs(identity).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
