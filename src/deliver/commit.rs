@@ -55,6 +55,7 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
             )
         })?;
     }
+    refuse_locks(repository, branch.map(|name| format!("refs/heads/{name}")).as_deref().unwrap_or("HEAD"))?;
     if branch.is_none() {
         // A commit of our own would take the place of theirs, and lose a parent or the note of what was picked.
         for (head, what) in [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")] {
@@ -74,6 +75,17 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
         ));
     }
     Ok(())
+}
+
+/// Refuses to begin where git would refuse in the middle: a lock file names another git at work, or one that was killed.
+fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverError> {
+    match repository.locks(reference, reference == "HEAD").first() {
+        None => Ok(()),
+        Some(lock) => Err(DeliverError::conflict(
+            format!("{} exists: another git is at work, or was killed", lock.display()),
+            "wait for it to end; if no git runs, remove the file",
+        )),
+    }
 }
 
 fn check_name(git: &Git, name: &str) -> Result<(), DeliverError> {
@@ -144,19 +156,14 @@ pub(super) fn on_head(
 ) -> Result<(), DeliverError> {
     let repository = repository(site)?;
     let prepared = prepare(changes, order, repository)?;
-    let lock = index_path(repository).with_extension("lock");
-    if lock.symlink_metadata().is_ok() {
-        return Err(DeliverError::conflict(
-            format!("{} is there: another git is at work", lock.display()),
-            "wait for it; if none runs, remove the file",
-        ));
-    }
+    refuse_locks(repository, "HEAD")?;
     let mut applied = Applied::begin(changes, site, steps)?;
     let saved = SavedCommit {
         reference: "HEAD".to_owned(),
         old: prepared.base.clone(),
         new: prepared.commit.clone(),
         index_before: quoted(&prepared.index_info_before),
+        index_after: quoted(&prepared.index_info),
     };
     if let Err(error) = applied.note_commit(saved) {
         return Err(applied.roll_back(DeliverError::io("the undo record", &error)));
@@ -221,29 +228,63 @@ pub(super) fn move_reference_back(
     }
 }
 
-/// Takes back the commit of a record: the reference and the index entries, if the reference is still where the run put
-/// it. Returns what could not be done.
-pub(super) fn undo(commit: &SavedCommit, root: &Path) -> Option<String> {
-    let attempt = || -> Result<Option<String>, String> {
-        let repository =
-            Repository::discover(root).map_err(|error| error.to_string())?.ok_or("no repository any more")?;
-        let now = repository.git().line(&["rev-parse", "-q", "--verify", &commit.reference], b"").ok();
-        if now == commit.old {
-            return Ok(None);
-        }
-        if now.as_deref() != Some(&commit.new) {
-            return Ok(Some(format!(
-                "{} has moved since; `git revert {}` undoes the commit",
-                commit.reference, commit.new
-            )));
-        }
-        let index_before = unquoted(&commit.index_before).ok_or("a damaged index entry in the record")?;
-        move_reference_back(&repository, &commit.reference, commit.old.as_deref(), &commit.new)
-            .map_err(|error| error.to_string())?;
-        update_index(&repository, &index_before).map_err(|error| error.to_string())?;
-        Ok(None)
+/// Finds what would keep [`undo`] from taking a commit back, before anything is touched.
+pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
+    let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
+    refuse_locks(&repository, &commit.reference)
+        .map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
+    // Whether git can be started at all, and accepts the repository.
+    repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)
+}
+
+/// Takes back the commit of a record: the index entries that are as the run left them, then the reference if it is still
+/// where the run put it. Returns a warning where somebody has built on the commit, so that it stays.
+///
+/// The reference moves last: until then a repetition begins again, and afterwards nothing is left to do.
+pub(super) fn undo(commit: &SavedCommit, root: &Path) -> io::Result<Option<String>> {
+    let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
+        return Ok(Some(format!("{} is in no git repository any more", root.display())));
     };
-    attempt().unwrap_or_else(|reason| Some(format!("the commit {} could not be taken back: {reason}", commit.new)))
+    let now = reference_now(&repository, &commit.reference)?;
+    if now == commit.old {
+        return Ok(None);
+    }
+    if now.as_deref() != Some(&commit.new) {
+        return Ok(Some(format!(
+            "{} has moved since; `git revert {}` undoes the commit",
+            commit.reference, commit.new
+        )));
+    }
+    let damaged = || io::Error::other("the record of the commit is damaged");
+    let before = unquoted(&commit.index_before).ok_or_else(damaged)?;
+    let after = unquoted(&commit.index_after).ok_or_else(damaged)?;
+    let lines = match after.is_empty() {
+        // A record of a version that did not keep it.
+        true => before.clone(),
+        false => repository.index_info_where_still(&before, &after).map_err(io::Error::other)?,
+    };
+    update_index(&repository, &lines).map_err(io::Error::other)?;
+    let moved = move_reference_back(&repository, &commit.reference, commit.old.as_deref(), &commit.new);
+    moved.map_err(|error| {
+        // The entries that were brought back go forward again: the record stays open as a whole.
+        let forward = repository.index_info_where_still(&after, &lines).map_err(io::Error::other);
+        match forward.and_then(|lines| update_index(&repository, &lines).map_err(io::Error::other)) {
+            Ok(()) => io::Error::other(error),
+            Err(also) => io::Error::other(format!("{error}; {also}")),
+        }
+    })?;
+    Ok(None)
+}
+
+/// Returns the commit of a reference; `None` if it does not exist.
+fn reference_now(repository: &Repository, reference: &str) -> io::Result<Option<String>> {
+    if reference == "HEAD" {
+        return repository.head_now().map(|(commit, _)| commit).map_err(io::Error::other);
+    }
+    let listed = repository.git().line(&["for-each-ref", "--format=%(objectname) %(refname)", reference], b"");
+    let listed = listed.map_err(io::Error::other)?;
+    let mut lines = listed.lines().filter_map(|line| line.split_once(' '));
+    Ok(lines.find(|(_, name)| *name == reference).map(|(object, _)| object.to_owned()))
 }
 
 fn reason(order: &Order) -> String {
@@ -267,16 +308,15 @@ fn update_reference(
 /// Brings the index's entries of the changed paths to these states; every other entry stays as the user has it.
 pub(super) fn update_index(repository: &Repository, index_info: &[u8]) -> Result<(), DeliverError> {
     // Git reads files again whose times are too close to the index's own, and would run filters on them.
+    if index_info.is_empty() {
+        return Ok(());
+    }
     let git = repository.without_filters().map_err(|error| from_repository(&error))?;
     git.run(&["update-index", "-z", "--index-info"], index_info).map(drop).map_err(failed)
 }
 
 fn failed(error: GitError) -> DeliverError {
     DeliverError::conflict(error.to_string(), "the patch is in the result; deliver it with `qwen apply`")
-}
-
-fn index_path(repository: &Repository) -> PathBuf {
-    repository.git_dir.join("index")
 }
 
 fn objects_of(repository: &Repository) -> Result<PathBuf, DeliverError> {

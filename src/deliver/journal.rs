@@ -97,6 +97,9 @@ pub struct SavedCommit {
     pub new: String,
     /// What `update-index --index-info` takes to bring the changed paths back.
     pub index_before: String,
+    /// The same for the way forward: only entries that still say this are brought back.
+    #[serde(default)]
+    pub index_after: String,
 }
 
 impl Shape {

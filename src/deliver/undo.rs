@@ -122,6 +122,9 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, Und
         }
         return Ok(report);
     }
+    if let Some(commit) = &record.commit {
+        commit::can_undo(commit, root)?;
+    }
     for temporary in &record.temporary {
         remove_left_over(&tree, &journal::path(temporary)?, steps)?;
     }
@@ -168,7 +171,15 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, Und
     }
     let put_back = restored.into_iter().map(|(_, path, _)| path).chain(added.into_iter().map(|(_, path)| path));
     report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
-    report.warnings.extend(record.commit.as_ref().and_then(|commit| commit::undo(commit, root)));
+    if let Some(commit) = &record.commit {
+        match commit::undo(commit, root) {
+            Ok(warning) => report.warnings.extend(warning),
+            Err(error) => {
+                let cause = io::Error::other(format!("the commit {} could not be taken back: {error}", commit.new));
+                return Err(plan.give_up(&record, cause));
+            }
+        }
+    }
     record.state = State::Undone;
     if let Err(cause) = journal.write(&record, steps) {
         // The tree is whole; only the record does not know it, and doing it again finds nothing to do.

@@ -169,6 +169,52 @@ impl Repository {
         Some((commit, Some(branch.to_owned())))
     }
 
+    /// Returns the lock files that keep git from moving `HEAD` and its branch (or another reference) and, if asked, from
+    /// writing the index. They belong to another git at work, or to one that was killed.
+    pub fn locks(&self, reference: &str, with_index: bool) -> Vec<PathBuf> {
+        let branch = match (reference, &self.branch) {
+            ("HEAD", Some(branch)) => Some(format!("refs/heads/{branch}")),
+            ("HEAD", None) => None,
+            (other, _) => Some(other.to_owned()),
+        };
+        let mut locks = Vec::new();
+        if with_index {
+            locks.push(self.git_dir.join("index.lock"));
+        }
+        if reference == "HEAD" {
+            locks.push(self.git_dir.join("HEAD.lock"));
+        }
+        locks.extend(branch.map(|name| self.common_dir.join(name + ".lock")));
+        locks.push(self.common_dir.join("reftable/tables.list.lock"));
+        locks.retain(|lock| lock.symlink_metadata().is_ok());
+        locks
+    }
+
+    /// Returns those lines of `update-index --index-info` whose path the index holds as another text of lines says.
+    ///
+    /// Only whole lines count, so that an entry which somebody has changed since is left out.
+    pub fn index_info_where_still(&self, lines: &[u8], expected: &[u8]) -> Result<Vec<u8>, RepositoryError> {
+        let parsed = |text: &[u8]| -> BTreeMap<Vec<u8>, TreeEntry> {
+            let lines = text.split(|byte| *byte == 0).filter_map(split_at_tab);
+            let entries = lines.filter_map(|(meta, name)| {
+                let (mode, object) = meta.split_once(' ')?;
+                Some((name.to_vec(), TreeEntry { mode: mode.to_owned(), object: object.to_owned() }))
+            });
+            entries.collect()
+        };
+        let expected = parsed(expected);
+        let now = self.in_index(&expected.keys().cloned().collect::<Vec<_>>())?.files;
+        let is_still = |name: &[u8]| match (expected.get(name), now.get(name)) {
+            (Some(expected), None) => expected.mode == "0",
+            (Some(expected), Some(now)) => expected == now,
+            (None, _) => false,
+        };
+        let kept = lines.split_inclusive(|byte| *byte == 0).filter(|line| {
+            split_at_tab(line.strip_suffix(b"\0").unwrap_or(line)).is_some_and(|(_, name)| is_still(name))
+        });
+        Ok(kept.collect::<Vec<_>>().concat())
+    }
+
     /// Returns the tracked paths of the workspace, relative to it.
     pub fn tracked(&self) -> Result<Vec<RelPath>, RepositoryError> {
         let folder = self.prefix.under(&self.top);

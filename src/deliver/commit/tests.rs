@@ -313,6 +313,70 @@ fn undo_takes_the_commit_back_too() {
 }
 
 #[test]
+fn an_undo_that_a_lock_stops_changes_nothing_and_is_finished_by_the_next() {
+    for lock in ["index.lock", "HEAD.lock", "refs/heads/main.lock"] {
+        let project = project(&[]);
+        let base = git(project.root(), &["rev-parse", "HEAD"]);
+        let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+        let (delivered, lock) = (project.tree(), project.root().join(".git").join(lock));
+        std::fs::write(&lock, "").unwrap();
+        let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err();
+        assert!(error.to_string().contains("another git is at work") && !error.half, "{error}");
+        std::fs::remove_file(&lock).unwrap();
+        assert_eq!(project.tree(), delivered, "{lock:?}");
+        undo::undo(&record, project.root(), &Steps::default()).unwrap();
+        assert_eq!(git(project.root(), &["rev-parse", "HEAD"]), base, "{lock:?}");
+        assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn a_lock_is_named_before_anything_is_delivered() {
+    for lock in ["index.lock", "HEAD.lock", "refs/heads/main.lock"] {
+        let project = project(&[]);
+        let lock = project.root().join(".git").join(lock);
+        std::fs::write(&lock, "").unwrap();
+        let repository = Repository::discover(project.root()).unwrap();
+        let site = Site { repository: repository.as_ref(), ..project.site() };
+        let error = preflight(&Delivery::Commit(order()), &site).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{} exists", lock.display())), "{error}");
+    }
+}
+
+#[test]
+fn an_undo_killed_between_index_and_reference_is_finished_by_the_next() {
+    let project = project(&[]);
+    let base = git(project.root(), &["rev-parse", "HEAD"]);
+    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let saved = project.records().remove(0).1.commit.unwrap();
+    let repository = Repository::discover(project.root()).unwrap().unwrap();
+    update_index(&repository, &unquoted(&saved.index_before).unwrap()).unwrap();
+    undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert_eq!(git(project.root(), &["rev-parse", "HEAD"]), base);
+    assert_eq!(git(project.root(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn undo_keeps_what_a_person_has_staged_since() {
+    let project = project(&[]);
+    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    let project = project.file("a", "by a person\n");
+    git(project.root(), &["add", "a"]);
+    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert_eq!(report.left_alone, [crate::path::RelPath::new("a").unwrap()]);
+    assert_eq!(git(project.root(), &["status", "--porcelain"]), "M  a");
+}
+
+#[test]
+fn a_commit_that_others_build_on_stays_and_is_named() {
+    let project = project(&[]);
+    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    git(project.root(), &["commit", "-q", "--allow-empty", "-m", "by a person"]);
+    let report = undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert!(report.warnings[0].contains("HEAD has moved since"), "{:?}", report.warnings);
+}
+
+#[test]
 fn what_cannot_be_delivered_is_known_before_the_first_request() {
     let project = Project::new();
     let site = project.site();
