@@ -31,7 +31,7 @@
 //! | 3 | [`tools`] | one file a tool |
 //! | 2 | [`workspace`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
-//! | 0 | [`path`], [`event`], [`exit`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
+//! | 0 | [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
 //!
 //! `tests/layers.rs` holds the imports to this.
 //!
@@ -77,6 +77,7 @@ pub mod run;
 pub mod sandbox;
 pub mod secret;
 pub mod settings;
+pub mod threads;
 pub mod tool_name;
 pub mod tools;
 pub mod verify;

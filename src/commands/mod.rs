@@ -18,6 +18,8 @@ use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+
 use crate::cli::{Command, WorkspaceArgs, completions};
 use crate::emit::safe::escape;
 use crate::exit::Exit;
@@ -33,7 +35,28 @@ use crate::workspace::repository::Repository;
 
 /// Runs a command and returns the way it ends.
 pub async fn run(command: Command, environment: &Environment, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
-    let outcome = match command {
+    let running = std::panic::AssertUnwindSafe(dispatch(command, environment, out, err)).catch_unwind().await;
+    let outcome = running.unwrap_or_else(|panic| Err(Failure::internal(panic.as_ref())));
+    match outcome {
+        Ok(exit) => exit,
+        Err(failure) => {
+            let mut text = format!("error: {}\n", escape(&failure.error.message));
+            if let Some(hint) = &failure.error.hint {
+                text.push_str(&format!("  hint: {}\n", escape(hint)));
+            }
+            let _closed = err.write_all(text.as_bytes());
+            failure.exit
+        }
+    }
+}
+
+async fn dispatch(
+    command: Command,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    match command {
         Command::Run(_) => unreachable!("`run` is dispatched by main"),
         Command::Apply(arguments) => apply::run(&arguments, environment, out),
         Command::Undo(arguments) => undo::run(&arguments, environment, out),
@@ -48,17 +71,6 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
         Command::Schema(arguments) => schema::run(&arguments, out),
         Command::Doctor(arguments) => doctor::run(&arguments, environment, out),
         Command::Completions(arguments) => print_bytes(out, &completions::script(arguments.shell)),
-    };
-    match outcome {
-        Ok(exit) => exit,
-        Err(failure) => {
-            let mut text = format!("error: {}\n", escape(&failure.error.message));
-            if let Some(hint) = &failure.error.hint {
-                text.push_str(&format!("  hint: {}\n", escape(hint)));
-            }
-            let _closed = err.write_all(text.as_bytes());
-            failure.exit
-        }
     }
 }
 

@@ -54,6 +54,9 @@ pub struct Applied<'a> {
     items: Vec<Item<'a>>,
     done: Vec<Done>,
     journal: Option<(Journal, Record)>,
+    /// The commit that takes part, once it is noted.
+    commit: Option<SavedCommit>,
+    at: PathBuf,
     steps: &'a Steps,
 }
 
@@ -111,8 +114,16 @@ impl<'a> Applied<'a> {
             let temporary = OsString::from(format!(".qwen-{}-{number}", site.run_id));
             items.push(Item { path, change, folder, temporary });
         }
-        let mut applied =
-            Applied { root, run_id: site.run_id.to_owned(), items, done: Vec::new(), journal: None, steps };
+        let mut applied = Applied {
+            root,
+            run_id: site.run_id.to_owned(),
+            items,
+            done: Vec::new(),
+            journal: None,
+            commit: None,
+            at: site.root.to_path_buf(),
+            steps,
+        };
         if let Some(undo) = site.undo {
             let mut record = applied.record(site);
             let befores = applied.items.iter().map(|item| &item.change.before);
@@ -169,6 +180,7 @@ impl<'a> Applied<'a> {
 
     /// Notes the commit in the record, before any reference moves.
     pub fn note_commit(&mut self, commit: SavedCommit) -> io::Result<()> {
+        self.commit = Some(commit.clone());
         match &mut self.journal {
             None => Ok(()),
             Some((journal, record)) => {
@@ -200,7 +212,8 @@ impl<'a> Applied<'a> {
                 return Err(self.roll_back(cause));
             }
         }
-        Ok(self.journal.map(|(journal, _)| journal.folder().to_path_buf()))
+        self.done.clear();
+        Ok(self.journal.take().map(|(journal, _)| journal.folder().to_path_buf()))
     }
 
     fn run(&mut self) -> Result<(), DeliverError> {
@@ -310,6 +323,29 @@ impl<'a> Applied<'a> {
 
     /// Takes back everything, in reverse, and returns the cause with a word on how that went.
     pub fn roll_back(mut self, cause: DeliverError) -> DeliverError {
+        let stuck = self.take_all_back();
+        if stuck.is_empty() {
+            if let Some((journal, _)) = self.journal.take() {
+                journal.discard();
+            }
+            return match cause {
+                DeliverError::Io { message, hint, .. } => DeliverError::Io { message, hint, rolled_back: true },
+                DeliverError::Conflict { .. } | DeliverError::Denied { .. } => cause,
+            };
+        }
+        let hint = match &self.journal {
+            Some(_) => format!("`qwen undo {}` puts the rest back", self.run_id),
+            None => "check the files named above".to_owned(),
+        };
+        DeliverError::Io {
+            message: format!("{cause}; taking back failed: {}", stuck.join("; ")),
+            hint,
+            rolled_back: false,
+        }
+    }
+
+    /// Takes back everything that was done, in reverse, and returns what could not be taken back.
+    fn take_all_back(&mut self) -> Vec<String> {
         let done = std::mem::take(&mut self.done);
         let dropped: BTreeSet<usize> = done
             .iter()
@@ -323,24 +359,7 @@ impl<'a> Applied<'a> {
                 stuck.push(error.to_string());
             }
         }
-        if stuck.is_empty() {
-            if let Some((journal, _)) = self.journal {
-                journal.discard();
-            }
-            return match cause {
-                DeliverError::Io { message, hint, .. } => DeliverError::Io { message, hint, rolled_back: true },
-                DeliverError::Conflict { .. } | DeliverError::Denied { .. } => cause,
-            };
-        }
-        let hint = match &self.journal {
-            Some(_) => format!("`qwen undo {}` puts the rest back", self.run_id),
-            None => "the files named above need a look".to_owned(),
-        };
-        DeliverError::Io {
-            message: format!("{cause}; taking back failed: {}", stuck.join("; ")),
-            hint,
-            rolled_back: false,
-        }
+        stuck
     }
 
     fn take_back(&self, done: &Done, dropped: &BTreeSet<usize>) -> io::Result<()> {
@@ -377,6 +396,23 @@ impl<'a> Applied<'a> {
                 parent.set_mode(name, *mode)
             }
             Done::OldDropped { .. } => Ok(()),
+        }
+    }
+}
+
+impl Drop for Applied<'_> {
+    /// A panic is the one way to get here with something done: the commit and the files are taken back.
+    fn drop(&mut self) {
+        if self.done.is_empty() {
+            return;
+        }
+        let committed = self.commit.take().map(|commit| super::commit::undo(&commit, &self.at));
+        // What stays is in the record, which says that the delivery was begun; the next command takes it back.
+        if matches!(committed, None | Some(Ok(None)))
+            && self.take_all_back().is_empty()
+            && let Some((journal, _)) = self.journal.take()
+        {
+            journal.discard();
         }
     }
 }

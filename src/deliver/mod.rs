@@ -152,8 +152,27 @@ impl DeliverError {
     }
 }
 
-/// Delivers a change set: the gate first, then all of it or nothing.
+/// Delivers a change set: the gate first, then all of it or nothing, also where a fault of our own ends it.
 pub fn deliver(
+    changes: &ChangeSet,
+    how: &Delivery,
+    site: &Site<'_>,
+    gate: &Gate<'_>,
+) -> Result<Delivered, DeliverError> {
+    let delivering = std::panic::AssertUnwindSafe(|| deliver_all(changes, how, site, gate));
+    std::panic::catch_unwind(delivering).unwrap_or_else(|_| {
+        // What was done was taken back while the panic went up; whether that worked is looked at, not believed.
+        let rolled_back = apply::check_base(changes, site.root).is_ok();
+        let hint = match rolled_back {
+            true => "report it with the command line; the tree is as it was, and the patch is in the result",
+            false => "report it with the command line; `qwen undo` takes back what was begun",
+        };
+        let message = "a fault in qwen itself ended the delivery".to_owned();
+        Err(DeliverError::Io { message, hint: hint.to_owned(), rolled_back })
+    })
+}
+
+fn deliver_all(
     changes: &ChangeSet,
     how: &Delivery,
     site: &Site<'_>,

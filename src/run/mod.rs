@@ -102,6 +102,18 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// A panic: a fault of our own.
+    pub fn internal(panic: &(dyn std::any::Any + Send)) -> Failure {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let mut failure =
+            Failure::new(Exit::Failed, format!("a fault in qwen itself: {text}"), "report it with the command line");
+        failure.error.code = "internal".into();
+        failure
+    }
+}
+
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Failure {
         Failure { exit: stopped.exit, error: stopped.error }
@@ -433,15 +445,6 @@ async fn before(
 }
 
 fn internal_error(panic: &(dyn std::any::Any + Send)) -> RunFinished {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    RunFinished::failed(
-        Exit::Failed,
-        RunError {
-            code: "internal".into(),
-            message: format!("a fault in qwen itself: {text}"),
-            hint: Some("please report it with the command line; the tree is as it was".into()),
-            ..RunError::default()
-        },
-    )
+    let failure = Failure::internal(panic);
+    RunFinished::failed(failure.exit, *failure.error)
 }

@@ -19,6 +19,7 @@ use crate::change::text::Decoded;
 use crate::model::{BoxFuture, ToolSpec};
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
+use crate::threads::on_all_cores;
 use crate::workspace::walk::{Filter, Found};
 
 /// The tool.
@@ -221,13 +222,7 @@ fn search_all(
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8).min(files.len());
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
-    });
+    on_all_cores(files.len(), work);
     let progress = progress.into_inner().expect("nothing panics while it holds the results");
     let mut left = most;
     let mut found = Vec::new();

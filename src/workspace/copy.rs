@@ -15,6 +15,7 @@ use super::ignore::{Kind, Level, Source};
 use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved};
 use super::snapshot::{Snapshot, Stat};
 use crate::path::RelPath;
+use crate::threads::on_all_cores;
 
 /// A copy of more files, or of more bytes, is large.
 const MANY: usize = 50_000;
@@ -208,30 +209,23 @@ impl Copy<'_> {
                 made => made?,
             }
         }
-        let hands = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
         let next = std::sync::atomic::AtomicUsize::new(0);
         let (files, from, to, until) = (&self.files, self.from, self.to, self.options.until);
-        let copied: Vec<(usize, io::Result<Stat>)> = std::thread::scope(|scope| {
-            let work = || {
-                let mut done = Vec::new();
-                loop {
-                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(path) = files.get(number) else { return done };
-                    let copied = in_time(until).and_then(|()| copy_file(&path.under(from), &path.under(to), from, to));
-                    let goes_on = copied.as_ref().err().is_none_or(is_gone);
-                    done.push((number, copied));
-                    if !goes_on {
-                        next.store(files.len(), std::sync::atomic::Ordering::Relaxed);
-                    }
+        let copied = on_all_cores(files.len(), || {
+            let mut done: Vec<(usize, io::Result<Stat>)> = Vec::new();
+            loop {
+                let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let Some(path) = files.get(number) else { return done };
+                let copied = in_time(until).and_then(|()| copy_file(&path.under(from), &path.under(to), from, to));
+                let continues = copied.as_ref().err().is_none_or(is_gone);
+                done.push((number, copied));
+                if !continues {
+                    next.store(files.len(), std::sync::atomic::Ordering::Relaxed);
                 }
-            };
-            let others: Vec<_> = (1..hands).map(|_| scope.spawn(work)).collect();
-            let mut all = work();
-            all.extend(others.into_iter().flat_map(|other| other.join().expect("copying does not panic")));
-            all
+            }
         });
         let (mut snapshot, mut left_out) = (Snapshot::default(), self.left_out);
-        for (number, result) in copied {
+        for (number, result) in copied.into_iter().flatten() {
             match result {
                 Ok(stat) if number < counted => snapshot.settle(files[number].clone(), stat),
                 Ok(_) => {}

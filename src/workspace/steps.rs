@@ -18,6 +18,8 @@ enum Fault {
     From(usize),
     /// The first operation fails, and from the second number on all do: a kill while the failure is taken back.
     OnceAndFrom(usize, usize),
+    /// This operation panics: a fault of our own.
+    Panic(usize),
 }
 
 impl Steps {
@@ -41,6 +43,11 @@ impl Steps {
         Steps { taken: Cell::new(0), fault: Some(Fault::OnceAndFrom(number, later)) }
     }
 
+    /// Makes the operation of this number panic, counted from 0.
+    pub fn panicking_at(number: usize) -> Steps {
+        Steps { taken: Cell::new(0), fault: Some(Fault::Panic(number)) }
+    }
+
     /// Returns how many operations were begun.
     pub fn taken(&self) -> usize {
         self.taken.get()
@@ -54,6 +61,8 @@ impl Steps {
             Some(Fault::OnceAndFrom(at, from)) => {
                 (number == at || number >= from).then_some(io::ErrorKind::StorageFull)
             }
+            Some(Fault::Panic(at)) if number == at => panic!("made to panic by a test"),
+            Some(Fault::Panic(_)) => None,
             Some(Fault::From(at)) => (number >= at).then_some(io::ErrorKind::StorageFull),
         };
         fails.map_or(Ok(()), |kind| Err(io::Error::new(kind, "made to fail by a test")))

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use super::ignore::{Ignored, Kind, Level, Rules, Source};
 use crate::change::Entry;
 use crate::path::RelPath;
+use crate::threads::on_all_cores;
 
 /// A regular file of the staged view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,20 +56,13 @@ pub struct Walk {
 pub fn walk(source: &Source, start: &RelPath, filter: &Filter<'_>, cancelled: &AtomicBool) -> Walk {
     let rules = Rules::of_source(source.clone());
     let queue = Queue::new(start.clone(), rules.level(start).named());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let mut walk = Walk::default();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (1..threads).map(|_| scope.spawn(|| work(source, start, &queue, filter, cancelled))).collect();
-        let mut parts = vec![work(source, start, &queue, filter, cancelled)];
-        parts.extend(workers.into_iter().map(|worker| worker.join().expect("a walk does not panic")));
-        for part in parts {
-            walk.files.extend(part.files);
-            walk.git_ignored += part.git_ignored;
-            walk.qwen_ignored += part.qwen_ignored;
-            walk.unreadable.extend(part.unreadable);
-        }
-    });
+    for part in on_all_cores(usize::MAX, || work(source, start, &queue, filter, cancelled)) {
+        walk.files.extend(part.files);
+        walk.git_ignored += part.git_ignored;
+        walk.qwen_ignored += part.qwen_ignored;
+        walk.unreadable.extend(part.unreadable);
+    }
     overlay(source, &rules, start, filter, &mut walk.files);
     walk.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     walk.unreadable.sort_unstable();

@@ -302,6 +302,29 @@ fn whatever_operation_of_a_commit_fails_repository_and_tree_are_as_before() {
 }
 
 #[test]
+fn a_panic_in_the_middle_of_a_delivery_leaves_repository_and_tree_as_before() {
+    let state = |project: &Project| {
+        let asked = [&["rev-parse", "HEAD"][..], &["status", "--porcelain"], &["diff", "--cached"]];
+        (asked.map(|arguments| git(project.root(), arguments)), project.leftovers(), project.records())
+    };
+    for number in 0.. {
+        let project = project(&[]);
+        let before = state(&project);
+        let steps = Steps::panicking_at(number);
+        let delivery = std::panic::AssertUnwindSafe(|| {
+            let repository = Repository::discover(project.root()).unwrap().unwrap();
+            let site = Site { repository: Some(&repository), ..project.site() };
+            on_head(&changes(&project), &order(), &site, &steps, &mut Delivered::default()).unwrap();
+        });
+        if std::panic::catch_unwind(delivery).is_ok() {
+            assert!(number > 20);
+            break;
+        }
+        assert_eq!(state(&project), before, "operation {number}");
+    }
+}
+
+#[test]
 fn undo_takes_the_commit_back_too() {
     let project = project(&[]);
     let before = git(project.root(), &["rev-parse", "HEAD"]);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::path::{Node, RelPath};
 use crate::policy::Grant;
+use crate::threads::off_the_event_loop;
 use crate::tools::common::place::Place;
 use crate::tools::{ToolContext, ToolError};
 use crate::workspace::ignore::Source;
@@ -78,7 +79,6 @@ pub(crate) async fn in_background<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let _guard = CancelOnDrop(Arc::clone(&cancelled));
-    tokio::task::spawn_blocking(move || work(&cancelled))
-        .await
-        .map_err(|error| ToolError::failed(format!("the search ended early: {error}")))
+    let made = off_the_event_loop(move || work(&cancelled)).await;
+    made.map_err(|_| ToolError::failed("the search ended early: a fault in qwen itself"))
 }
