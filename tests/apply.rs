@@ -353,3 +353,119 @@ fn deliveries_side_by_side_give_the_tree_of_one() {
     assert_eq!(project.qwen(&["undo"]).code, 0);
     assert_eq!(project.run_git(&["status", "--porcelain"]), "");
 }
+
+/// A patch without a body that takes one file's contents to another name.
+fn carry(verb: &str, from: &str, to: &str) -> String {
+    format!("diff --git a/{from} b/{to}\nsimilarity index 100%\n{verb} from {from}\n{verb} to {to}\n")
+}
+
+#[test]
+fn a_patch_carries_nothing_away_that_may_not_be_read() {
+    let project = Project::new()
+        .file(".env", "TOKEN=x\n")
+        .file("secrets/token.txt", "x\n")
+        .file("private/notes.txt", "x\n")
+        .file("a.txt", "one\n")
+        .git()
+        .policy(
+            "version: 1\nname: x\nextends: builtin:edit\n\
+             paths: {read: {allow: ['**'], deny: ['private/**']}, protected: {remove: ['.env']}, write: {allow: ['**'], deny: ['.env']}}\n",
+        );
+    std::os::unix::fs::symlink("secrets", project.root().join("by-link")).unwrap();
+    let before = project.snapshot();
+    let apply = |text: &str, more: &[&str]| {
+        std::fs::write(project.beside("x.patch"), text).unwrap();
+        let file = project.beside("x.patch").display().to_string();
+        project.qwen(&[&["apply"], more, &[file.as_str()]].concat())
+    };
+    let mut texts: Vec<(String, &str)> = Vec::new();
+    for source in ["secrets/token.txt", "private/notes.txt", ".git/config", "by-link/token.txt"] {
+        texts.push((carry("copy", source, "pub.txt"), source));
+        texts.push((carry("rename", source, "pub.txt"), source));
+        texts.push((format!("--- a/{source}\n+++ b/pub.txt\n@@ -1 +1,2 @@\n x\n+y\n"), source));
+    }
+    // Nor by way of another file, nor where nothing of it is left in the end.
+    let there_and_back = carry("copy", "private/notes.txt", "b.txt") + &carry("rename", "b.txt", "private/notes.txt");
+    texts.push((there_and_back, "private/notes.txt"));
+    for (text, source) in &texts {
+        for more in [&[][..], &["--check"], &["--commit"]] {
+            let refused = apply(text, more);
+            assert_refused(&refused, 60, source);
+            assert!(refused.stdout.is_empty(), "{}", refused.stdout);
+        }
+    }
+    assert_eq!(project.snapshot(), before, "tree, index and .git are untouched");
+    // What the policy lets be read may be copied, and what may not be written stays where it is.
+    assert_eq!(apply(&carry("copy", "a.txt", "b.txt"), &[]).code, 0);
+    assert_eq!(project.read("b.txt"), "one\n");
+    assert_eq!(apply(&carry("copy", ".env", "pub.txt"), &["--check"]).code, 0);
+    assert_refused(&apply(&carry("rename", ".env", "pub.txt"), &[]), 60, ".env");
+}
+
+#[test]
+fn a_link_is_delivered_only_to_where_everything_may_be_read_and_written() {
+    let project = Project::new()
+        .file("docs/a.txt", "one\n")
+        .file("docs/deep/b.txt", "one\n")
+        .file("secrets/token.txt", "x\n")
+        .file("private/notes.txt", "x\n")
+        .file(".github/workflows/x.yml", "x\n")
+        .file(".env", "TOKEN=x\n")
+        .git()
+        .policy(
+            "version: 1\nname: x\nextends: builtin:edit\n\
+             paths: {read: {allow: ['**'], deny: ['private/**']}, write: {allow: ['**'], deny: ['docs/deep'], symlinks: true}}\n",
+        );
+    for (name, target) in [("out", "/etc"), ("git", ".git"), ("here", ".")] {
+        std::os::unix::fs::symlink(target, project.root().join(name)).unwrap();
+    }
+    let link = |name: &str, target: &str| {
+        format!(
+            "diff --git a/{name} b/{name}\nnew file mode 120000\n--- /dev/null\n+++ b/{name}\n\
+             @@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n"
+        )
+    };
+    let apply = |text: &str| {
+        std::fs::write(project.beside("x.patch"), text).unwrap();
+        project.qwen(&["apply", "--no-undo", &project.beside("x.patch").display().to_string()])
+    };
+    let before = project.snapshot();
+    for target in [
+        ".git",
+        "./.GIT/hooks",
+        "docs/../.git/config",
+        "GIT~1",
+        ".git.",
+        "git",
+        "git/hooks",
+        "here/.git",
+        "missing/../.git",
+        ".env",
+        "here/.env",
+        "secrets",
+        "secrets/token.txt",
+        "here/secrets/token.txt",
+        "private",
+        "private/notes.txt",
+        ".github",
+        ".github/workflows",
+        ".qwen",
+        "AGENTS.md",
+        "docs/deep",
+        "docs/deep/b.txt",
+        "out",
+        "out/passwd",
+        "../x",
+        "/etc/passwd",
+    ] {
+        let refused = apply(&link("src", target));
+        assert_refused(&refused, 60, "src: ");
+    }
+    // A link in the same change may not hide where another one leads.
+    assert_refused(&apply(&(link("z", ".") + &link("src", "z/secrets/token.txt"))), 60, "src: ");
+    assert_refused(&apply(&(link("docs/up", "..") + &link("src", "docs/up/private/notes.txt"))), 60, "src: ");
+    assert_eq!(project.snapshot(), before, "tree, index and .git are untouched");
+    for (name, target) in [("l1", "docs/a.txt"), ("docs/l2", "../docs"), ("l3", "not/there/yet"), ("l4", "here/docs")] {
+        assert_eq!(apply(&link(name, target)).code, 0, "{target}");
+    }
+}

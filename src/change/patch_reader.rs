@@ -37,6 +37,15 @@ pub struct Patch {
     pub files: Vec<FilePatch>,
 }
 
+/// What a patch does with one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathAccess {
+    /// The contents are carried to another path: the source of a copy or a rename.
+    Read(RelPath),
+    /// The file is made, changed or removed.
+    Write(RelPath),
+}
+
 /// What a patch says of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePatch {
@@ -102,6 +111,23 @@ impl Patch {
             return Err(PatchError::Syntax { line: 1, reason: "no file's changes found in it".to_owned() });
         }
         Ok(Patch { files })
+    }
+
+    /// Returns every path that the patch reads from or writes to, in the order of the text.
+    pub fn accesses(&self) -> Vec<PathAccess> {
+        let mut accesses = Vec::new();
+        for file in &self.files {
+            if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(*old)) {
+                if file.new.is_some() {
+                    accesses.push(PathAccess::Read(old.clone()));
+                }
+                if !file.keeps_old {
+                    accesses.push(PathAccess::Write(old.clone()));
+                }
+            }
+            accesses.extend(file.new.clone().map(PathAccess::Write));
+        }
+        accesses
     }
 
     /// Applies the patch to what `look` finds, exactly at the lines it names, and returns the changes.

@@ -3,8 +3,12 @@
 use std::path::Path;
 
 use super::DeliverError;
+use crate::change::patch_reader::PathAccess;
 use crate::change::{Change, ChangeSet, Entry, diff};
 use crate::path::RelPath;
+use crate::policy::protected::names_git;
+
+const GIT_IS_NEVER_WRITTEN: &str = "git's own directory is never written";
 
 /// What the policy says of paths, and the caps.
 pub struct Gate<'a> {
@@ -69,13 +73,40 @@ impl Gate<'_> {
     }
 }
 
+/// Refuses a patch for the first path that it may not read from or write to, before any file is looked at.
+///
+/// `may_read` judges the source of a copy or a rename; what is written is judged again by [`Gate::check`].
+pub fn check_accesses(
+    accesses: &[PathAccess],
+    may_read: &dyn Fn(&RelPath) -> Result<(), String>,
+) -> Result<(), DeliverError> {
+    for access in accesses {
+        let judged = match access {
+            PathAccess::Read(path) if names_git(&path.to_string_lossy()) => {
+                Err((path, "nothing is ever copied out of git's own directory".to_owned()))
+            }
+            PathAccess::Read(path) => {
+                may_read(path).map_err(|reason| (path, format!("the patch copies its contents: {reason}")))
+            }
+            PathAccess::Write(path) if names_git(&path.to_string_lossy()) => {
+                Err((path, GIT_IS_NEVER_WRITTEN.to_owned()))
+            }
+            PathAccess::Write(_) => Ok(()),
+        };
+        judged.map_err(|(path, reason)| {
+            DeliverError::denied(format!("{path}: {reason}"), "leave it out of the change")
+        })?;
+    }
+    Ok(())
+}
+
 /// What no policy can allow: git's own folder, other repositories, links that lead out.
 fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'static str> {
     if path.is_root() {
         return Err("the workspace itself is no file");
     }
-    if path.components().any(|name| name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b"git~1")) {
-        return Err("git's own folder is never written");
+    if names_git(&path.to_string_lossy()) {
+        return Err(GIT_IS_NEVER_WRITTEN);
     }
     let mut folder = path.parent();
     while let Some(inner) = folder.filter(|folder| !folder.is_root()) {
@@ -86,6 +117,9 @@ fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'sta
     }
     if let Entry::Link { target } = &change.after {
         let folder = path.parent().unwrap_or_default();
+        if names_git(&String::from_utf8_lossy(target)) {
+            return Err("the link leads into git's own directory");
+        }
         if !stays_below(&folder, target) {
             return Err("the link leads out of the workspace");
         }
@@ -148,6 +182,11 @@ mod tests {
             ("l", link("/etc/passwd")),
             ("d/l", link("../../x")),
             ("d/l", link("a/../../../d/x")),
+            ("l", link(".git")),
+            ("l", link("./.Git/hooks")),
+            ("d/l", link("../GIT~1")),
+            ("l", link("x/../.g\u{200c}it/config")),
+            ("l", link(".git. /config")),
             ("no", Entry::file("1")),
             ("a", Entry::file("key")),
         ] {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{DeliverError, Site};
 use crate::change::merge::merge;
 use crate::change::patch::{ObjectFormat, sha256};
-use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError};
+use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError, PathAccess};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::path::RelPath;
 use crate::workspace::folder::Folder;
@@ -78,6 +78,19 @@ impl Proposal {
         }
     }
 
+    /// Returns what the patch reads from and writes to below the workspace. Nothing is looked at.
+    ///
+    /// A name outside the workspace is left out: [`Proposal::changes`] refuses it.
+    pub fn accesses(&self, site: &Site<'_>) -> Result<Vec<PathAccess>, DeliverError> {
+        let patch = Patch::parse(&self.patch).map_err(|error| unfit(&[error]))?;
+        let prefix = prefix_of(site);
+        let below = |access| match access {
+            PathAccess::Read(name) => below(&prefix, &name).map(PathAccess::Read),
+            PathAccess::Write(name) => below(&prefix, &name).map(PathAccess::Write),
+        };
+        Ok(patch.accesses().into_iter().filter_map(below).collect())
+    }
+
     /// Compares the proposal with the files and returns the changes; nothing is written.
     pub fn changes(&self, base: Base, site: &Site<'_>) -> Result<ChangeSet, DeliverError> {
         let head = site.repository.and_then(|repository| repository.head.as_ref());
@@ -122,23 +135,18 @@ impl Proposal {
         settle: &dyn Fn(&FilePatch, &Entry, First) -> Result<Entry, PatchError>,
         there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
     ) -> Result<ChangeSet, DeliverError> {
-        let nowhere = RelPath::root();
-        let prefix = site.repository.map_or(&nowhere, |repository| &repository.prefix);
-        let unfit = |refused: Vec<PatchError>| {
-            let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
-            DeliverError::conflict(all.join("; "), "run again on the files as they are now")
-        };
+        let prefix = prefix_of(site);
         let root = Folder::root(site.root).map_err(|error| DeliverError::io(site.root.display(), &error))?;
         let look = |name: &RelPath| {
             let mismatch = |reason: String| PatchError::Mismatch { path: name.clone(), reason };
-            let path = below(prefix, name).ok_or_else(|| mismatch(format!("it lies outside {prefix}")))?;
+            let path = below(&prefix, name).ok_or_else(|| mismatch(format!("it lies outside {prefix}")))?;
             root.entry_at(&path).map_err(|error| mismatch(error.to_string()))
         };
-        let patch = Patch::parse(&self.patch).map_err(|error| unfit(vec![error]))?;
-        let by_name = patch.apply_by(&look, settle, there).map_err(unfit)?;
+        let patch = Patch::parse(&self.patch).map_err(|error| unfit(&[error]))?;
+        let by_name = patch.apply_by(&look, settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();
         for (name, change) in by_name.iter() {
-            let path = below(prefix, name).expect("every name was looked up below the prefix");
+            let path = below(&prefix, name).expect("every name was looked up below the prefix");
             changes.stage(path, || change.before.clone(), change.after.clone());
         }
         Ok(changes)
@@ -210,6 +218,15 @@ impl Proposal {
             mode => Entry::File { content: content.into(), executable: mode == Some("100755") },
         })
     }
+}
+
+fn unfit(refused: &[PatchError]) -> DeliverError {
+    let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    DeliverError::conflict(all.join("; "), "run again on the files as they are now")
+}
+
+fn prefix_of(site: &Site<'_>) -> RelPath {
+    site.repository.map(|repository| repository.prefix.clone()).unwrap_or_default()
 }
 
 fn format_of(site: &Site<'_>) -> ObjectFormat {

@@ -302,6 +302,12 @@ impl Policy {
         Ok(())
     }
 
+    /// Judges where a link that is delivered leads, by the files as they will be: inside the workspace, and to nothing
+    /// that may not be read or is protected.
+    pub fn judge_link(&self, path: &RelPath, target: &[u8], facts: &Facts) -> Result<(), Denial> {
+        PathRules::new(&self.layers, facts).link(path, target).map_err(|denial| denial.by("gate"))
+    }
+
     /// Returns the most files and bytes that a run may change.
     pub fn change_limits(&self) -> (u64, u64) {
         let files = self.layers.iter().filter_map(|layer| layer.max_files).min();

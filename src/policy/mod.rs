@@ -23,7 +23,7 @@ pub mod needs;
 mod operator;
 mod paths;
 pub mod programs;
-mod protected;
+pub(crate) mod protected;
 #[cfg(test)]
 mod reach_tests;
 pub mod redact;

@@ -452,6 +452,22 @@ impl<'a> PathRules<'a> {
         }
     }
 
+    /// Judges where a link leads: to a path of the workspace that is neither protected nor kept from reading.
+    pub(crate) fn link(&self, path: &RelPath, target: &[u8]) -> Result<(), Denial> {
+        let shown = path.to_string();
+        let leads = |reason: &str| Denial::new(format!("the link `{shown}` leads to a place it may not: {reason}"));
+        let folder = path.parent().unwrap_or_default();
+        let (resolved, place) =
+            self.inside(&folder, Path::new(OsStr::from_bytes(target))).map_err(|denial| leads(&denial.reason))?;
+        let Place::Workspace(to) = &place else { return Err(leads("it is outside the workspace")) };
+        let to_text = to.to_string();
+        self.read_resolved(&resolved, &place, &to_text).map_err(|denial| leads(&denial.reason))?;
+        match self.contents_denied(to, &to_text).or_else(|| self.write_denied(to, &to_text)) {
+            Some(denial) => Err(leads(&denial.reason)),
+            None => Ok(()),
+        }
+    }
+
     /// Judges removing a file, link or empty folder.
     pub(crate) fn delete(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
         let resolved = self.unfollowed(folder, path)?;

@@ -1,6 +1,6 @@
 //! The names that are never read and never written, whatever the rules say (F3, F4).
 
-use super::glob::fold;
+use super::glob::{fold, fold_name};
 use crate::path::RelPath;
 
 /// Protected names at any depth (F4); those of F3 come on top.
@@ -50,6 +50,11 @@ const PROTECTED: [&str; 39] = [
 pub(crate) fn is_protected(path: &RelPath) -> bool {
     let folded = fold(&path.to_string_lossy());
     protected_name(&folded).is_some() || secret_name(&folded).is_some()
+}
+
+/// Tells whether a path, or the target of a link, names git's own directory in any spelling.
+pub(crate) fn names_git(path: &str) -> bool {
+    path.split('/').any(|name| fold_name(name) == ".git")
 }
 
 /// What F3 never reads, on a folded path.

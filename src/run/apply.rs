@@ -1,6 +1,7 @@
 //! What a dry run proposed, judged once more and delivered: the whole of `qwen apply`, for every front door that has it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::change::{Change, ChangeSet};
 use crate::deliver::propose::{Base, Proposal};
@@ -10,6 +11,7 @@ use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::policy::redact::Secrets;
+use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
 
 use super::Failure;
@@ -69,6 +71,8 @@ pub struct Applied {
 pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Result<Applied, Failure> {
     let refused = |error: deliver::DeliverError| from_delivery(&error);
     let proposal = Proposal::read(request.input, request.digest).map_err(refused)?;
+    let may_read = |path: &RelPath| rules.policy.may_read(path, rules.facts).map_err(|denial| denial.reason);
+    deliver::gate::check_accesses(&proposal.accesses(site).map_err(refused)?, &may_read).map_err(refused)?;
     deliver::preflight(&request.how, site).map_err(refused)?;
     let taken_back = match (&request.how, site.undo) {
         (Delivery::Apply | Delivery::Commit(_), Some(undo)) => recover(undo, site.root)?,
@@ -85,9 +89,13 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         Fit::Exact(base) => (proposal.changes(base, site).map_err(refused)?, Vec::new()),
         Fit::Merge => proposal.merged(site).map_err(refused)?,
     };
+    // Where a link leads is judged by the files as they will be.
+    let after = Workspace::with_changes(site.root, changes.clone())
+        .map_err(|error| Failure::new(Exit::Conflict, error.to_string(), "make the directory readable"))?;
+    let facts = Facts { tree: Arc::new(after), ..rules.facts.clone() };
     let judge = |path: &RelPath, change: &Change| {
         (rules.also)(path)?;
-        judge_change(rules.policy, rules.facts, path, change)
+        judge_change(rules.policy, &facts, path, change)
     };
     let secret = |path: &RelPath, change: &Change| rules.secrets.added(path, change, rules.policy.refuses_secrets());
     let (max_files, max_bytes) = rules.policy.change_limits();

@@ -518,7 +518,11 @@ pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Cha
         becomes_executable: executable(&change.after) && !executable(&change.before),
         is_link: link(&change.after) || link(&change.before),
     };
-    policy.judge_change(path, facts_of_change, facts).map_err(|denial| denial.reason)
+    policy.judge_change(path, facts_of_change, facts).map_err(|denial| denial.reason)?;
+    match &change.after {
+        Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
+        Entry::Absent | Entry::File { .. } => Ok(()),
+    }
 }
 
 /// Returns the plan with the project's absolute path replaced by the lent tree's: below T3 a command sees the tree where

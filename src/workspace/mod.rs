@@ -104,6 +104,11 @@ impl Workspace {
         })
     }
 
+    /// Opens the workspace with changes staged.
+    pub fn with_changes(root: &Path, changes: ChangeSet) -> Result<Workspace, WorkspaceError> {
+        Ok(Workspace { changes: RwLock::new(changes), ..Workspace::open(root)? })
+    }
+
     /// Leaves the rules of these ignore files out of account; the first call counts.
     pub fn disregard(&self, rules: ignore::Ignored) {
         let _first = self.without.set(rules);

@@ -235,10 +235,15 @@ fn a_change_that_its_checks_refused_is_not_delivered() {
 /// Makes an artefact that fits itself for a patch that no run would have made.
 fn forge(proposed: &Proposed, path: &str) -> String {
     let patch = std::fs::read_to_string(proposed.artefact.join("change.patch")).unwrap().replace("tools/run.py", path);
-    std::fs::write(proposed.artefact.join("change.patch"), &patch).unwrap();
+    propose(proposed, &patch, path)
+}
+
+/// Puts a patch and a result that fits it into the artefact, and returns the patch's digest.
+fn propose(proposed: &Proposed, patch: &str, path: &str) -> String {
+    std::fs::write(proposed.artefact.join("change.patch"), patch).unwrap();
     let file = proposed.artefact.join("result.json");
     let mut result: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    result["changes"]["patch"] = patch.clone().into();
+    result["changes"]["patch"] = patch.into();
     result["changes"]["patch_sha256"] = sha256(patch.as_bytes()).into();
     result["changes"]["files"][0]["path"] = path.into();
     std::fs::write(&file, result.to_string()).unwrap();
@@ -271,5 +276,21 @@ fn branches_that_others_rest_on_are_never_pushed_to() {
     for (branch, code) in [("main", 60), ("MAIN", 60), ("refs/heads/x", 63), ("-x", 63), ("a..b", 63), ("HEAD", 63)] {
         let seen = proposed.deliver(vec![("branch", branch.to_owned())], &github().url);
         proposed.assert_nothing_pushed(&seen, code, branch);
+    }
+}
+
+#[test]
+fn nothing_is_copied_from_where_nothing_may_be_read() {
+    let proposed = Proposed::new("tools/run.py");
+    std::fs::create_dir(proposed.second.join("secrets")).unwrap();
+    std::fs::write(proposed.second.join("secrets/token.txt"), "x\n").unwrap();
+    git(&proposed.project, &proposed.second, &["config", "http.extraheader", "AUTHORIZATION: basic Z2hz"]);
+    std::fs::write(proposed.second.join(".git/info/exclude"), "secrets\n").unwrap();
+    for source in [".git/config", ".git/HEAD", "secrets/token.txt"] {
+        let patch =
+            format!("diff --git a/{source} b/pub.txt\nsimilarity index 100%\ncopy from {source}\ncopy to pub.txt\n");
+        let digest = propose(&proposed, &patch, "pub.txt");
+        let seen = proposed.deliver(vec![("patch-sha256", digest)], &github().url);
+        proposed.assert_nothing_pushed(&seen, 60, source);
     }
 }
