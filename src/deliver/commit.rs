@@ -59,7 +59,7 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
     if branch.is_none() {
         // A commit of our own would take the place of theirs, and lose a parent or the note of what was picked.
         for (head, what) in [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")] {
-            if git.run(&["rev-parse", "-q", "--verify", head], b"").is_ok() {
+            if resolves(&git, head)? {
                 return Err(DeliverError::conflict(
                     format!("a {what} has begun and is not finished"),
                     format!("finish it, or give it up with `git {what} --abort`; or deliver to a --branch"),
@@ -88,12 +88,21 @@ fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverE
     }
 }
 
+/// Tells whether a name stands for an object. Git exits without a word where it does not; what it says is a fault.
+fn resolves(git: &Git, name: &str) -> Result<bool, DeliverError> {
+    match git.run(&["rev-parse", "-q", "--verify", name], b"") {
+        Ok(_) => Ok(true),
+        Err(GitError::Failed { message, .. }) if message.starts_with("exit status") => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
 fn check_name(git: &Git, name: &str) -> Result<(), DeliverError> {
     let reference = format!("refs/heads/{name}");
     if name.starts_with('-') || git.run(&["check-ref-format", &reference], b"").is_err() {
         return Err(DeliverError::conflict(format!("`{name}` is no name for a branch"), "give another --branch"));
     }
-    if git.run(&["rev-parse", "-q", "--verify", &reference], b"").is_ok() {
+    if resolves(git, &reference)? {
         return Err(DeliverError::conflict(
             format!("the branch {name} is there already"),
             "give another --branch, or delete it first",

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::ignore::{Kind, Level, Source};
-use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved};
+use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved, tracked};
 use super::snapshot::{Snapshot, Stat};
 use crate::path::RelPath;
 use crate::threads::on_all_cores;
@@ -31,17 +31,14 @@ pub(super) enum Copied {
 
 /// Copies the workspace at `from` to the empty folder `to`.
 pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Result<Copied> {
-    let tracked = match options.repository {
-        // Without the list an ignored but tracked file is build output: a check that fails takes less.
-        Some(repository) => repository.tracked().unwrap_or_default().into_iter().collect(),
-        None => BTreeSet::new(),
-    };
+    let tracked = tracked(options.repository)?;
     let budget = options.copy_max;
     let (files, ignored, left_out) = (Vec::new(), Vec::new(), Vec::new());
     let source = Source::of_tree(from, from);
     let folders = Vec::new();
     let mut copy = Copy { from, to, source: &source, options, tracked, folders, files, ignored, left_out, budget };
     copy.plan_folder(&RelPath::root(), &Level::root(&source))?;
+    source.check()?;
     let counted = copy.files.len();
     if options.layers && copy.has_many() {
         return Ok(Copied::Large);

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Workspace;
+use super::folder::is_missing;
 use super::layer::Layer;
 use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
@@ -55,6 +56,8 @@ pub struct Source {
     /// `.qwenignore` of the trusted commit, by folder: they hold beside those of the tree, which cannot lift them.
     trusted: TrustedIgnores,
     without: Ignored,
+    /// Why an ignore file could not be read, the first time that happened: without its rules nothing may be concluded.
+    fault: Arc<OnceLock<(PathBuf, std::io::ErrorKind)>>,
 }
 
 /// The texts of `.qwenignore` files of the trusted commit, by their absolute folders.
@@ -71,6 +74,7 @@ impl Source {
             changes: Arc::new(workspace.changes()),
             trusted: workspace.trusted_ignores(),
             without: workspace.without_ignore_rules(),
+            fault: Arc::default(),
         }
     }
 
@@ -84,6 +88,7 @@ impl Source {
             changes: Arc::default(),
             trusted: Arc::default(),
             without: Ignored::default(),
+            fault: Arc::default(),
         }
     }
 
@@ -112,35 +117,65 @@ impl Source {
         &self.changes
     }
 
+    /// Tells whether every ignore file that was asked for so far could be read, or does not exist.
+    pub fn check(&self) -> std::io::Result<()> {
+        match self.fault.get() {
+            None => Ok(()),
+            Some((path, kind)) => Err(std::io::Error::new(*kind, format!("{}: {kind}", path.display()))),
+        }
+    }
+
     /// Reads the ignore file of a folder of the workspace.
     fn read(&self, folder: &RelPath, name: &str) -> Option<Vec<u8>> {
         let path = folder.child(name)?;
         match self.changes.staged(&path) {
             Some(Entry::File { content, .. }) => Some(content.to_vec()),
             Some(Entry::Absent | Entry::Link { .. }) => None,
-            None => match &self.layer {
-                Some(layer) => {
-                    let place = layer.place(&path).ok()??;
-                    let stat = place.folder.stat(place.name).ok()??;
-                    let is_small = u64::try_from(stat.st_size).is_ok_and(|size| size <= LARGEST);
-                    match place.folder.entry(place.name).ok().filter(|_| is_small)? {
-                        Entry::File { content, .. } => Some(content.to_vec()),
-                        Entry::Absent | Entry::Link { .. } => None,
-                    }
-                }
-                None => regular(&path.under(&self.files)),
-            },
+            None => {
+                let read = match &self.layer {
+                    Some(layer) => of_layer(layer, &path),
+                    None => regular(&path.under(&self.files)),
+                };
+                read.unwrap_or_else(|error| {
+                    let _first = self.fault.set((path.as_path().into(), error.kind()));
+                    None
+                })
+            }
         }
     }
+}
+
+/// Reads a small regular file as commands see it.
+fn of_layer(layer: &Layer, path: &RelPath) -> std::io::Result<Option<Vec<u8>>> {
+    let Some(place) = layer.place(path)? else { return Ok(None) };
+    let Some(stat) = place.folder.stat(place.name)? else { return Ok(None) };
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+        return Ok(None);
+    }
+    Ok(match place.folder.entry(place.name)? {
+        Entry::File { content, .. } => Some(content.to_vec()),
+        Entry::Absent | Entry::Link { .. } => None,
+    })
 }
 
 /// The most bytes of an ignore file that is read.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// Reads a small regular file; links are not followed, as git does not follow them here.
-fn regular(path: &Path) -> Option<Vec<u8>> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= LARGEST).then(|| std::fs::read(path).ok()).flatten()
+///
+/// What does not exist or is closed to us has no rules, as for git; every other error is one.
+fn regular(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let read = || {
+        let metadata = std::fs::symlink_metadata(path)?;
+        match metadata.is_file() && metadata.len() <= LARGEST {
+            true => std::fs::read(path).map(Some),
+            false => Ok(None),
+        }
+    };
+    match read() {
+        Err(error) if is_missing(&error) || error.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
+        read => read,
+    }
 }
 
 /// The rules that hold in one folder: its own files, and its parent's rules.
@@ -171,7 +206,7 @@ impl Level {
         let outermost = above.iter().position(|folder| is_repository(folder)).unwrap_or(0);
         let mut level: Option<Arc<Level>> = None;
         for folder in above[1..=outermost].iter().rev() {
-            let read = |name: &str| regular(&folder.join(name));
+            let read = |name: &str| regular(&folder.join(name)).ok().flatten();
             level = Some(Arc::new(Level::new(folder, level, source, read)));
         }
         // The outermost of a workspace that is no repository is the workspace itself.
@@ -230,7 +265,8 @@ impl Level {
             base.push(b'/');
         }
         let repository = is_repository(folder);
-        let exclude = if repository { exclude_file(folder).and_then(|path| regular(&path)) } else { None };
+        let exclude =
+            if repository { exclude_file(folder).and_then(|path| regular(&path).ok().flatten()) } else { None };
         let ignored = match &parent {
             Some(parent) => parent.judge(&base[..base.len() - 1], Kind::Folder),
             None => Ignored::default(),
@@ -327,9 +363,10 @@ fn exclude_file(folder: &Path) -> Option<PathBuf> {
     if git.is_dir() {
         return Some(git.join("info/exclude"));
     }
-    let text =
-        |path: &Path| regular(path).map(|text| PathBuf::from(std::ffi::OsString::from_vec(text.trim_ascii().to_vec())));
-    let named = regular(&git)?;
+    let text = |path: &Path| {
+        regular(path).ok().flatten().map(|text| PathBuf::from(std::ffi::OsString::from_vec(text.trim_ascii().to_vec())))
+    };
+    let named = regular(&git).ok().flatten()?;
     let named = OsStr::from_bytes(named.strip_prefix(b"gitdir:")?.trim_ascii());
     let directory = folder.join(named);
     let common = text(&directory.join("commondir")).map_or_else(|| directory.clone(), |common| directory.join(common));

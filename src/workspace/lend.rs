@@ -86,7 +86,7 @@ pub struct Lent {
     /// Whose tracked files count even where they are ignored.
     repository: Option<Repository>,
     /// They, once they were asked for.
-    tracked: OnceLock<BTreeSet<RelPath>>,
+    tracked: OnceLock<io::Result<BTreeSet<RelPath>>>,
     /// Where the layer hides what the project has, and that was noted.
     covered: BTreeSet<RelPath>,
     reads: Vec<PathBuf>,
@@ -167,7 +167,7 @@ impl Workspace {
         let whole = LendOptions { may_read: &|_| true, layers: false, ..*options };
         let (kept, snapshot, left_out) = Kept::begin(&self.root, keep, run, &whole).map_err(failed)?;
         let mut hidden = Vec::new();
-        denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden);
+        denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden).map_err(failed)?;
         let at = scratch.path().canonicalize().map_err(failed)?;
         let (git, reads) = scratch_git_of(options, &at).map_err(failed)?;
         Ok(Lent {
@@ -346,9 +346,10 @@ impl Lent {
         let looked = if self.layer.is_some() { self.look_over(&staged) } else { self.look_through(&staged) };
         let Found { changed: mut candidates, mut gone, too_deep } =
             looked.map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
+        self.rules.check().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         for path in self.snapshot.missed() {
             // It is gone, or lies in a folder that is ignored and is tracked all the same.
-            match self.file_at(&path) {
+            match self.file_at(&path)? {
                 Some(stat) if self.snapshot.meet(&path, stat) => candidates.push(path),
                 Some(_) => {}
                 None => gone.push(path),
@@ -356,7 +357,11 @@ impl Lent {
         }
         // What was removed counts again when it is back, in an ignored folder too.
         let back = staged.iter().map(|(path, _)| path).filter(|path| !self.snapshot.knows(path));
-        candidates.extend(back.filter(|path| self.file_at(path).is_some()).cloned().collect::<Vec<_>>());
+        for path in back.cloned().collect::<Vec<_>>() {
+            if self.file_at(&path)?.is_some() {
+                candidates.push(path);
+            }
+        }
         let mut collected = Collected::default();
         for path in too_deep {
             self.put(&path, &Entry::Absent)?;
@@ -421,10 +426,19 @@ impl Lent {
     }
 
     /// Returns what the system says of a file or link of the tree; `None` for a folder, and behind a link.
-    fn file_at(&self, path: &RelPath) -> Option<Stat> {
-        let (folder, name) = self.place(path).ok()??;
-        let stat = folder.stat(name).ok()??;
-        (!FileType::from_raw_mode(stat.st_mode).is_dir()).then(|| Stat::of_raw(&stat))
+    ///
+    /// A directory that a command has closed holds nothing, as for every later command. Any other error is one: what
+    /// cannot be looked at is not gone.
+    fn file_at(&self, path: &RelPath) -> Result<Option<Stat>, WorkspaceError> {
+        let look = || match self.place(path)? {
+            Some((folder, name)) => folder.stat(name),
+            None => Ok(None),
+        };
+        let stat = match look() {
+            Err(error) if is_closed(&error) || is_link_in_the_way(&error) => None,
+            looked => looked.map_err(|cause| WorkspaceError::Io { path: path.under(&self.root), cause })?,
+        };
+        Ok(stat.filter(|stat| !FileType::from_raw_mode(stat.st_mode).is_dir()).map(|stat| Stat::of_raw(&stat)))
     }
 
     fn take(
@@ -441,7 +455,7 @@ impl Lent {
             collected.refused.push((beginning(path), reason));
             return Ok(());
         }
-        let size = self.file_at(path).map_or(0, |stat| stat.size());
+        let size = self.file_at(path)?.map_or(0, |stat| stat.size());
         let was = self.was(workspace, path)?;
         let judged = if size > LARGEST {
             Err(format!("a file of {size} bytes is too large to be staged"))
@@ -451,13 +465,13 @@ impl Lent {
             self.judged(path, self.to_real(found), &was, workspace, judge)?
         };
         match judged {
-            Ok(None) => match self.file_at(path) {
+            Ok(None) => match self.file_at(path)? {
                 Some(stat) => self.snapshot.remember(path.clone(), stat, now),
                 None => self.snapshot.forget(path),
             },
             Ok(Some(change)) => {
                 workspace.stage_judged(path, change.clone());
-                self.note(path);
+                self.note(path)?;
                 collected.staged.push((path.clone(), change));
             }
             Err(reason) => {
@@ -510,11 +524,12 @@ impl Lent {
     }
 
     /// Remembers a file as it is in the tree now.
-    fn note(&mut self, path: &RelPath) {
-        match self.file_at(path) {
+    fn note(&mut self, path: &RelPath) -> Result<(), WorkspaceError> {
+        match self.file_at(path)? {
             Some(stat) => self.snapshot.refresh(path.clone(), stat),
             None => self.snapshot.forget(path),
         }
+        Ok(())
     }
 
     /// Puts an entry into the tree, whatever stands in its way.
@@ -539,8 +554,7 @@ impl Lent {
             }
         };
         write().map_err(|cause| WorkspaceError::Io { path: path.under(&self.root), cause })?;
-        self.note(path);
-        Ok(())
+        self.note(path)
     }
 
     /// A link to an absolute place in the project leads to the same place in the lent tree, or commands would write to
@@ -586,19 +600,45 @@ fn scratch_git_of(options: &LendOptions<'_>, scratch: &Path) -> io::Result<(Opti
 }
 
 /// Finds the files that nobody may read.
-fn denied_below(root: &Path, folder: &RelPath, may_read: &dyn Fn(&RelPath) -> bool, denied: &mut Vec<RelPath>) {
-    let Ok(entries) = std::fs::read_dir(folder.under(root)) else { return };
-    for entry in entries.flatten() {
+fn denied_below(
+    root: &Path,
+    folder: &RelPath,
+    may_read: &dyn Fn(&RelPath) -> bool,
+    denied: &mut Vec<RelPath>,
+) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder.under(root)) {
+        // Closed to us is closed to commands.
+        Err(error) if !folder.is_root() && is_closed(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
         let Some(path) = folder.child(entry.file_name()) else { continue };
         if entry.file_name() == ".git" {
             continue;
         }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            denied_below(root, &path, may_read, denied);
+        if entry.file_type()?.is_dir() {
+            denied_below(root, &path, may_read, denied)?;
         } else if !may_read(&path) {
             denied.push(path);
         }
     }
+    Ok(())
+}
+
+/// Returns the tracked files, which count in an ignored directory, too. Where no git is installed there is no list.
+pub(super) fn tracked(repository: Option<&Repository>) -> io::Result<BTreeSet<RelPath>> {
+    match repository.map(Repository::tracked) {
+        None => Ok(BTreeSet::new()),
+        Some(Ok(list)) => Ok(list.into_iter().collect()),
+        Some(Err(error)) if error.has_no_git() => Ok(BTreeSet::new()),
+        Some(Err(error)) => Err(io::Error::other(error)),
+    }
+}
+
+/// A link stands where a directory was: nothing is looked at behind it.
+fn is_link_in_the_way(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 pub(super) fn is_closed(error: &io::Error) -> bool {

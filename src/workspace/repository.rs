@@ -60,6 +60,13 @@ pub enum RepositoryError {
     Git(#[from] GitError),
 }
 
+impl RepositoryError {
+    /// Tells whether the reason is that no git is installed.
+    pub fn has_no_git(&self) -> bool {
+        matches!(self, RepositoryError::Git(GitError::Start(error)) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 impl Repository {
     /// Finds the repository that holds a canonical folder; `None` if there is none or the folder is in no work tree.
     pub fn discover(root: &Path) -> Result<Option<Repository>, RepositoryError> {

@@ -185,8 +185,12 @@ fn read_folder(
             return Vec::new();
         }
     };
-    let entries: Vec<(OsString, FileType)> =
-        entries.flatten().filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?))).collect();
+    let entries: Vec<std::io::Result<(OsString, FileType)>> =
+        entries.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?)))).collect();
+    if entries.iter().any(Result::is_err) {
+        walk.unreadable.push(folder.clone());
+    }
+    let entries: Vec<(OsString, FileType)> = entries.into_iter().flatten().collect();
     let level = match is_start {
         true => Arc::clone(level),
         false => level.enter_listed(source, folder, |name| entries.iter().any(|(other, _)| other == name)),

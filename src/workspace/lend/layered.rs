@@ -59,9 +59,10 @@ struct Look<'a> {
 }
 
 /// Tells whether a file or link of the project has this name.
-fn stands_in(lower: Option<&Folder>, name: &OsStr) -> bool {
-    let stat = lower.and_then(|lower| lower.stat(name).ok().flatten());
-    stat.is_some_and(|stat| !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
+fn is_file_of(lower: Option<&Folder>, name: &OsStr) -> io::Result<bool> {
+    let Some(lower) = lower else { return Ok(false) };
+    let stat = lower.stat(name)?;
+    Ok(stat.is_some_and(|stat| !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()))
 }
 
 impl Workspace {
@@ -117,10 +118,14 @@ impl Lent {
         let rules = Rules {
             now: Level::root(&self.rules),
             before: Level::root(&before),
-            sources: Arc::new((self.rules.clone(), before)),
+            sources: Arc::new((self.rules.clone(), before.clone())),
         };
         let mut look = Look { layer, staged, found: Found::default() };
         self.look_at((&upper, Some(&lower)), &RelPath::root(), &rules, &mut look)?;
+        before.check()?;
+        if let Some(Err(error)) = self.tracked.get() {
+            return Err(io::Error::new(error.kind(), error.to_string()));
+        }
         Ok(look.found)
     }
 
@@ -145,7 +150,7 @@ impl Lent {
                 continue;
             }
             if kind.is_dir() {
-                if beneath.is_none() && !was_covered && stands_in(lower, &name) {
+                if beneath.is_none() && !was_covered && is_file_of(lower, &name)? {
                     self.lose(&path, &name, rules, look);
                     self.covered.insert(path.clone());
                 }
@@ -178,14 +183,15 @@ impl Lent {
             }
             let Some(stat) = upper.stat(&name)? else { continue };
             if layer::is_white_out(&stat) {
-                if !was_covered && stands_in(lower, &name) {
+                if !was_covered && is_file_of(lower, &name)? {
                     self.lose(&path, &name, rules, look);
                     self.covered.insert(path);
                 }
                 continue;
             }
-            let counted = || self.counted(&path, &name, rules, look) && stands_in(lower, &name);
-            let counts = !rules.now.child(&name, Kind::File).git || self.is_known(&path, look) || counted();
+            let counts = !rules.now.child(&name, Kind::File).git
+                || self.is_known(&path, look)
+                || self.counted(&path, &name, rules, look) && is_file_of(lower, &name)?;
             if counts && (kind.is_file() || kind.is_symlink()) && self.snapshot.meet(&path, Stat::of_raw(&stat)) {
                 look.found.changed.push(path);
             }
@@ -244,10 +250,10 @@ impl Lent {
         !rules.before.child(name, Kind::File).git || self.is_known(path, look) || self.tracked().contains(path)
     }
 
+    /// Returns the tracked files; none where git could not be asked, which [`Lent::look_over`] reports.
     fn tracked(&self) -> &BTreeSet<RelPath> {
-        // Without the list an ignored but tracked file is build output: a check that fails takes less.
-        let ask = |repository: &Repository| repository.tracked().unwrap_or_default().into_iter().collect();
-        self.tracked.get_or_init(|| self.repository.as_ref().map(ask).unwrap_or_default())
+        static NONE: BTreeSet<RelPath> = BTreeSet::new();
+        self.tracked.get_or_init(|| super::tracked(self.repository.as_ref())).as_ref().unwrap_or(&NONE)
     }
 }
 
