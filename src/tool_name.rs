@@ -21,6 +21,9 @@ pub const BUILT_IN: [&str; 14] = [
 /// The tool through which an answer of a given shape comes.
 pub const STRUCTURED_OUTPUT: &str = "structured_output";
 
+/// The longest name that every provider takes.
+pub const LONGEST: usize = 63;
+
 /// Prefixes that models put before a tool's name.
 const PREFIXES: [&str; 4] = ["functions.", "default_api.", "tools.", "functions:"];
 
@@ -52,10 +55,15 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("glob", &["filesearch", "find", "findfiles"]),
     ("web_fetch", &["fetch", "fetchurl"]),
     ("web_search", &["googlewebsearch", "searchweb"]),
-    ("todo_write", &["todo", "todos", "todowriter", "writetodos"]),
+    ("todo_write", &["todo", "todolist", "todos", "todowriter", "writetodos"]),
     ("save_memory", &["memory", "remember", "savemem"]),
     ("task", &["agent", "subagent"]),
 ];
+
+/// Returns every name that leads to a built-in tool: the tools' own, and their aliases, folded.
+pub fn every_name() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.into_iter().chain(ALIASES.iter().flat_map(|(_, aliases)| aliases.iter().copied()))
+}
 
 /// Lowercase letters and digits only: `ReadFile`, `read-file` and `read_file` are one.
 pub fn folded(name: &str) -> String {
@@ -74,6 +82,21 @@ pub fn bare(name: &str) -> &str {
     }
 }
 
+/// Returns a name as it is sent: only what every provider takes, and a dot is an underscore.
+pub fn sent(name: &str) -> String {
+    plain(name).replace('.', "_")
+}
+
+/// Returns a name with `_` for characters outside of `[A-Za-z0-9_.-]`; of a long name the middle becomes `___`.
+pub fn plain(name: &str) -> String {
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect();
+    if name.len() <= LONGEST {
+        return name;
+    }
+    format!("{}___{}", &name[..28], &name[name.len() - 32..])
+}
+
 /// Returns the real name of a tool of ours, case, separators and aliases aside, whether or not it is registered.
 ///
 /// For policies and settings, which speak of tools without a registry.
@@ -89,6 +112,29 @@ pub fn real_name(called: &str) -> Option<&'static str> {
     let folded = folded(called);
     let known = BUILT_IN.iter().chain(&[STRUCTURED_OUTPUT]).find(|name| self::folded(name) == folded);
     known.copied().or_else(|| alias(&folded))
+}
+
+/// Returns the built-in tool that an entry of a list names: as [`real_name`], and by Qwen Code's class names.
+///
+/// ```
+/// use qwen_run::tool_name::listed_name;
+///
+/// assert_eq!(listed_name("ShellTool"), Some("run_shell_command"));
+/// assert_eq!(listed_name("LSTool"), Some("list_directory"));
+/// assert_eq!(listed_name("structured_output"), None);
+/// ```
+pub fn listed_name(written: &str) -> Option<&'static str> {
+    let class = || written.strip_suffix("Tool").and_then(real_name);
+    real_name(written).or_else(class).filter(|name| BUILT_IN.contains(name))
+}
+
+/// Returns the tools that lists mean beside a tool: those that read files with `read_file`, `write_file` with `edit`.
+pub fn family_of(tool: &str) -> &'static [&'static str] {
+    match tool {
+        "read_file" => &["read_many_files", "list_directory", "glob", "search_file_content"],
+        "edit" => &["write_file"],
+        _ => &[],
+    }
 }
 
 /// Returns the one of `names` that a model means: the name itself, prefixes aside, another spelling of it, or a known

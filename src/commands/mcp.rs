@@ -19,6 +19,7 @@ use crate::run::Failure;
 use crate::run::policy_layers;
 use crate::run::runner::Runner;
 use crate::run::servers::{self, Chosen, Wishes};
+use crate::run::tool_lists::ToolLists;
 use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, edit};
 use crate::tools::Registry;
@@ -302,8 +303,8 @@ pub(super) fn policy(
     environment: &Environment,
 ) -> Result<policy_layers::Chosen, Failure> {
     let found = find(place, environment)?;
-    let trusted: Vec<String> = found.chosen.trusted().collect();
-    place.policy_with(&trusted, named, delivers, environment)
+    let lists = ToolLists { allowed: found.chosen.trusted().collect(), ..ToolLists::default() };
+    place.policy_with(&lists, named, delivers, environment)
 }
 
 /// Starts the servers of the settings; what is wrong with one of them is a warning.

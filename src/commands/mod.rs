@@ -26,6 +26,7 @@ use crate::exit::Exit;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
+use crate::run::tool_lists::ToolLists;
 use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::run::{Failure, outcome};
 use crate::settings::Environment;
@@ -99,13 +100,13 @@ impl Place {
 
     /// Returns the policy that a run here would have.
     fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
-        self.policy_with(&[], named, delivers, environment)
+        self.policy_with(&ToolLists::default(), named, delivers, environment)
     }
 
-    /// Returns the policy that a run here would have, where settings allow these tools, too.
+    /// Returns the policy that a run here would have, with these lists of tools.
     fn policy_with(
         &self,
-        allowed: &[String],
+        lists: &ToolLists,
         named: Option<&str>,
         delivers: bool,
         environment: &Environment,
@@ -116,9 +117,7 @@ impl Place {
             named: named.as_deref(),
             mode: None,
             delivers,
-            allowed,
-            core: &[],
-            excluded: &[],
+            lists,
             cwd: &environment.cwd,
             top: &self.top(),
             trusted: &trusted,

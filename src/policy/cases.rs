@@ -14,9 +14,9 @@ use super::decision::Verdict;
 use super::layers::{LayerText, Standing};
 use crate::workspace::disk::Disk;
 
-struct Fixture {
+pub(super) struct Fixture {
     _folder: tempfile::TempDir,
-    root: PathBuf,
+    pub(super) root: PathBuf,
     home: PathBuf,
     out: PathBuf,
 }
@@ -27,7 +27,7 @@ fn put(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn fixture() -> Fixture {
+pub(super) fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().canonicalize().unwrap();
     let (root, home, out) = (base.join("ws"), base.join("home"), base.join("out"));
@@ -138,6 +138,17 @@ fn ecosystems() -> Fixture {
         }
     }
     fixture
+}
+
+/// Returns the calls of a file of cases.
+pub(super) fn calls_of(fixture: &Fixture, file: &str) -> Vec<(String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies");
+    let text = fs::read_to_string(folder.join(file)).unwrap().replace("@WS@", fixture.root.to_str().unwrap());
+    let case = |line: &str| {
+        let mut case: Value = serde_json::from_str(line).unwrap();
+        (case["tool"].as_str().unwrap().to_owned(), case["input"].take())
+    };
+    text.lines().filter(|line| !line.trim().is_empty()).map(case).collect()
 }
 
 fn policies(folder: &Path) -> BTreeMap<String, Policy> {
@@ -326,7 +337,7 @@ fn the_cases_of_each_rule_are_decided_as_stated() {
     assert!(count >= 1300 && wrong.is_empty(), "{} of {count} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn facts(fixture: &Fixture) -> Facts {
+pub(super) fn facts(fixture: &Fixture) -> Facts {
     Facts {
         root: fixture.root.clone(),
         included: vec![fixture.out.clone()],

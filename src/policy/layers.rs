@@ -29,11 +29,12 @@ pub struct LayerText {
 }
 
 /// Whose word a policy text is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Standing {
     /// An operator's: the first layer, or `/etc/qwen/policy.yaml`.
     Operator,
     /// Anybody's: a repository's file that only narrows.
+    #[default]
     Repository,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Located<T> {
 pub(crate) type Rules<T> = Vec<Located<T>>;
 
 /// One layer with what it builds on merged in. `None`: it says nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Layer {
     pub(crate) name: String,
     pub(crate) source: String,

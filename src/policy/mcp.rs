@@ -10,6 +10,7 @@ use super::decision::{Denial, RuleRef};
 use super::file::DefaultRule;
 use super::glob::fold_name;
 use super::layers::Layer;
+use crate::tool_name::sent;
 
 /// Judges a call by its pair and pin; the rule that allowed it is the granting layer's.
 pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Result<Option<RuleRef>, Denial> {
@@ -27,7 +28,11 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
         }
         let rules = layer.mcp.as_ref().and_then(|servers| servers.get(server));
         if let Some(rules) = rules
-            && rules.value.deny.iter().any(|pattern| matches(&fold_name(pattern), &fold_name(tool)))
+            && rules.value.deny.iter().any(|pattern| {
+                // The model sees other letters as `_`: who takes away what is seen takes it away.
+                let pattern = fold_name(pattern);
+                [tool.to_owned(), sent(tool)].iter().any(|name| matches(&pattern, &fold_name(name)))
+            })
         {
             return Err(Denial::new(format!("the tool {tool} of {server} is denied")).by_rule(rules.rule.clone()));
         }

@@ -18,6 +18,9 @@ mod glob;
 pub mod grant;
 pub mod later;
 pub mod layers;
+#[cfg(test)]
+mod list_tests;
+pub mod lists;
 mod mcp;
 pub mod needs;
 mod operator;

@@ -9,8 +9,9 @@ use crate::policy::layers::{LayerText, Standing};
 use crate::policy::{Policy, builtin, check};
 use crate::workspace::disk::Disk;
 
+use super::Failure;
+use super::tool_lists::ToolLists;
 use super::trust::{NamedFile, Trusted};
-use super::{Failure, tool_lists};
 
 /// Where a repository keeps its policy.
 const REPOSITORY: &str = ".qwen/policy.yaml";
@@ -23,12 +24,8 @@ pub struct PolicySources<'a> {
     pub mode: Option<&'static str>,
     /// Whether `--apply`, `--commit` or `--branch` was given.
     pub delivers: bool,
-    /// Tools and commands that the operator allows beside a built-in policy.
-    pub allowed: &'a [String],
-    /// Lists of which each keeps only its own tools and commands.
-    pub core: &'a [Vec<String>],
-    /// Tools and commands that are taken away.
-    pub excluded: &'a [String],
+    /// Lists of tools that the flags and settings name.
+    pub lists: &'a ToolLists,
     /// The folder in which relative names are looked up.
     pub cwd: &'a Path,
     /// The repository's top folder, else the workspace.
@@ -77,14 +74,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         None => None,
     };
     let mut narrowing = Vec::new();
-    for list in sources.core {
-        narrowing.push(tool_lists::core_layer(list)?);
-    }
-    if !sources.excluded.is_empty() {
-        narrowing.push(tool_lists::excluded_layer(sources.excluded)?);
-    }
-
-    let (mut first, from_file) = match (sources.named, &trusted_text, &repository_text) {
+    let (first, from_file) = match (sources.named, &trusted_text, &repository_text) {
         (Some(named), _, _) if named.starts_with("builtin:") => (named_layer(named, sources.cwd)?, false),
         (Some(named), _, _) => {
             let (text, of_tree) = named_file(named, sources)?;
@@ -103,13 +93,10 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
             (builtin_layer(name)?, false)
         }
     };
-    match (sources.allowed.is_empty(), from_file) {
-        (true, _) => {}
-        (false, false) => first = tool_lists::allowed_layer(&first, sources.allowed)?,
-        (false, true) => {
-            warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned())
-        }
+    if from_file && !sources.lists.allowed.is_empty() {
+        warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned());
     }
+    warnings.extend(sources.lists.warnings());
     if let (Some(_), Some((name, text))) = (sources.named, &trusted_text) {
         narrowing.push(layer(name, text.clone(), Standing::Repository));
     }
@@ -158,7 +145,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;
-    let policy = policy.for_workspace(&Disk, sources.top);
+    let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
     let open = LayerText::builtin("open").expect("it is one of the built-in policies");
     let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
         // The machine's policy only ever takes away: alone it would allow nothing.

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::model::ToolSpec;
 use crate::policy::file::LentTree;
 use crate::policy::layers::lowest_of;
+use crate::policy::lists::EntryContext;
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, redact};
 use crate::prompt::system;
@@ -20,6 +21,7 @@ use crate::recipe::file::Severity;
 use crate::sandbox::{self, Demand, SandboxError};
 use crate::secret::Secret;
 use crate::settings::{self, Environment};
+use crate::tools::mcp::Servers;
 use crate::tools::structured_output::StructuredOutput;
 use crate::tools::{RunMemory, ToolLimits};
 use crate::workspace::Workspace;
@@ -144,15 +146,21 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         ));
     }
     let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
-    let mut lists = ToolLists::of(arguments, &settings);
+    let included = included_folders(arguments, &settings, &environment)?;
+    let server_names = chosen_servers.names();
+    let around = EntryContext {
+        servers: &server_names,
+        workspace: workspace.root(),
+        included: &included,
+        home: environment.home.as_deref(),
+    };
+    let mut lists = ToolLists::of(arguments, &settings, around)?;
     lists.allowed.extend(chosen_servers.trusted());
     let chosen = policy_layers::choose(&PolicySources {
         named: named.as_deref(),
         mode: mode.map(builtin_of),
         delivers,
-        allowed: &lists.allowed,
-        core: &lists.core,
-        excluded: &lists.excluded,
+        lists: &lists,
         cwd: &environment.cwd,
         top: &top,
         trusted: &trusted,
@@ -185,7 +193,6 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let lends_in_place = policy.lent_tree() == LentTree::InPlace;
     let in_place =
         if lends_in_place { in_place::place(&delivery, workspace.root(), &environment, id, &time)? } else { None };
-    let included = included_folders(arguments, &settings, &environment)?;
     let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
     let demand = demand(arguments, &policy)?;
     let variables: BTreeMap<OsString, OsString> =
@@ -258,7 +265,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         top: &top,
         project: trusted.source(),
     };
-    let super::tools::Tools { mut registry, agents, warnings: of_tools } =
+    let super::tools::Tools { mut registry, agents, discovered, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;
     warnings.extend(of_tools);
     strictly(arguments, &warnings)?;
@@ -283,6 +290,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git_drivers.clone());
     let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
     warnings.extend(mcp.register(&mut registry, &allows));
+    warnings.extend(lists.unknown(&discovered, &named_servers(server_names, &mcp)));
     strictly(arguments, &warnings)?;
     if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
         let text =
@@ -423,6 +431,12 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         in_place: works_in_place,
     };
     Ok(Prepared { setup, stage })
+}
+
+/// Returns the servers with the tools of those that are connected.
+fn named_servers(names: Vec<String>, connected: &Servers) -> Vec<(String, Option<Vec<String>>)> {
+    let mut tools: BTreeMap<String, Vec<String>> = connected.tools().into_iter().collect();
+    names.into_iter().map(|name| (name.clone(), tools.remove(&name))).collect()
 }
 
 /// Passes on what was skipped; `--strict` makes an error of it.

@@ -14,6 +14,7 @@ use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::file::Hosts;
 use crate::policy::grant::Start;
+use crate::policy::lists::ToolEntry;
 use crate::policy::web::host_matches;
 use crate::policy::{Access, CommandPlan, Facts, Policy};
 use crate::sandbox::{Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
@@ -58,8 +59,15 @@ pub struct Chosen {
 
 impl Chosen {
     /// Returns what the user's word adds to a built-in policy: the servers that are trusted.
-    pub fn trusted(&self) -> impl Iterator<Item = String> {
-        self.configs.iter().filter(|config| config.trust).map(|config| format!("mcp__{}", config.name))
+    pub fn trusted(&self) -> impl Iterator<Item = ToolEntry> {
+        let trusted = self.configs.iter().filter(|config| config.trust);
+        trusted.map(|config| ToolEntry::server(&config.name, &format!("mcpServers.{}.trust", config.name)))
+    }
+
+    /// Returns the names of the servers, those that cannot be started included.
+    pub fn names(&self) -> Vec<String> {
+        let broken = self.broken.iter().map(|(name, _)| name);
+        self.configs.iter().map(|config| &config.name).chain(broken).cloned().collect()
     }
 
     /// Returns the words that start a program, each with a name for messages.

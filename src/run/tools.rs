@@ -7,14 +7,14 @@ use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::prompt::context_files::Library as _;
 use crate::settings::{Environment, Settings};
-use crate::tools::discovered::{Commands, discover};
+use crate::tools::discovered::{Commands, Discovered, discover};
 use crate::tools::skill::Skill;
 use crate::tools::task::{AgentFile, Task};
 use crate::tools::web::fetch::Limits;
 use crate::tools::web::providers::providers;
 use crate::tools::web_fetch::WebFetch;
 use crate::tools::web_search::WebSearch;
-use crate::tools::{CommandRunner, Registry};
+use crate::tools::{CommandRunner, Registry, Tool};
 use crate::workspace::Workspace;
 
 use super::library::Folder;
@@ -45,6 +45,8 @@ pub struct Tools {
     pub registry: Registry,
     /// Whom `task` may name.
     pub agents: Vec<AgentFile>,
+    /// The names of the discovered tools, those that are left out included.
+    pub discovered: Vec<String>,
     /// What is missing, and why.
     pub warnings: Vec<String>,
 }
@@ -59,7 +61,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     if let Some(search) = WebSearch::new(found) {
         registry.add_own(Arc::new(search));
     }
-    let mut agents = Vec::new();
+    let (mut agents, mut discovered) = (Vec::new(), Vec::new());
     if !wanted.policy.denies_tool("skill")
         && let Some(skill) = match wanted.project {
             Source::Disk => Skill::find(workspace),
@@ -98,20 +100,34 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         match discover(commands, runner).await {
             Ok(found) => {
                 for tool in found {
-                    let (name, access) = (crate::tools::Tool::spec(&tool).name, tool.access());
-                    if !wanted.policy.authorize(&name, &[access], &facts()).0.is_allowed() {
+                    let name = tool.own_name().to_owned();
+                    if !wanted.policy.authorize(&name, &[tool.access()], &facts()).0.is_allowed() {
                         warnings.push(format!(
-                            "the discovered tool {name} is left out: `discovered_tools.allow` does not name it"
+                            "the discovered tool {name} is left out: allow it with --allowed-tools {name}, or \
+                             `discovered_tools.allow` in a policy file"
                         ));
-                    } else if !registry.add_foreign(Arc::new(tool)) {
-                        warnings.push(format!("the discovered tool {name} is left out: there is a tool of that name"));
+                    } else if let Err(other) = add_discovered(&mut registry, tool) {
+                        warnings.push(format!("the discovered tool {name} is left out: {other} is taken, too"));
                     }
+                    discovered.push(name);
                 }
             }
             Err(problem) => warnings.push(problem),
         }
     }
-    Tools { registry, agents, warnings }
+    Tools { registry, agents, discovered, warnings }
+}
+
+/// Adds a discovered tool: by its own name, or where that is a name or an alias of ours, by a longer one, which is
+/// returned where it is taken as well.
+fn add_discovered(registry: &mut Registry, tool: Discovered) -> Result<(), String> {
+    let tool = Arc::new(tool);
+    if registry.add_foreign(Arc::clone(&tool) as Arc<dyn Tool>, &[]) {
+        return Ok(());
+    }
+    let longer = tool.renamed(format!("discovered__{}", tool.own_name()));
+    let name = longer.spec().name;
+    if registry.add_foreign(Arc::new(longer), &[]) { Ok(()) } else { Err(name) }
 }
 
 /// Reads the texts of a folder of the workspace from the trusted commit, by their paths below the workspace.

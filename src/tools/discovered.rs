@@ -40,7 +40,10 @@ impl Commands {
 
 /// A tool from elsewhere.
 pub struct Discovered {
+    /// As the model sees it.
     spec: ToolSpec,
+    /// Its name as the discovery gave it, which the policy and `tools.callCommand` know.
+    name: String,
     commands: Arc<Commands>,
 }
 
@@ -64,7 +67,8 @@ pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<
     };
     let specs = specs.map_err(named)?;
     let commands = Arc::new(commands);
-    Ok(specs.into_iter().map(|spec| Discovered { spec, commands: Arc::clone(&commands) }).collect())
+    let tool = |spec: ToolSpec| Discovered { name: spec.name.clone(), spec, commands: Arc::clone(&commands) };
+    Ok(specs.into_iter().map(tool).collect())
 }
 
 fn first(stderr: &[u8]) -> String {
@@ -131,7 +135,18 @@ fn is_name(name: &str) -> bool {
 impl Discovered {
     /// Returns what every call of it touches, for whoever asks the policy whether it is of any use.
     pub fn access(&self) -> Access {
-        Access::Discovered { tool: self.spec.name.clone() }
+        Access::Discovered { tool: self.name.clone() }
+    }
+
+    /// Returns its name as the discovery gave it.
+    pub fn own_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the same tool under another name for the model.
+    pub fn renamed(&self, name: String) -> Discovered {
+        let spec = ToolSpec { name, ..self.spec.clone() };
+        Discovered { spec, name: self.name.clone(), commands: Arc::clone(&self.commands) }
     }
 }
 
@@ -149,8 +164,8 @@ impl Tool for Discovered {
     }
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let command = command_line(self.commands.call.as_deref().unwrap_or_default(), &self.spec.name, &arguments);
-        Ok(Box::new(DiscoveredCall { tool: self.spec.name.clone(), command, commands: Arc::clone(&self.commands) }))
+        let command = command_line(self.commands.call.as_deref().unwrap_or_default(), &self.name, &arguments);
+        Ok(Box::new(DiscoveredCall { tool: self.name.clone(), command, commands: Arc::clone(&self.commands) }))
     }
 }
 
@@ -328,7 +343,7 @@ mod tests {
         let tools = found(printed("[{\"name\":\"one\"}]")).unwrap();
         let mut registry = Registry::default();
         for tool in tools {
-            assert!(registry.add_foreign(Arc::new(tool)));
+            assert!(registry.add_foreign(Arc::new(tool), &[]));
         }
         let project = Project::new(&[]);
         let call = |report: CommandReport| {
@@ -359,7 +374,7 @@ mod tests {
         let mut registry = Registry::of_built_ins();
         for tool in found(printed("[{\"name\":\"edit\"},{\"name\":\"web_fetch\"},{\"name\":\"mine\"}]")).unwrap() {
             let name = tool.spec().name;
-            assert_eq!(registry.add_foreign(Arc::new(tool)), name == "mine");
+            assert_eq!(registry.add_foreign(Arc::new(tool), &[]), name == "mine");
         }
     }
 }

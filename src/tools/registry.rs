@@ -11,11 +11,15 @@ use crate::model::coerce::{Fitted, Parameters};
 use crate::tool_name;
 
 /// The tools of a run, by name.
+///
+/// A name leads to one tool, and [`Registry::real_name`] alone decides to which: a tool of ours goes before one from
+/// elsewhere under each of its names.
 #[derive(Clone, Default)]
 pub struct Registry {
-    tools: BTreeMap<String, Registered>,
-    /// Other names of tools from elsewhere.
-    aliases: BTreeMap<String, String>,
+    own: BTreeMap<String, Registered>,
+    foreign: BTreeMap<String, Registered>,
+    /// Other names of tools from elsewhere, with the names that they lead to.
+    foreign_aliases: BTreeMap<String, String>,
 }
 
 #[derive(Clone)]
@@ -23,6 +27,19 @@ struct Registered {
     tool: Arc<dyn Tool>,
     spec: ToolSpec,
     parameters: Arc<Parameters>,
+}
+
+impl Registered {
+    fn new(tool: Arc<dyn Tool>) -> Registered {
+        let spec = tool.spec();
+        let parameters = Arc::new(Parameters::of(&spec));
+        Registered { tool, spec, parameters }
+    }
+}
+
+/// Tells whether a name is kept for our tools, whether or not they are there.
+fn is_reserved(name: &str) -> bool {
+    tool_name::real_name(name).is_some()
 }
 
 /// Returns every built-in tool that needs nothing but the workspace, sorted by name.
@@ -53,62 +70,85 @@ impl Registry {
 
     /// Adds a tool of ours that needs more than the workspace; it replaces one of the same name.
     pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
-        let spec = tool.spec();
-        let parameters = Arc::new(Parameters::of(&spec));
-        self.tools.insert(spec.name.clone(), Registered { tool, spec, parameters });
+        let registered = Registered::new(tool);
+        self.own.insert(registered.spec.name.clone(), registered);
     }
 
-    /// Adds a tool from elsewhere; `false`, and nothing is added, if its name is taken or one of ours.
-    pub fn add_foreign(&mut self, tool: Arc<dyn Tool>) -> bool {
-        let name = tool.spec().name;
-        let free = !self.tools.contains_key(&name) && !tool_name::BUILT_IN.contains(&name.as_str());
-        if free {
-            self.add_own(tool);
+    /// Adds a tool from elsewhere, which may be called by `aliases`, too, as far as nothing else has these names.
+    /// `false`, and nothing is added, if its name is taken, or is a name or an alias of a tool of ours, present or not.
+    pub fn add_foreign(&mut self, tool: Arc<dyn Tool>, aliases: &[String]) -> bool {
+        let registered = Registered::new(tool);
+        let name = registered.spec.name.clone();
+        if is_reserved(&name) || self.own.contains_key(&name) || self.foreign.contains_key(&name) {
+            return false;
         }
-        free
+        self.foreign.insert(name.clone(), registered);
+        for alias in aliases {
+            if !is_reserved(alias) && !self.foreign.contains_key(alias) {
+                self.foreign_aliases.entry(alias.clone()).or_insert_with(|| name.clone());
+            }
+        }
+        true
     }
 
-    /// Lets a tool from elsewhere be called by another name, too; a tool that has this name goes first.
-    pub fn add_alias(&mut self, alias: &str, name: &str) {
-        self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
-    }
-
-    /// Takes a tool away; its other names lead nowhere then.
-    pub fn remove(&mut self, name: &str) {
-        self.tools.remove(name);
+    /// Takes a tool from elsewhere away, with its other names.
+    pub fn remove_foreign(&mut self, name: &str) {
+        self.foreign.remove(name);
+        self.foreign_aliases.retain(|_, of| of != name);
     }
 
     /// Keeps the tools whose name passes.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
-        self.tools.retain(|name, _| keep(name));
+        self.own.retain(|name, _| keep(name));
+        self.foreign.retain(|name, _| keep(name));
+    }
+
+    fn tools(&self) -> impl Iterator<Item = (&String, &Registered)> {
+        self.own.iter().chain(&self.foreign).collect::<BTreeMap<_, _>>().into_iter()
     }
 
     /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tools.keys().map(String::as_str)
+        self.tools().map(|(name, _)| name.as_str())
     }
 
     /// Returns every tool as the model sees it, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.values().map(|registered| registered.spec.clone()).collect()
+        self.tools().map(|(_, registered)| registered.spec.clone()).collect()
     }
 
     /// Returns the tool of exactly this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.get(name).map(|registered| &registered.tool)
+        self.own.get(name).or_else(|| self.foreign.get(name)).map(|registered| &registered.tool)
     }
 
-    /// Returns the real name of what a model calls, see [`tool_name::resolve`].
+    /// Returns the real name of what a model calls: a tool of ours by its name or an alias, then a tool from elsewhere by
+    /// its name, by another name of it, or by another spelling that only it has. See [`tool_name::resolve`].
     pub fn real_name(&self, called: &str) -> Option<&str> {
-        if let Some((name, _)) = self.aliases.get(called).and_then(|name| self.tools.get_key_value(name)) {
+        let of = |tools| BTreeMap::keys(tools).map(String::as_str);
+        if let Some(name) = tool_name::resolve(called, of(&self.own)) {
             return Some(name);
         }
-        tool_name::resolve(called, self.tools.keys().map(String::as_str))
+        let bare = tool_name::bare(called);
+        if is_reserved(bare) {
+            return None;
+        }
+        let foreign = |name: &str| self.foreign.get_key_value(name).map(|(name, _)| name.as_str());
+        let alias = |name: &str| self.foreign_aliases.get(name).and_then(|name| foreign(name));
+        [called, bare]
+            .into_iter()
+            .find_map(|name| foreign(name).or_else(|| alias(name)))
+            .or_else(|| tool_name::resolve(bare, of(&self.foreign)))
+    }
+
+    fn registered(&self, called: &str) -> Option<&Registered> {
+        let name = self.real_name(called)?;
+        self.own.get(name).or_else(|| self.foreign.get(name))
     }
 
     /// Turns what the model called into a call: look-up, aliases, validation, coercion, the tool's own checks.
     pub fn parse(&self, called: &str, arguments: Map<String, Value>) -> Result<Prepared, ToolError> {
-        let Some(registered) = self.real_name(called).and_then(|name| self.tools.get(name)) else {
+        let Some(registered) = self.registered(called) else {
             return Err(ToolError::arguments(tool_name::not_found(called, self.names())));
         };
         let Fitted { arguments, notes } = registered.parameters.fit(arguments).map_err(ToolError::arguments)?;
@@ -153,6 +193,49 @@ mod tests {
         files.sort();
         let names: Vec<String> = built_ins().iter().map(|tool| tool.spec().name).collect();
         assert_eq!(names, files);
+    }
+
+    struct Foreign(String);
+
+    impl Tool for Foreign {
+        fn spec(&self) -> ToolSpec {
+            ToolSpec { name: self.0.clone(), description: "x".into(), parameters: json!({"type": "object"}) }
+        }
+        fn display_name(&self) -> &'static str {
+            "Foreign"
+        }
+        fn only_reads(&self) -> bool {
+            false
+        }
+        fn parse(&self, _arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+            Err(ToolError::failed("foreign"))
+        }
+    }
+
+    #[test]
+    fn no_tool_from_elsewhere_takes_a_name_of_ours() {
+        let of = |registry: &Registry, name: &str| registry.real_name(name).map(str::to_owned);
+        let before = Registry::of_built_ins();
+        let mut registry = Registry::of_built_ins();
+        let add = |registry: &mut Registry, name: &str, aliases: &[&str]| {
+            let aliases: Vec<String> = aliases.iter().map(|alias| (*alias).to_owned()).collect();
+            registry.add_foreign(Arc::new(Foreign(name.to_owned())), &aliases)
+        };
+        let all: Vec<&str> = tool_name::every_name().collect();
+        for name in &all {
+            assert!(!add(&mut registry, name, &[]), "{name}");
+        }
+        assert!(add(&mut registry, "one", &all) && add(&mut registry, "two", &["one", "2", "mcp__s__x"]));
+        assert!(!add(&mut registry, "two", &["three"]) && add(&mut registry, "four", &["2", "mcp__s__x"]));
+        for name in all.iter().copied().chain(["Read-File", "functions.bash", "default_api.web_fetch"]) {
+            assert_eq!(of(&registry, name), of(&before, name), "{name}");
+        }
+        for (called, name) in [("one", Some("one")), ("2", Some("two")), ("mcp__s__x", Some("two")), ("three", None)] {
+            assert_eq!(of(&registry, called).as_deref(), name, "{called}");
+        }
+        // A name that is free again is nobody's alias.
+        registry.remove_foreign("two");
+        assert_eq!((of(&registry, "2"), of(&registry, "mcp__s__x")), (None, None));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::run::outcome::{facts, from_delivery};
 use crate::run::outputs::new_id;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
 use crate::run::prepare::secret_variables;
+use crate::run::tool_lists::ToolLists;
 use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::workspace::Workspace;
 use crate::workspace::drivers::drivers;
@@ -254,9 +255,7 @@ fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chose
         named: named.as_deref(),
         mode: None,
         delivers: true,
-        allowed: &[],
-        core: &[],
-        excluded: &[],
+        lists: &ToolLists::default(),
         cwd,
         top: &repository.top,
         trusted,

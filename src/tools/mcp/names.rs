@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// The longest name that every provider takes.
-pub const LONGEST: usize = 63;
+use crate::tool_name::{plain, sent};
+
+/// What the full name of a server's tool begins with.
+const MCP: &str = "mcp__";
 
 /// A tool with the name that the model sees, and the other names that a call may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,21 +18,30 @@ pub struct Named {
 
 /// Gives names to tools, in the order of the settings.
 ///
-/// The first with a name keeps it bare. One whose name is taken, by another server or by a tool of ours, gets
-/// `server__tool`; `None` if even that is taken.
+/// The first with a name keeps it bare. One whose name is taken, by another server or by a tool of ours, or looks as if
+/// it were another server's, gets `server__tool`; `None` if even that is taken.
 pub fn assign<'a>(
     tools: impl IntoIterator<Item = (&'a str, &'a str)>,
-    is_ours: impl Fn(&str) -> bool,
+    servers: &[&str],
+    is_taken: impl Fn(&str) -> bool,
 ) -> Vec<Option<Named>> {
+    let is_joined = |of: &str, name: &str| {
+        let others = servers.iter().filter(|server| **server != of);
+        name.starts_with(MCP) || others.into_iter().any(|server| name.starts_with(&plain(&format!("{server}__"))))
+    };
     let mut taken: BTreeSet<String> = BTreeSet::new();
     tools
         .into_iter()
         .map(|(server, tool)| {
-            let whole = format!("{server}__{tool}");
-            let name = [tool, &whole].into_iter().map(sent).find(|name| !is_ours(name) && !taken.contains(name))?;
+            let bare = Some(sent(tool)).filter(|name| !is_joined(server, name));
+            let names = bare.into_iter().chain([sent(&format!("{server}__{tool}"))]);
+            let name = names.into_iter().find(|name| !is_taken(name) && !taken.contains(name))?;
             taken.insert(name.clone());
-            let mut aliases =
-                vec![format!("mcp__{server}__{tool}"), plain(tool), sent(&format!("mcp__{server}__{tool}"))];
+            let full = format!("{MCP}{server}__{tool}");
+            let mut aliases = vec![sent(&full), full];
+            if name == sent(tool) {
+                aliases.push(plain(tool));
+            }
             aliases.retain(|alias| *alias != name);
             aliases.dedup();
             Some(Named { name, aliases })
@@ -38,30 +49,17 @@ pub fn assign<'a>(
         .collect()
 }
 
-/// Returns a name as it is sent: only what every provider takes, and a dot is an underscore.
-pub fn sent(name: &str) -> String {
-    plain(name).replace('.', "_")
-}
-
-/// Characters outside `[A-Za-z0-9_.-]` become `_`; of a long name the middle becomes `___`.
-fn plain(name: &str) -> String {
-    let name: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect();
-    if name.len() <= LONGEST {
-        return name;
-    }
-    format!("{}___{}", &name[..28], &name[name.len() - 32..])
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tool_name::LONGEST;
 
     fn names(tools: &[(&str, &str)]) -> Vec<String> {
         let is_ours = |name: &str| name == "read_file";
-        assign(tools.iter().copied(), is_ours).into_iter().map(|named| named.map_or("-".into(), |n| n.name)).collect()
+        let named = assign(tools.iter().copied(), &["a", "b", "c", "d"], is_ours);
+        named.into_iter().map(|named| named.map_or("-".into(), |n| n.name)).collect()
     }
 
     #[test]
@@ -73,10 +71,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_looks_like_another_servers_is_joined_to_its_own() {
+        let looks = [("a", "b__get"), ("a", "mcp__b__get"), ("b", "get"), ("a", "a__own"), ("a", "x__y")];
+        assert_eq!(names(&looks), ["a__b__get", "a__mcp__b__get", "get", "a__own", "x__y"]);
+    }
+
+    #[test]
     fn a_call_may_use_the_full_name_and_the_dots() {
-        let named = assign([("git hub", "issue.get")], |_| false).remove(0).unwrap();
-        assert_eq!(named.name, "issue_get");
-        assert_eq!(named.aliases, ["mcp__git hub__issue.get", "issue.get", "mcp__git_hub__issue_get"]);
+        let named = |taken: bool| {
+            assign([("git hub", "issue.get")], &["git hub"], |name| taken && name == "issue_get").remove(0).unwrap()
+        };
+        assert_eq!(named(false).name, "issue_get");
+        assert_eq!(named(false).aliases, ["mcp__git_hub__issue_get", "mcp__git hub__issue.get", "issue.get"]);
+        // The dots are of the name that it has.
+        assert_eq!(named(true).name, "git_hub__issue_get");
+        assert_eq!(named(true).aliases, ["mcp__git_hub__issue_get", "mcp__git hub__issue.get"]);
     }
 
     #[test]
@@ -89,7 +98,7 @@ mod tests {
         #[test]
         fn every_name_is_one_that_providers_take_and_none_stands_twice(tools in prop::collection::vec((".{0,40}", ".{0,80}"), 0..8)) {
             let pairs = tools.iter().map(|(server, tool)| (server.as_str(), tool.as_str()));
-            let names: Vec<String> = assign(pairs, |_| false).into_iter().flatten().map(|named| named.name).collect();
+            let names: Vec<String> = assign(pairs, &[], |_| false).into_iter().flatten().map(|named| named.name).collect();
             for name in &names {
                 prop_assert!(name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)));
             }

@@ -27,6 +27,10 @@ use crate::policy::access::Pin;
 /// The most tools that are taken of one server.
 const TOOLS: usize = 1_000;
 
+/// The most bytes that the tools of one server take in a request, and that one of them takes.
+const BYTES: usize = 512 << 10;
+const TOOL_BYTES: usize = 64 << 10;
+
 /// The most characters of a tool's description: every one of them is paid on each request.
 const DESCRIPTION: usize = 4_000;
 
@@ -81,6 +85,13 @@ pub struct Definition {
     pub schema: Value,
     /// The hash of name, description and schema as they came.
     pub hash: String,
+}
+
+impl Definition {
+    /// Returns the bytes that it takes in a request.
+    fn bytes(&self) -> usize {
+        self.description.len() + self.schema.to_string().len()
+    }
 }
 
 /// A prompt as its server defines it.
@@ -299,6 +310,7 @@ impl Server {
         let mut seen = BTreeSet::new();
         let mut tools = Vec::new();
         let mut useless: Vec<String> = Vec::new();
+        let mut bytes = 0;
         for entry in &entries {
             let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
             if !name.is_empty() && !self.config.takes(name) {
@@ -309,7 +321,13 @@ impl Server {
                 break;
             }
             match definition(entry) {
-                Ok(tool) if seen.insert(tool.name.clone()) => tools.push(tool),
+                Ok(tool) if bytes + tool.bytes() > BYTES => {
+                    useless.push(format!("{}: all of its tools together are too large", shown(&tool.name, 60)));
+                }
+                Ok(tool) if seen.insert(tool.name.clone()) => {
+                    bytes += tool.bytes();
+                    tools.push(tool);
+                }
                 Ok(tool) => useless.push(format!("{} stands twice", shown(&tool.name, 60))),
                 Err(why) => useless.push(why),
             }
@@ -511,7 +529,9 @@ fn definition(entry: &Value) -> Result<Definition, String> {
     if short.is_empty() {
         short = entry.get("title").and_then(Value::as_str).unwrap_or_default().chars().take(200).collect();
     }
-    Ok(Definition { name: name.to_owned(), description: short, schema: schema::clean(&schema).map_err(about)?, hash })
+    let tool =
+        Definition { name: name.to_owned(), description: short, schema: schema::clean(&schema).map_err(about)?, hash };
+    if tool.bytes() > TOOL_BYTES { Err(about("its schema is too large".to_owned())) } else { Ok(tool) }
 }
 
 fn prompt_of(entry: &Value) -> Option<PromptDefinition> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::config::Config;
 use super::launch::Launcher;
-use super::names;
+use super::names::{self, Named};
 use super::oauth::Tokens;
 use super::pins::Pins;
 use super::prompts;
@@ -46,8 +46,9 @@ pub struct Servers {
 /// What was put into the registry.
 #[derive(Default)]
 struct Offered {
-    /// The names that the model knows, by server and tool.
-    names: BTreeMap<(String, String), String>,
+    /// The names that the model knows, by server and tool. A name that was given once is kept for its tool until the run
+    /// ends: whoever is told of it must not reach another server by it.
+    names: BTreeMap<(String, String), Named>,
     /// How often the tools had changed by then.
     changes: u64,
 }
@@ -121,7 +122,7 @@ impl Servers {
     /// Adds the tools that `allows` lets pass to the registry. Returns what could not be added.
     pub fn register(&self, registry: &mut Registry, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
-        let warnings = offered.add(self.listed(), registry, allows);
+        let warnings = offered.add(self.listed(), &self.names(), registry, allows);
         let with_resources: Vec<Arc<Server>> = self
             .servers
             .iter()
@@ -130,7 +131,7 @@ impl Servers {
             .cloned()
             .collect();
         if !with_resources.is_empty() {
-            registry.add_foreign(Arc::new(McpResource { servers: with_resources }));
+            registry.add_foreign(Arc::new(McpResource { servers: with_resources }), &[]);
         }
         warnings
     }
@@ -147,22 +148,33 @@ impl Servers {
         }
         let mut registry = registry.clone();
         let listed = self.listed();
-        offered.names.retain(|known, name| {
-            let there = listed.iter().any(|tool| pair(tool) == *known);
-            if !there {
-                registry.remove(name);
-            }
-            there
-        });
+        for named in offered.names.values() {
+            registry.remove_foreign(&named.name);
+        }
         let (known, new): (Vec<Listed>, Vec<Listed>) =
             listed.into_iter().partition(|tool| offered.names.contains_key(&pair(tool)));
         for tool in known {
-            if let Some(name) = offered.names.get(&pair(&tool)) {
-                registry.add_own(Arc::new(McpTool { server: tool.0, name: name.clone(), definition: tool.1 }));
+            if let Some(Named { name, aliases }) = offered.names.get(&pair(&tool)) {
+                let tool = McpTool { server: tool.0, name: name.clone(), definition: tool.1 };
+                registry.add_foreign(Arc::new(tool), aliases);
             }
         }
-        offered.add(new, &mut registry, allows);
+        offered.add(new, &self.names(), &mut registry, allows);
         Some(registry)
+    }
+
+    /// Returns the tools of each server that is connected, by the server's own names and by those that the model sees.
+    pub fn tools(&self) -> Vec<(String, Vec<String>)> {
+        let connected = self.servers.iter().zip(&self.states).filter(|(_, state)| state.error.is_none());
+        let of = |server: &Arc<Server>| {
+            let tools = server.listing().tools.into_iter();
+            tools.flat_map(|tool| [tool_name::sent(&tool.name), tool.name]).collect()
+        };
+        connected.map(|(server, state)| (state.name.clone(), of(server))).collect()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.servers.iter().map(|server| server.config().name.as_str()).collect()
     }
 
     fn listed(&self) -> Vec<Listed> {
@@ -216,13 +228,22 @@ fn pair((server, tool): &Listed) -> (String, String) {
 
 impl Offered {
     /// Gives tools names and adds those that `allows` lets pass. Returns what could not be added.
-    fn add(&mut self, listed: Vec<Listed>, registry: &mut Registry, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
+    fn add(
+        &mut self,
+        listed: Vec<Listed>,
+        servers: &[&str],
+        registry: &mut Registry,
+        allows: &dyn Fn(&Access) -> bool,
+    ) -> Vec<String> {
         let mut warnings = Vec::new();
         let pairs = listed.iter().map(|(server, tool)| (server.config().name.as_str(), tool.name.as_str()));
         let is_taken = |name: &str| {
-            tool_name::real_name(name).is_some() || name == resources::NAME || registry.get(name).is_some()
+            tool_name::real_name(name).is_some()
+                || name == resources::NAME
+                || registry.get(name).is_some()
+                || self.names.values().any(|named| named.name == name)
         };
-        let named = names::assign(pairs, is_taken);
+        let named = names::assign(pairs, servers, is_taken);
         for ((server, definition), named) in listed.into_iter().zip(named) {
             let Some(named) = named else {
                 warnings.push(format!(
@@ -243,11 +264,8 @@ impl Offered {
             }
             let tool = McpTool { server, name: named.name.clone(), definition };
             let known = (tool.server.config().name.clone(), tool.definition.name.clone());
-            if registry.add_foreign(Arc::new(tool)) {
-                self.names.insert(known, named.name.clone());
-                for alias in &named.aliases {
-                    registry.add_alias(alias, &named.name);
-                }
+            if registry.add_foreign(Arc::new(tool), &named.aliases) {
+                self.names.insert(known, named);
             }
         }
         warnings

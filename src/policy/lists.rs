@@ -1,0 +1,478 @@
+//! Lists of tools (`--allowed-tools`, `tools.core`, `permissions.deny` …) as values, and what they do to a policy.
+//!
+//! An entry is a tool's name, in our words or in Qwen Code's (`ShellTool`, `Bash`), with the brackets that the tool
+//! takes: `run_shell_command(git status)` (the command's first words), `WebFetch(domain:docs.rs)`, `Read(GLOB)`,
+//! `Edit(GLOB)`, `mcp__server(tool)`; or the name of a tool that a server or the project's discovery offers.
+
+use std::path::{Path, PathBuf};
+
+use super::builtin;
+use super::decision::RuleRef;
+use super::file::{CommandRule, DefaultRule, Element, HostRule, Options, Server};
+use super::glob::Glob;
+use super::layers::{Layer, Located, Rules, Standing, digest};
+use super::{LayerText, Policy};
+use crate::tool_name::{family_of, listed_name};
+
+const SHELL: &str = "run_shell_command";
+const FETCH: &str = "web_fetch";
+const MCP: &str = "mcp__";
+
+/// An entry of a list of tools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolEntry {
+    /// The entry as written.
+    pub text: String,
+    /// The flag, or the place in a settings file.
+    pub origin: String,
+    target: Target,
+}
+
+/// What an entry names.
+#[derive(Debug, Clone, PartialEq)]
+enum Target {
+    /// A built-in tool as a whole.
+    Tool(&'static str),
+    /// Commands that begin with these words.
+    Command(Vec<String>),
+    /// A host and all below it.
+    Host(String),
+    /// Files of the workspace; a glob that is `None` names files outside of it.
+    Path { tool: &'static str, writes: bool, glob: Option<Glob> },
+    /// Tools of a server: the readings of `mcp__a__b`, the likeliest first.
+    Server(Vec<(String, String)>),
+    /// A tool that is not built in, and what it may be called on a server.
+    Foreign(String, Vec<(String, String)>),
+}
+
+/// What entries are read against.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryContext<'a> {
+    /// The names of the servers that are configured.
+    pub servers: &'a [String],
+    /// The workspace.
+    pub workspace: &'a Path,
+    /// Directories that are read beside it.
+    pub included: &'a [PathBuf],
+    /// The user's home directory.
+    pub home: Option<&'a Path>,
+}
+
+impl ToolEntry {
+    /// Reads an entry. The error says what is wrong with its form; an unknown name is not an error.
+    pub fn parse(text: &str, origin: &str, around: EntryContext<'_>) -> Result<ToolEntry, String> {
+        let (name, inner) = match text.split_once('(') {
+            None => (text.trim(), ""),
+            Some((name, rest)) => (name.trim(), rest.trim_end().strip_suffix(')').ok_or("the bracket is not closed")?),
+        };
+        let inner = inner.trim();
+        if name.is_empty() {
+            return Err("there is no name".to_owned());
+        }
+        let target = match listed_name(name) {
+            None if name.starts_with(MCP) => {
+                Target::Server(readings(&name[MCP.len()..], (!inner.is_empty()).then_some(inner), around.servers))
+            }
+            None if inner.is_empty() || inner == "*" => Target::Foreign(name.to_owned(), pairs(name, around.servers)),
+            None => return Err(format!("`{name}` is not a tool that takes brackets")),
+            Some(tool) if inner.is_empty() || inner == "*" => Target::Tool(tool),
+            Some(SHELL) => {
+                // `npm test:*` and `npm test *` mean: with whatever follows, as here always.
+                let words = inner.trim_end_matches(":*").trim_end_matches(" *");
+                Target::Command(words.split_whitespace().map(str::to_owned).collect())
+            }
+            Some(FETCH) => Target::Host(host(inner)?),
+            Some(tool @ ("read_file" | "read_many_files" | "glob" | "list_directory" | "search_file_content")) => {
+                Target::Path { tool, writes: false, glob: glob(inner, around)? }
+            }
+            Some(tool @ ("edit" | "write_file")) => Target::Path { tool, writes: true, glob: glob(inner, around)? },
+            // Single agents and skills are not told apart: the tool as a whole.
+            Some(tool @ ("task" | "skill")) => Target::Tool(tool),
+            Some(tool) => return Err(format!("`{tool}` takes no brackets")),
+        };
+        Ok(ToolEntry { text: text.trim().to_owned(), origin: origin.to_owned(), target })
+    }
+
+    /// Makes the entry that names all tools of a server.
+    pub fn server(name: &str, origin: &str) -> ToolEntry {
+        let target = Target::Server(vec![(name.to_owned(), "*".to_owned())]);
+        ToolEntry { text: format!("{MCP}{name}"), origin: origin.to_owned(), target }
+    }
+
+    /// Says what an entry that allows cannot do, if there is such a thing.
+    pub fn allows_nothing(&self) -> Option<String> {
+        let why = match &self.target {
+            Target::Path { glob: None, .. } => "files outside of the workspace are read with --include-directories",
+            Target::Command(words) if words.iter().any(|word| is_special(word)) => {
+                "the words of a command are literal; `*` may stand at the end, after a space"
+            }
+            _ => return None,
+        };
+        Some(format!("{}: `{}` allows nothing: {why}", self.origin, self.text))
+    }
+
+    /// Says what an entry that takes away takes beside what it names, if there is such a thing.
+    pub fn takes_more(&self) -> Option<String> {
+        let more = match &self.target {
+            Target::Command(words) => match words.iter().position(|word| is_special(word))? {
+                0 => "all commands".to_owned(),
+                at => format!("every command that begins with `{}`", words[..at].join(" ")),
+            },
+            Target::Tool(tool @ ("task" | "skill")) if self.text.contains('(') => format!("the whole tool {tool}"),
+            _ => return None,
+        };
+        Some(format!("{}: `{}` takes {more} away", self.origin, self.text))
+    }
+
+    /// Says which tool the entry does not find. `foreign` are the discovered tools; `servers` are the configured ones,
+    /// each with its tools where they are known.
+    pub fn unknown(&self, foreign: &[String], servers: &[(String, Option<Vec<String>>)]) -> Option<String> {
+        let has = |(server, tool): &(String, String), where_not_known: bool| {
+            let tools = servers.iter().find(|(name, _)| name == server).map(|(_, tools)| tools);
+            tools.is_some_and(|tools| match tools {
+                Some(tools) => tool == "*" || tools.iter().any(|known| super::mcp::matches(tool, known)),
+                None => where_not_known,
+            })
+        };
+        let found = match &self.target {
+            Target::Server(pairs) => pairs.iter().any(|pair| has(pair, true)),
+            Target::Foreign(name, pairs) => foreign.contains(name) || pairs.iter().any(|pair| has(pair, false)),
+            Target::Tool(_) | Target::Command(_) | Target::Host(_) | Target::Path { .. } => true,
+        };
+        (!found).then(|| format!("{}: no tool is named `{}`", self.origin, self.text))
+    }
+
+    fn located<T>(&self, value: T) -> Located<T> {
+        Located { value, rule: RuleRef { rule: self.text.clone(), source: self.origin.clone() } }
+    }
+}
+
+/// Returns what `mcp__NAME` may mean: the configured servers whose name it begins with, the longest first.
+fn readings(name: &str, inner: Option<&str>, servers: &[String]) -> Vec<(String, String)> {
+    if let Some(tool) = inner {
+        return vec![(name.to_owned(), tool.to_owned())];
+    }
+    let tool_of = |server: &String| match name.strip_prefix(server.as_str())? {
+        "" => Some((server.clone(), "*".to_owned())),
+        rest => rest.strip_prefix("__").map(|tool| (server.clone(), tool.to_owned())),
+    };
+    let mut found: Vec<(String, String)> = servers.iter().filter_map(tool_of).collect();
+    found.sort_by_key(|(server, _)| std::cmp::Reverse(server.len()));
+    if found.is_empty() {
+        let (server, tool) = name.split_once("__").unwrap_or((name, "*"));
+        found.push((server.to_owned(), tool.to_owned()));
+    }
+    found
+}
+
+/// Returns what a bare name may be on each server.
+fn pairs(name: &str, servers: &[String]) -> Vec<(String, String)> {
+    let of = |server: &String| {
+        let tool = name.strip_prefix(server.as_str()).and_then(|rest| rest.strip_prefix("__"));
+        (server.clone(), tool.unwrap_or(name).to_owned())
+    };
+    servers.iter().map(of).collect()
+}
+
+fn host(inner: &str) -> Result<String, String> {
+    let host = inner.strip_prefix("domain:").unwrap_or(inner).trim().to_ascii_lowercase();
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match !host.is_empty() && host.strip_prefix("*.").unwrap_or(&host).chars().all(is_host) {
+        true => Ok(host),
+        false => Err("write a host name, as in WebFetch(domain:docs.rs)".to_owned()),
+    }
+}
+
+/// Reads a path as Qwen Code does: `/x` and `x` are in the workspace, `//x` is absolute, `~/x` is in the home.
+fn glob(inner: &str, around: EntryContext<'_>) -> Result<Option<Glob>, String> {
+    let absolute = match (inner.strip_prefix("//"), inner.strip_prefix("~/")) {
+        (Some(path), _) => Some(Path::new("/").join(path)),
+        (_, Some(path)) => Some(around.home.unwrap_or(Path::new("~")).join(path)),
+        (None, None) => None,
+    };
+    let relative = match &absolute {
+        None => inner.trim_start_matches("./").trim_start_matches('/'),
+        Some(path) => match path.strip_prefix(around.workspace).ok().and_then(Path::to_str) {
+            Some(below) => below,
+            // `//home/**` holds the workspace, too.
+            None if holds(path, around.workspace) => "**",
+            None if around.included.iter().any(|folder| path.starts_with(folder) || holds(path, folder)) => {
+                return Err("rules on files hold in the workspace, and this names an included directory".to_owned());
+            }
+            None => return Ok(None),
+        },
+    };
+    Glob::new(if relative.is_empty() { "**" } else { relative }).map(Some)
+}
+
+/// Tells whether a glob of absolute paths may match something in the workspace.
+fn holds(pattern: &Path, workspace: &Path) -> bool {
+    let mut workspace = workspace.components();
+    for part in pattern.components() {
+        if part.as_os_str().to_str().is_none_or(is_pattern) {
+            return true;
+        }
+        if workspace.next() != Some(part) {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_pattern(word: &str) -> bool {
+    word.contains(['*', '?', '[', '{'])
+}
+
+/// Tells whether a shell reads more in a word than its letters.
+fn is_special(word: &str) -> bool {
+    is_pattern(word) || word.contains(['\'', '"', '`', '$', '\\', '|', '&', ';', '<', '>', '(', ')', '~', '#', '!'])
+}
+
+/// A rule that allows a command by its first words; `None` where a word is a pattern.
+fn allowed_command(words: &[String]) -> Option<CommandRule> {
+    (!words.iter().any(|word| is_special(word))).then(|| command(words.to_vec(), Vec::new()))
+}
+
+/// A rule that denies a command: by its words before the first option, or any of its options; `None` where that is every
+/// command.
+fn denied_command(words: &[String]) -> Option<CommandRule> {
+    let literal = words.iter().take_while(|word| !is_special(word));
+    let (options, _): (Vec<&String>, Vec<&String>) = literal.clone().partition(|word| word.starts_with('-'));
+    let letters = |word: &String| match word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+        Some(letters) => letters.chars().map(|letter| format!("-{letter}")).collect(),
+        None => vec![word.clone()],
+    };
+    let plain: Vec<String> = literal.take_while(|word| !word.starts_with('-')).cloned().collect();
+    (!plain.is_empty()).then(|| command(plain, options.into_iter().flat_map(letters).collect()))
+}
+
+fn command(words: Vec<String>, deny: Vec<String>) -> CommandRule {
+    CommandRule {
+        cmd: words.into_iter().map(|word| Element(vec![word])).collect(),
+        options: (!deny.is_empty()).then(|| Options { deny, ..Options::default() }),
+        operands: None,
+        args: None,
+        max_args: None,
+        sha256: None,
+        reason: None,
+    }
+}
+
+/// The rules for a host: it stands for itself and all that is below it.
+fn hosts(host: &str) -> Vec<HostRule> {
+    let rule = |host: String| HostRule { host, path: None };
+    match host.strip_prefix("*.") {
+        Some(_) => vec![rule(host.to_owned())],
+        None => vec![rule(host.to_owned()), rule(format!("*.{host}"))],
+    }
+}
+
+impl Policy {
+    /// Adds what the entries name to the built-in policies in force. Where a file grants, nothing is added.
+    #[must_use]
+    pub fn allowing(&self, entries: &[ToolEntry]) -> Policy {
+        let is_builtin = |layer: &Layer| layer.source.starts_with("builtin:") && layer.standing == Standing::Operator;
+        let mut layers = self.layers.as_ref().clone();
+        if !entries.is_empty() && layers.first().is_some_and(is_builtin) {
+            for layer in layers.iter_mut().filter(|layer| is_builtin(layer)) {
+                layer.allow(entries);
+            }
+        }
+        Policy { layers: layers.into() }
+    }
+
+    /// Keeps only what the entries name.
+    #[must_use]
+    pub fn only(&self, entries: &[ToolEntry]) -> Policy {
+        self.and(Layer::only(entries))
+    }
+
+    /// Takes away what the entries name.
+    #[must_use]
+    pub fn without(&self, entries: &[ToolEntry]) -> Policy {
+        if entries.is_empty() { self.clone() } else { self.and(Layer::without(entries)) }
+    }
+
+    fn and(&self, layer: Layer) -> Policy {
+        let mut layers = self.layers.as_ref().clone();
+        layers.push(layer);
+        Policy { layers: layers.into() }
+    }
+}
+
+impl Layer {
+    fn of_list(name: &str, entries: &[ToolEntry]) -> Layer {
+        let texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
+        let sha256 = digest(format!("{name}\n{}", texts.join("\n")).as_bytes());
+        Layer { name: name.to_owned(), source: name.to_owned(), sha256, ..Layer::default() }
+    }
+
+    fn allow(&mut self, entries: &[ToolEntry]) {
+        let list = Layer::of_list(&format!("{} with allowed tools", self.source), entries);
+        self.sha256 = digest(format!("{}{}", self.sha256, list.sha256).as_bytes());
+        self.source = list.source;
+        for entry in entries {
+            match &entry.target {
+                Target::Tool(tool) => self.allow_tool(entry, tool),
+                Target::Command(words) => {
+                    if let Some(rule) = allowed_command(words) {
+                        self.tools.allow.get_or_insert_default().push(entry.located(SHELL.to_owned()));
+                        self.shell.present = true;
+                        self.shell.allow.get_or_insert_default().push(entry.located(rule));
+                    }
+                }
+                Target::Host(host) => {
+                    self.tools.allow.get_or_insert_default().push(entry.located(FETCH.to_owned()));
+                    if self.network_default != Some(DefaultRule::Allow) {
+                        let rules = hosts(host).into_iter().map(|rule| entry.located(rule));
+                        self.network_allow.get_or_insert_default().extend(rules);
+                    }
+                }
+                // Which files are read and written is the built-in policy's.
+                Target::Path { tool, glob: Some(_), .. } => {
+                    self.tools.allow.get_or_insert_default().push(entry.located((*tool).to_owned()));
+                }
+                Target::Path { glob: None, .. } => {}
+                Target::Server(pairs) => self.allow_of_server(entry, pairs.first()),
+                Target::Foreign(name, pairs) => {
+                    self.discovered.allow.get_or_insert_default().push(entry.located(name.clone()));
+                    self.allow_of_server(entry, pairs.iter().find(|(_, tool)| tool != name));
+                }
+            }
+        }
+    }
+
+    /// Allows a tool as a whole: of the shell all that `builtin:open` lets run, of the web every public host.
+    fn allow_tool(&mut self, entry: &ToolEntry, tool: &'static str) {
+        let family = std::iter::once(tool).chain(family_of(tool).iter().copied());
+        self.tools.allow.get_or_insert_default().extend(family.map(|tool| entry.located(tool.to_owned())));
+        if tool == FETCH {
+            self.network_default = Some(DefaultRule::Allow);
+        }
+        if tool == SHELL && self.shell.default != Some(DefaultRule::Allow) {
+            let open = builtin::text("open").map(|text| LayerText {
+                name: entry.origin.clone(),
+                text: text.to_owned(),
+                standing: Standing::Operator,
+            });
+            let open = open.and_then(|text| super::layers::read(&text, &|_| None).ok()?.pop());
+            let open = open.expect("a test reads every built-in policy").shell;
+            self.shell.default = Some(DefaultRule::Allow);
+            self.shell.deny.extend(open.deny);
+            // What cannot be analysed may write: not where nothing is written.
+            if self.write_allow.is_some() {
+                self.shell.unanalysable = open.unanalysable;
+            }
+        }
+    }
+
+    // Where every server is allowed, a rule of its own could only take away.
+    fn allow_of_server(&mut self, entry: &ToolEntry, pair: Option<&(String, String)>) {
+        if let Some((server, tool)) = pair
+            && self.mcp_default != Some(DefaultRule::Allow)
+        {
+            let rules = self.mcp.get_or_insert_default();
+            let rules = rules.entry(server.clone()).or_insert_with(|| entry.located(Server::default()));
+            rules.value.allow.get_or_insert_default().push(tool.clone());
+        }
+    }
+
+    fn only(entries: &[ToolEntry]) -> Layer {
+        let mut layer = Layer {
+            tools: super::layers::NameRules { allow: Some(Vec::new()), deny: Vec::new() },
+            ..Layer::of_list("tools.core", entries)
+        };
+        let whole = |tool: &'static str| entries.iter().any(|entry| entry.target == Target::Tool(tool));
+        let reads =
+            ["read_file", "read_many_files", "glob", "list_directory", "search_file_content"].into_iter().any(whole);
+        let writes = ["edit", "write_file"].into_iter().any(whole);
+        for entry in entries {
+            let tool = match &entry.target {
+                Target::Tool(tool) => tool,
+                Target::Command(words) => {
+                    if !whole(SHELL) {
+                        layer.shell.present = true;
+                        layer.shell.default = Some(DefaultRule::Deny);
+                        let rule = allowed_command(words).map(|rule| entry.located(rule));
+                        layer.shell.allow.get_or_insert_default().extend(rule);
+                    }
+                    SHELL
+                }
+                Target::Host(host) => {
+                    if !whole(FETCH) {
+                        layer.network_default = Some(DefaultRule::Deny);
+                        let rules = hosts(host).into_iter().map(|rule| entry.located(rule));
+                        layer.network_allow.get_or_insert_default().extend(rules);
+                    }
+                    FETCH
+                }
+                Target::Path { tool, writes: false, glob } => {
+                    if !reads {
+                        let globs = layer.read_allow.get_or_insert_default();
+                        globs.extend(glob.clone().map(|glob| entry.located(glob)));
+                    }
+                    tool
+                }
+                Target::Path { tool, writes: true, glob } => {
+                    if !writes {
+                        let globs = layer.write_allow.get_or_insert_default();
+                        globs.extend(glob.clone().map(|glob| entry.located(glob)));
+                    }
+                    tool
+                }
+                Target::Server(pairs) => {
+                    layer.mcp_default = Some(DefaultRule::Deny);
+                    layer.allow_of_server(entry, pairs.first());
+                    continue;
+                }
+                Target::Foreign(..) => continue,
+            };
+            layer.tools.allow.get_or_insert_default().push(entry.located((*tool).to_owned()));
+        }
+        layer
+    }
+
+    fn without(entries: &[ToolEntry]) -> Layer {
+        let mut layer = Layer::of_list("tools.exclude", entries);
+        for entry in entries {
+            let mut deny = |tool: &str| layer.tools.deny.push(entry.located(tool.to_owned()));
+            match &entry.target {
+                Target::Tool(tool) => {
+                    deny(tool);
+                    family_of(tool).iter().for_each(|tool| deny(tool));
+                }
+                Target::Command(words) => match denied_command(words) {
+                    Some(rule) => {
+                        layer.shell.present = true;
+                        layer.shell.deny.push(entry.located(rule));
+                    }
+                    None => deny(SHELL),
+                },
+                Target::Host(host) => {
+                    // A layer that only denies would else deny what it does not name.
+                    layer.network_default = Some(DefaultRule::Allow);
+                    layer.network_deny.extend(hosts(host).into_iter().map(|rule| entry.located(rule)));
+                }
+                Target::Path { writes, glob, .. } => {
+                    let globs: &mut Rules<Glob> = if *writes { &mut layer.write_deny } else { &mut layer.read_deny };
+                    globs.extend(glob.clone().map(|glob| entry.located(glob)));
+                }
+                Target::Server(pairs) => layer.deny_of_servers(entry, pairs),
+                Target::Foreign(name, pairs) => {
+                    layer.discovered.deny.push(entry.located(name.clone()));
+                    layer.deny_of_servers(entry, pairs);
+                }
+            }
+        }
+        layer
+    }
+
+    fn deny_of_servers(&mut self, entry: &ToolEntry, pairs: &[(String, String)]) {
+        self.mcp_default = Some(DefaultRule::Allow);
+        for (server, tool) in pairs {
+            let rules = self.mcp.get_or_insert_default();
+            let rules = rules.entry(server.clone()).or_insert_with(|| entry.located(Server::default()));
+            rules.value.deny.push(tool.clone());
+        }
+    }
+}
