@@ -221,3 +221,59 @@ fn files_that_permissions_deny_are_not_read_by_any_tool() {
     let denied: Vec<bool> = answers.iter().map(|answer| answer.contains("Denied")).collect();
     assert_eq!(denied, [true, true, true, false], "{answers:#?}");
 }
+
+#[test]
+fn allowing_a_tool_takes_none_away_in_any_mode() {
+    let modes: [&[&str]; 5] =
+        [&[], &["--approval-mode", "default"], &["--approval-mode", "auto-edit"], &["--apply"], &["--commit"]];
+    for mode in modes {
+        let turn = calls([
+            shell("git status --short"),
+            shell("seq 3"),
+            shell("make all"),
+            ("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+        ]);
+        let project = Project::new().file("a.txt", "one\n").git().model([turn, say("done")]);
+        let allowed = ["--allowed-tools", "run_shell_command(seq),save_memory"];
+        let arguments = [&["--prompt", "look", "--output-format", "json"], mode, &allowed].concat();
+        let outcome = project.qwen(&arguments);
+        let (offered, answers) = offered_and_answers(&project);
+        for tool in ["edit", "read_file", "run_shell_command", "save_memory", "todo_write", "write_file"] {
+            assert!(offered.contains(&tool.to_owned()), "{mode:?}: {tool} is not in {offered:?}");
+        }
+        let denied: Vec<bool> = answers.iter().map(|answer| answer.contains("Denied")).collect();
+        assert_eq!(denied, [false, false, true, false], "{mode:?}: {answers:#?}\n{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_list_that_takes_away_does_so_in_every_spelling() {
+    for flags in [
+        &["--exclude-tools", "write_file,run_shell_command"][..],
+        &["--exclude-tools", "WriteFileTool", "ShellTool"],
+        &["--exclude-tools=WriteFile", "--exclude-tools", "Bash"],
+        &["--core-tools", "ReadFileTool,EditTool"],
+    ] {
+        let project = Project::new().file("a.txt", "one\n").git().model([say("done")]);
+        let outcome = project.qwen(&[flags, &["-y", "--prompt", "look", "--output-format", "json"]].concat());
+        assert_eq!(outcome.code, 0, "{flags:?}: {}", outcome.stderr);
+        let offered = offered_and_answers(&project).0;
+        for tool in ["write_file", "run_shell_command"] {
+            assert!(!offered.contains(&tool.to_owned()), "{flags:?}: {tool} is in {offered:?}");
+        }
+        assert!(offered.contains(&"read_file".to_owned()) && offered.contains(&"edit".to_owned()), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_name_that_no_tool_has_is_a_warning_and_52_with_strict() {
+    for flag in ["--allowed-tools", "--core-tools", "--exclude-tools"] {
+        let project = Project::new().file("a.txt", "one\n").git().model([say("done")]);
+        let flags = [flag, "read_file,shel", "-p", "look", "--output-format", "json"];
+        let outcome = project.qwen(&flags);
+        assert_eq!(outcome.code, 0, "{flag}: {}", outcome.stderr);
+        assert!(outcome.stdout.contains(&format!("{flag}: no tool is named `shel`")), "{}", outcome.stdout);
+        let outcome = project.qwen(&[&flags[..], &["--strict"]].concat());
+        assert_eq!(outcome.code, 52, "{flag}: {}", outcome.stdout);
+    }
+}

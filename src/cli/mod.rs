@@ -21,6 +21,7 @@ pub mod tools;
 pub mod undo;
 pub mod usage;
 pub mod values;
+mod yargs;
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::WorkspaceArgs;
-use super::values::{dollars, duration, not_blank, share, size, temperature};
+use super::values::{count, dollars, duration, not_blank, positive, share, size, temperature};
 use crate::emit::{Colour, Format, Verbosity};
 
 /// The flags of `run`.
@@ -170,11 +170,11 @@ pub enum TextTools {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Stop after this many answers of the model [default: 100]
-    #[arg(long, alias = "max-turns", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Stop after this many answers of the model, -1 for no limit [default: 100]
+    #[arg(long, alias = "max-turns", value_name = "N", value_parser = positive)]
     pub max_session_turns: Option<u64>,
-    /// Stop after this many tool calls [default: 500]
-    #[arg(long, value_name = "N")]
+    /// Stop after this many tool calls, -1 for no limit [default: 500]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub max_tool_calls: Option<u64>,
     /// Stop after this time [default: 60m]
     #[arg(long, value_name = "D", value_parser = duration)]
@@ -410,7 +410,7 @@ pub struct OutputArgs {
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
     /// The same as -vv
-    #[arg(long)]
+    #[arg(short, long)]
     pub debug: bool,
 }
 
@@ -506,6 +506,9 @@ pub struct IgnoredArgs {
     /// No effect
     #[arg(long, value_name = "X")]
     pub channel: Option<String>,
+    /// No effect; only `text` is known
+    #[arg(long, value_name = "FORMAT", value_parser = ["text"])]
+    pub input_format: Option<String>,
     /// No effect; only `openai` is known
     #[arg(long, value_name = "TYPE", value_parser = ["openai"])]
     pub auth_type: Option<String>,

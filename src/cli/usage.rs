@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
-use super::{Cli, Command, RunArgs};
+use super::{Cli, Command, RunArgs, yargs};
 use crate::emit::Format;
 use crate::emit::safe::escape;
 use crate::event::{RunError, RunFinished};
@@ -52,6 +52,8 @@ impl UsageError {
 /// Parses the arguments, the program's name first.
 pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Cli, UsageError> {
     let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let mut definition = Cli::command();
+    let arguments = as_read_here(arguments, &definition);
     let wrong = |message: String, hint: Option<String>| UsageError::Wrong {
         message,
         hint,
@@ -60,7 +62,8 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             .unwrap_or_default(),
         result_file: last_value(&arguments, "", "--result-file").map(PathBuf::from),
     };
-    let mut cli = Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
+    let parsed = definition.try_get_matches_from_mut(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let mut cli = parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => UsageError::Help(error.render().to_string()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             wrong("a command is missing".into(), Some(format!("see {}", help_for(&arguments))))
@@ -72,6 +75,7 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         }
     })?;
     if cli.command.is_none() {
+        no_command_of_qwen_code(&cli.run, &arguments).map_err(|(message, hint)| wrong(message, Some(hint)))?;
         command_behind_flags(&mut cli.run, &arguments).map_err(|(message, hint)| wrong(message, Some(hint)))?;
     }
     let run = match &cli.command {
@@ -98,6 +102,49 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             .map_err(|(message, hint)| wrong(message, Some(hint)))?;
     }
     Ok(cli)
+}
+
+/// Commands of Qwen Code that are not there, with what does the same here.
+const OTHERS: [(&str, &str); 10] = [
+    ("auth", "set OPENAI_API_KEY, or `qwen mcp auth NAME` for a server"),
+    ("board", "it is not there"),
+    ("channel", "it is not there"),
+    ("extensions", "put its commands into .qwen/commands and its servers into settings (`qwen mcp add`)"),
+    ("hooks", "hooks of a run are `hooks` in the settings; git's hooks are `qwen hook`"),
+    ("review", "use a recipe: qwen run --recipe review-diff"),
+    ("serve", "it is not there: each run is a process of its own"),
+    ("sessions", "use --continue or --resume ID"),
+    ("skills", "skills are files: .qwen/skills/NAME/SKILL.md"),
+    ("update", "install the new version as you installed this one"),
+];
+
+/// Refuses a command of Qwen Code as the prompt: it would be sent to the model as text.
+fn no_command_of_qwen_code(run: &RunArgs, arguments: &[OsString]) -> Result<(), (String, String)> {
+    let Some(first) = run.input.words.first().filter(|first| !is_literal(arguments, first)) else { return Ok(()) };
+    let Some((name, instead)) = OTHERS.iter().find(|(name, _)| name == first) else { return Ok(()) };
+    Err((
+        format!("`qwen {name}` is a command of Qwen Code, and not one here"),
+        format!("{instead}; for a prompt that begins with this word: -p '{name} …'"),
+    ))
+}
+
+/// Tells whether a word is the first one behind `--`.
+fn is_literal(arguments: &[OsString], word: &str) -> bool {
+    arguments.iter().skip_while(|a| *a != "--").nth(1).is_some_and(|a| a == word)
+}
+
+/// Returns the arguments of a run as they are read here; those of other commands stay as they are.
+fn as_read_here(arguments: Vec<OsString>, definition: &clap::Command) -> Vec<OsString> {
+    let first = arguments.get(1).and_then(|first| definition.find_subcommand(first));
+    let (head, definition) = match first {
+        Some(run) if run.get_name() == "run" => (2, run),
+        Some(_) => return arguments,
+        None => (1, definition),
+    };
+    let words: Option<Vec<String>> = arguments.iter().skip(head).map(|word| word.to_str().map(str::to_owned)).collect();
+    let Some(words) = words else { return arguments };
+    let read = yargs::normalized(&words, definition).into_iter().map(OsString::from);
+    arguments.iter().take(head).cloned().chain(read).collect()
 }
 
 /// Returns what clap says in one line, and its tip if it has one; usage and the pointer to help are left out.
@@ -139,10 +186,9 @@ pub fn no_recipe_as_prompt(run: &RunArgs, is_recipe: impl Fn(&str) -> bool) -> R
 /// `qwen FLAGS run PROMPT` is a run; any other command behind flags would pass for a prompt, and cost money.
 fn command_behind_flags(run: &mut RunArgs, arguments: &[OsString]) -> Result<(), (String, String)> {
     let Some(first) = run.input.words.first() else { return Ok(()) };
-    let literal = arguments.iter().skip_while(|a| *a != "--").nth(1).is_some_and(|a| a == first.as_str());
     let is_command = Cli::command().get_subcommands().any(|command| command.get_name() == first);
     // clap takes a command where it stands first, so that flags stood before this one.
-    if literal || !is_command {
+    if is_literal(arguments, first) || !is_command {
         return Ok(());
     }
     if first == "run" {
@@ -209,6 +255,32 @@ mod tests {
     fn a_command_behind_flags_is_no_prompt() {
         assert!(wrong("--yolo policy check").1.contains("qwen policy"));
         assert_eq!(ok("--yolo -- policy check").run.input.words, ["policy", "check"]);
+    }
+
+    #[test]
+    fn a_command_of_qwen_code_is_no_prompt() {
+        for arguments in ["extensions list", "sessions", "-y update", "review", "serve --port 1", "auth"] {
+            assert!(
+                wrong(arguments).0.contains(if arguments.starts_with("serve") {
+                    "--port"
+                } else {
+                    "a command of Qwen Code"
+                }),
+                "{arguments}"
+            );
+        }
+        assert_eq!(ok("-p update").run.input.prompt.as_deref(), Some("update"));
+        assert_eq!(ok("-- update it").run.input.words, ["update", "it"]);
+        assert_eq!(ok("please update").run.input.words, ["please", "update"]);
+    }
+
+    #[test]
+    fn minus_one_is_no_limit() {
+        let cli = ok("--max-session-turns -1 --max-tool-calls=-1 hi");
+        assert_eq!((cli.run.limits.max_session_turns, cli.run.limits.max_tool_calls), (Some(u64::MAX), Some(u64::MAX)));
+        for arguments in ["--max-session-turns 0 hi", "--max-session-turns -2 hi", "--max-tool-calls x hi"] {
+            assert!(wrong(arguments).0.contains("whole number"), "{arguments}");
+        }
     }
 
     #[test]

@@ -37,6 +37,20 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
+/// Parses a count; `-1` is no limit.
+pub fn count(text: &str) -> Result<u64, String> {
+    let number = if text == "-1" { Some(u64::MAX) } else { text.parse().ok() };
+    number.ok_or_else(|| format!("`{text}` is not a whole number, nor -1 for no limit"))
+}
+
+/// Parses a count of at least 1; `-1` is no limit.
+pub fn positive(text: &str) -> Result<u64, String> {
+    count(text)
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| format!("`{text}` is not a whole number from 1, nor -1 for no limit"))
+}
+
 /// Parses a number of US dollars, 0 or more.
 pub fn dollars(text: &str) -> Result<f64, String> {
     plain_number(text.strip_prefix('$').unwrap_or(text))
@@ -77,11 +91,6 @@ pub fn list(text: &str) -> Vec<String> {
         }
     }
     entries.into_iter().map(|entry| entry.trim().to_owned()).filter(|entry| !entry.is_empty()).collect()
-}
-
-/// Flattens the values of a flag that may be repeated and whose values are lists.
-pub fn lists(values: &[String]) -> Vec<String> {
-    values.iter().flat_map(|value| list(value)).collect()
 }
 
 /// A decimal number without sign, exponent, `inf` or `nan`.
