@@ -366,6 +366,22 @@ fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
 }
 
 #[test]
+fn an_installed_hook_finds_the_program_where_path_does_not_name_it() {
+    let project = project(&[], [finding("credential", "token = 'abc'", "high")]);
+    let script = project.read(".git/hooks/pre-commit");
+    assert!(script.contains(&format!("exec '{}' hook", env!("CARGO_BIN_EXE_qwen"))), "{script}");
+    write(&project, "a.py", "token = 'abc'\n");
+    must(&project, &["add", "a.py"]);
+    let path = std::env::var("PATH").unwrap();
+    let bare = |arguments: &[&str]| git_in(&project, &project.root(), &[("PATH", path.as_str())], arguments);
+    let stopped = bare(&["commit", "-m", "x"]);
+    assert!(!stopped.ok && stopped.text.contains("a.py:1: [credential]"), "{}", stopped.text);
+    must(&project, &["reset", "-q"]);
+    let empty = bare(&["commit", "--allow-empty", "-m", "x"]);
+    assert!(empty.ok, "{}", empty.text);
+}
+
+#[test]
 fn installing_takes_nobodys_hook_away() {
     let project = Project::new().file("a", "1\n").git();
     let hooks = project.root().join(".git/hooks");

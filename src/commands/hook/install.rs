@@ -36,7 +36,10 @@ pub(super) fn install(
     for name in &names {
         refuse(repository, &folder, name)?;
     }
-    let program = crate::sandbox::own_executable();
+    // The helper's `/proc/self/exe` would be the shell that runs the hook.
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot find the path of this program: {error}"), "start it by its path")
+    })?;
     for name in &names {
         let path = folder.join(name);
         private_file::replace(&path, script(name, &program).as_bytes(), Some(0o755)).map_err(|error| {
