@@ -165,3 +165,27 @@ fn who_may_not_write_starts_nothing_and_the_model_hears_of_nothing() {
     let (seen, requests) = run("ann", &api.url, "/other");
     assert_eq!((seen.code, requests, seen.outputs["conclusion"].as_str()), (0, 0, "nothing_to_do"), "{}", seen.log);
 }
+
+#[test]
+fn a_pull_request_of_a_fork_starts_nothing_not_even_the_installation() {
+    for (name, head, code) in [
+        ("pull_request_target", json!({"pull_request": {"head": {"repo": {"full_name": "eve/r"}}}}), 60),
+        ("pull_request_target", json!({"pull_request": {"head": {"repo": null}}}), 60),
+        ("workflow_run", json!({"workflow_run": {"head_repository": {"full_name": "eve/o/r"}}}), 60),
+        ("pull_request_target", json!({"pull_request": {"head": {"repo": {"full_name": "O/R"}}}}), 7),
+        ("workflow_run", json!({"workflow_run": {"head_repository": {"full_name": "o/r"}}}), 7),
+    ] {
+        let project =
+            Project::new().file("a.txt", "one\n").executable("../bin/qwen", "#!/bin/sh\ntouch \"$0.ran\"\nexit 7\n");
+        let (root, home) = (project.root(), project.home());
+        let event = Event { name, content: head, actor: "ann" };
+        let inputs = vec![("binary", project.beside("bin/qwen").display().to_string())];
+        let seen = Job { folder: &root, home: &home, event, inputs, environment: Vec::new() }.run();
+        assert_eq!(project.beside("bin/qwen.ran").exists(), code == 7, "{}", seen.log);
+        if code == 60 {
+            assert_eq!((seen.code, seen.outputs["exit-code"].as_str()), (60, "60"), "{}", seen.log);
+            assert_eq!(seen.outputs["conclusion"], "refused_trigger");
+            assert_eq!(seen.command_names(), ["error"], "{}", seen.log);
+        }
+    }
+}

@@ -110,6 +110,12 @@ impl Job<'_> {
                 ["github", "action_path"] => Some(action_folder().display().to_string()),
                 ["github", "action_repository"] => Some(String::new()),
                 ["github", "server_url"] => Some("https://github.example".to_owned()),
+                ["github", "event_name"] => Some(self.event.name.to_owned()),
+                ["github", "repository"] => Some("o/r".to_owned()),
+                ["github", "event", ref names @ ..] => {
+                    let value = self.event.content.pointer(&format!("/{}", names.join("/")));
+                    Some(value.and_then(Value::as_str).unwrap_or_default().to_owned())
+                }
                 _ => None,
             };
             let script = temp.path().join(format!("step-{number}.sh"));
@@ -167,7 +173,11 @@ impl Job<'_> {
                 }
                 _ => None,
             };
-            seen.outputs.insert(name.clone(), filled(output["value"].as_str().unwrap(), &lookup));
+            let first = |names: &str| {
+                let values = names.split("||").map(|name| lookup(name.trim())).collect::<Option<Vec<_>>>()?;
+                Some(values.into_iter().find(|value| !value.is_empty()).unwrap_or_default())
+            };
+            seen.outputs.insert(name.clone(), filled(output["value"].as_str().unwrap(), &first));
         }
         seen.temp = Some(temp);
         seen
