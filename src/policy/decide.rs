@@ -532,7 +532,11 @@ impl<'a> Judge<'a> {
         let directory =
             directory.map(|path| path.to_str().ok_or_else(|| Denial::new("the folder's name is not text").by("F7")));
         let directory = directory.transpose()?;
-        match super::shell::judge(command, directory, &answers) {
+        let mut judged = super::shell::judge(command, directory, &answers);
+        if judged.is_ok() && answers.again() {
+            judged = super::shell::judge(command, directory, &answers);
+        }
+        match judged {
             Ok(approved) => {
                 self.effects.extend(approved.effects);
                 self.rule = approved.rules.into_iter().next().or(self.rule.take());

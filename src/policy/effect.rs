@@ -1,5 +1,20 @@
 //! What a command would do to files, as derived from its parsed words.
 
+/// A pattern among a program's own options, as that program reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// The name of a file; no braces (`grep --exclude`).
+    File(String),
+    /// The name of a directory; no braces (`grep --exclude-dir`).
+    Directory(String),
+    /// The name of either; no braces (`diff -x`).
+    Name(String),
+    /// The end of a path, `*` matching slashes as well; no braces (`tar --exclude`).
+    PathEnd(String),
+    /// As ignore files have it, with braces (`rg -g`).
+    Ignore(String),
+}
+
 /// One effect of a command on a path. The text is the decoded operand, relative to the command's folder or absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -11,10 +26,10 @@ pub enum Effect {
         path: String,
         /// Whether links below it are followed (`grep -R`, `cp -L`).
         follow_links: bool,
-        /// Name or path globs that the program's own options leave out (`--exclude=…`, `-g '!…'`).
-        left_out: Vec<String>,
-        /// Name globs to which the program's own options keep (`--include=…`); empty: all.
-        only: Vec<String>,
+        /// What the program's own options leave out (`--exclude=…`, `-g '!…'`).
+        left_out: Vec<Pattern>,
+        /// Files to which the program's own options keep (`--include=…`); empty: all.
+        only: Vec<Pattern>,
         /// The program leaves out hidden and ignored files by itself (`rg` without `--hidden`, `git grep`).
         skips_hidden: bool,
     },

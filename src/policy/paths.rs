@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::decide::Facts;
 use super::decision::Denial;
-use super::effect::Effect;
+use super::effect::{Effect, Pattern};
 use super::glob::{Glob, fold, fold_name};
 use super::layers::Layer;
 use super::protected::{braces, names_secret, protected_name, secret_name};
@@ -241,6 +241,30 @@ impl<'a> PathRules<'a> {
         Some(Denial::new(reason).by_rule(rule.rule.clone()))
     }
 
+    /// Returns the globs to which the rules keep reading; `None` where they allow every path.
+    pub(crate) fn read_globs(&self) -> Result<Option<Vec<String>>, String> {
+        let mut kept: Option<Vec<String>> = None;
+        for layer in self.layers {
+            let allow: Vec<&str> = match &layer.read_allow {
+                Some(allow) => allow.iter().map(|glob| glob.value.text()).collect(),
+                None if layer.grants => Vec::new(),
+                None => continue,
+            };
+            if allow.contains(&"**") {
+                continue;
+            }
+            let mut globs = Vec::new();
+            for glob in allow {
+                globs.extend(braces(glob).ok_or_else(|| format!("too many braces in `{glob}`"))?);
+            }
+            kept = Some(match kept {
+                None => globs,
+                Some(kept) => within(&kept, &globs).chain(within(&globs, &kept)).cloned().collect(),
+            });
+        }
+        Ok(kept)
+    }
+
     // `paths.protected.remove` of the granting layer lifts F3 and F4 path by path; `.git` never.
     fn lifted(&self, exact: &str, folded: &str) -> bool {
         !folded.split('/').any(|name| name == ".git")
@@ -291,8 +315,8 @@ impl<'a> PathRules<'a> {
         if let Some(denial) = self.read_denied(&start, tree.path).or_else(|| self.contents_denied(&start, tree.path)) {
             return Err(denial);
         }
-        let left_out = tree.left_out.iter().map(|text| Sieve::new(text)).collect::<Result<Vec<_>, _>>()?;
-        let only = tree.only.iter().map(|text| Sieve::new(text)).collect::<Result<Vec<_>, _>>()?;
+        let left_out = tree.left_out.iter().map(Sieve::new).collect::<Result<Vec<_>, _>>()?;
+        let only = tree.only.iter().map(Sieve::new).collect::<Result<Vec<_>, _>>()?;
         let root = &self.facts.root;
         let base = match &place {
             Place::Workspace(_) => root.clone(),
@@ -308,9 +332,18 @@ impl<'a> PathRules<'a> {
             let mut linked = Vec::new();
             let mut visit = |path: &RelPath, node: &Node| {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                let whole = path.to_string_lossy();
+                let below = whole.strip_prefix(&start.to_string_lossy()).unwrap_or(&whole).trim_start_matches('/');
+                let shown = format!("{}/{below}", tree.path.trim_end_matches('/'));
+                // What ignore files' patterns are anchored at is the folder that the program works in.
+                let seen = if path.is_under(folder) {
+                    RelPath::below(folder.as_path(), path.as_path()).unwrap_or_default()
+                } else {
+                    path.clone()
+                };
                 if *path != start
                     && (tree.skips_hidden && name.starts_with('.')
-                        || left_out.iter().any(|sieve| sieve.is_match(path, &start, &name, *node == Node::Dir)))
+                        || left_out.iter().any(|sieve| sieve.is_match(&seen, &shown, &name, *node == Node::Dir)))
                 {
                     return Ok(false);
                 }
@@ -319,11 +352,10 @@ impl<'a> PathRules<'a> {
                     Node::Link(_) if !tree.follow_links => {}
                     Node::Link(_) => linked.push(path.clone()),
                     Node::File { .. } | Node::Other => {
-                        if only.is_empty() || only.iter().any(|sieve| sieve.is_match(path, &start, &name, false)) {
+                        if only.is_empty() || only.iter().any(|sieve| sieve.is_match(&seen, &shown, &name, false)) {
                             let found =
                                 Resolved { absolute: path.under(&base), last_is_link: false, node: Some(node.clone()) };
-                            let shown = path.to_string();
-                            self.read_resolved(&found, &Place::Workspace(path.clone()), &shown)?;
+                            self.read_resolved(&found, &Place::Workspace(path.clone()), &path.to_string())?;
                         }
                     }
                 }
@@ -644,43 +676,78 @@ impl<'a> PathRules<'a> {
     }
 }
 
+// The globs that lie within one of the others.
+fn within<'g>(globs: &'g [String], others: &'g [String]) -> impl Iterator<Item = &'g String> {
+    let covers = |other: &String, glob: &str| {
+        other == glob
+            || other.strip_suffix("**").is_some_and(|top| glob.starts_with(top) && !top.contains(['*', '?', '[']))
+    };
+    globs.iter().filter(move |glob| others.iter().any(|other| covers(other, glob)))
+}
+
 /// A recursive read, as [`Effect::ReadTree`] has it.
 pub(crate) struct TreeRead<'a> {
     pub(crate) path: &'a str,
     pub(crate) follow_links: bool,
-    pub(crate) left_out: &'a [String],
-    pub(crate) only: &'a [String],
+    pub(crate) left_out: &'a [Pattern],
+    pub(crate) only: &'a [Pattern],
     pub(crate) skips_hidden: bool,
 }
 
-// A program's own `--exclude` or `--include`: by name, or by path below the start if it has a slash.
+// A pattern of a program, compiled.
 struct Sieve {
     glob: globset::GlobMatcher,
+    pattern: Pattern,
     by_path: bool,
-    folders: bool,
 }
 
 impl Sieve {
-    fn new(text: &str) -> Result<Sieve, Denial> {
-        let folders = text.ends_with('/');
-        let plain = text.trim_end_matches('/');
-        let plain = plain.strip_prefix("./").unwrap_or(plain);
-        let by_path = plain.contains('/');
-        let glob = globset::GlobBuilder::new(plain.trim_start_matches('/')).literal_separator(true).build();
-        let glob = glob.map_err(|_| Denial::new(format!("the pattern `{text}` is not understood")))?;
-        Ok(Sieve { glob: glob.compile_matcher(), by_path, folders })
+    fn new(pattern: &Pattern) -> Result<Sieve, Denial> {
+        let (Pattern::File(text)
+        | Pattern::Directory(text)
+        | Pattern::Name(text)
+        | Pattern::PathEnd(text)
+        | Pattern::Ignore(text)) = pattern;
+        let unclear = || Denial::new(format!("the pattern `{text}` is not understood"));
+        // Classes of letters have names there, and not here.
+        if ["[:", "[.", "[="].iter().any(|class| text.contains(class)) {
+            return Err(unclear());
+        }
+        let ignore = matches!(pattern, Pattern::Ignore(_));
+        let plain = match pattern {
+            Pattern::Directory(_) | Pattern::Ignore(_) => text.trim_end_matches('/'),
+            Pattern::File(_) | Pattern::Name(_) | Pattern::PathEnd(_) => text,
+        };
+        let by_path = ignore && plain.contains('/');
+        let glob = if ignore {
+            plain.trim_start_matches('/').to_owned()
+        } else if plain.contains(['{', '}']) {
+            if plain.contains('[') {
+                return Err(unclear());
+            }
+            plain.replace('{', "[{]").replace('}', "[}]")
+        } else {
+            plain.to_owned()
+        };
+        let slashes = !matches!(pattern, Pattern::PathEnd(_));
+        let glob = globset::GlobBuilder::new(&glob).literal_separator(slashes).build().map_err(|_| unclear())?;
+        Ok(Sieve { glob: glob.compile_matcher(), pattern: pattern.clone(), by_path })
     }
 
-    fn is_match(&self, path: &RelPath, start: &RelPath, name: &str, is_folder: bool) -> bool {
-        if self.folders && !is_folder {
-            return false;
+    /// `shown` is the path as the program sees it, beginning with its operand.
+    fn is_match(&self, path: &RelPath, shown: &str, name: &str, is_folder: bool) -> bool {
+        match &self.pattern {
+            Pattern::File(_) => !is_folder && self.glob.is_match(name),
+            Pattern::Directory(_) => is_folder && self.glob.is_match(name),
+            Pattern::Name(_) => self.glob.is_match(name),
+            Pattern::PathEnd(_) => {
+                let ends = shown.match_indices('/').map(|(at, _)| &shown[at + 1..]);
+                std::iter::once(shown).chain(ends).any(|end| self.glob.is_match(end))
+            }
+            Pattern::Ignore(text) if text.ends_with('/') && !is_folder => false,
+            Pattern::Ignore(_) if self.by_path => self.glob.is_match(path.to_string_lossy()),
+            Pattern::Ignore(_) => self.glob.is_match(name),
         }
-        if !self.by_path {
-            return self.glob.is_match(name);
-        }
-        let whole = path.to_string_lossy();
-        let below = whole.strip_prefix(&start.to_string_lossy()).unwrap_or(&whole).trim_start_matches('/').to_owned();
-        self.glob.is_match(&whole) || self.glob.is_match(below)
     }
 }
 

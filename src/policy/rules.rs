@@ -9,7 +9,7 @@ use super::file::{CommandRule, DefaultRule, OperandKind, PathKind};
 use super::glob::fold_name;
 use super::layers::{Layer, Located};
 use super::paths::{PathRules, Place};
-use super::programs::table::{Call, Context, Mode, Out, Table, arity};
+use super::programs::table::{Call, Context, Made, Mode, Out, Table, arity, hidden_path};
 use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word};
 use crate::path::{RelPath, Tree};
 
@@ -39,13 +39,49 @@ pub(crate) struct Answers<'a> {
     facts: &'a Facts,
     paths: PathRules<'a>,
     never_read: Vec<String>,
+    made: Made,
 }
 
 impl<'a> Answers<'a> {
     pub(crate) fn new(policy: &'a Policy, facts: &'a Facts) -> Answers<'a> {
         let globs = policy.layers.iter().flat_map(|layer| &layer.read_deny);
         let never_read = globs.map(|rule| rule.value.text().to_owned()).collect();
-        Answers { policy, facts, paths: PathRules::new(&policy.layers, facts), never_read }
+        Answers { policy, facts, paths: PathRules::new(&policy.layers, facts), never_read, made: Made::default() }
+    }
+
+    /// Tells whether a command must be judged again: one part of it asked for what a later one makes.
+    pub(crate) fn again(&self) -> bool {
+        self.made.again()
+    }
+
+    // Directories that a part makes; a program that is not known may make one wherever it writes.
+    fn note_made(&self, words: &[Word], effects: &[Effect], folders: &[RelPath]) {
+        let name = words.first().map(|word| base_name(&word.text)).unwrap_or_default();
+        let directories =
+            effects.iter().any(|effect| matches!(effect, Effect::DeleteTree(_) | Effect::ReadTree { .. }))
+                || !matches!(name, "cp" | "mv") && programs::find(name).is_none()
+                || matches!(name, "mkdir" | "ln" | "install")
+                || matches!(name, "cp" | "mv")
+                    && words.iter().skip(1).any(|word| {
+                        folders.iter().any(|folder| {
+                            let resolved = self.paths.resolve(folder, Path::new(&word.text));
+                            resolved.is_ok_and(|resolved| {
+                                resolved.node.is_none() && self.made.may_be_directory(&resolved.absolute)
+                            })
+                        })
+                    });
+        for effect in effects {
+            let (path, below) = match effect {
+                Effect::WriteTree(path) => (path, true),
+                Effect::Write(path) if directories => (path, false),
+                _ => continue,
+            };
+            for folder in folders {
+                if let Ok(resolved) = self.paths.resolve(folder, Path::new(path)) {
+                    self.made.make(resolved.absolute, below);
+                }
+            }
+        }
     }
 
     fn layers(&self) -> impl Iterator<Item = &'a Layer> {
@@ -62,6 +98,7 @@ impl<'a> Answers<'a> {
             root: &self.facts.root,
             never_read: &self.never_read,
             git_drivers: &self.facts.git_drivers,
+            made: &self.made,
         }
     }
 
@@ -310,6 +347,7 @@ impl CommandRules for Answers<'_> {
     fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement {
         let root = [RelPath::root()];
         let folders = if folders.is_empty() { &root } else { folders };
+        self.made.next();
         let mut all: Option<(RuleRef, Out)> = None;
         for layer in self.layers() {
             let (rule, out) = self.judge_layer(layer, words, stdin, folders)?;
@@ -329,6 +367,7 @@ impl CommandRules for Answers<'_> {
             }
         }
         let (rule, out) = all.ok_or_else(|| Denial::new("there is no policy").by("G1"))?;
+        self.note_made(words, &out.effects, folders);
         let writes_effect = |effect: &Effect| {
             matches!(effect, Effect::Write(_) | Effect::WriteTree(_) | Effect::Delete(_) | Effect::DeleteTree(_))
         };
@@ -647,15 +686,28 @@ fn narrowed_by(call: &Call<'_>, rule: &CommandRule, words: &[Word]) -> Result<()
     Ok(())
 }
 
+/// Options of compilers and other programs without a table that run the program in their value.
+const RUN_PROGRAMS: [&str; 6] = ["-wrapper", "--wrapper", "-specs", "--specs", "-fplugin", "--use-ld"];
+
 /// Under `shell.default: allow`: each word that is no option, and each value after `=`, is a path read and written.
 pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     call.out.writes = true;
     let mut ended = false;
+    let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
     for word in words {
         if !word.literal {
             return Err(call.deny("its words are not known"));
         }
+        if pages && word.text.starts_with('+') {
+            return Err(Denial::unanalysable(format!("{}: commands given by `+`", call.name)).by("G3"));
+        }
+        if RUN_PROGRAMS.contains(&word.text.split('=').next().unwrap_or_default()) {
+            return Err(call.deny(format!("`{}` runs a program", word.text)));
+        }
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
+        if is_option {
+            hidden_path(&call.cx, word.text.trim_start_matches('-'))?;
+        }
         if word.text == "--" && !ended {
             ended = true;
             continue;
@@ -668,6 +720,8 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
         };
         if !is_option {
             both(&word.text);
+            // A file with more words.
+            both(word.text.strip_prefix('@').unwrap_or_default());
         }
         if let Some((_, value)) = word.text.split_once('=') {
             both(value);

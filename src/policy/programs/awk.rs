@@ -78,6 +78,10 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
     // Whether a `/` here divides: after a value it does, elsewhere it begins a pattern.
     let mut value_before = false;
     let mut depth = 0usize;
+    // Open parentheses: whether each holds the condition of `if`, `while`, `for` or `switch`, behind which a pattern may stand.
+    let mut conditions: Vec<bool> = Vec::new();
+    let mut condition = false;
+    let mut two_ways = false;
     // Inside a `print`, a bare `>` writes a file.
     let mut printing: Option<usize> = None;
     let mut last = ' ';
@@ -89,21 +93,32 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                 while at < text.len() && text[at] != '\n' {
                     at += 1;
                 }
+                if text[..at].ends_with(&['\\']) {
+                    return Err("a comment that ends in a backslash".to_owned());
+                }
                 continue;
             }
             '"' => {
                 at = string(&text, at + 1)?;
                 last = '"';
                 value_before = true;
+                two_ways = false;
+                condition = false;
                 continue;
             }
+            // Whether this divides or begins a pattern, awks read differently.
+            '/' if two_ways => return Err("a slash that could divide or begin a pattern".to_owned()),
             '/' if !value_before => {
                 at = pattern(&text, at + 1)?;
                 last = '/';
                 value_before = true;
+                two_ways = true;
                 continue;
             }
-            '\\' if next == Some('\n') || (next == Some('\r') && text.get(at + 2) == Some(&'\n')) => at += 1,
+            '\\' if next == Some('\n') || (next == Some('\r') && text.get(at + 2) == Some(&'\n')) => {
+                at += 2;
+                continue;
+            }
             '\\' => return Err("a backslash outside a string".to_owned()),
             '@' => return Err("`@` (indirect calls, @include, @load)".to_owned()),
             '|' if next == Some('|') => {
@@ -114,14 +129,28 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
             '>' if printing.is_some_and(|outer| depth <= outer) => return Err("output to a file".to_owned()),
             '(' | '[' => {
                 depth += 1;
+                conditions.push(c == '(' && condition);
                 value_before = false;
             }
             ')' | ']' => {
                 depth = depth.saturating_sub(1);
+                two_ways = conditions.pop().unwrap_or(true);
                 value_before = true;
+                condition = false;
+                last = c;
+                at += 1;
+                continue;
             }
-            // A statement goes on behind a newline after these.
+            '\n' if two_ways && last == ')' => {
+                at += 1;
+                continue;
+            }
+            // A statement continues behind a newline after these; behind the last two only gawk's does.
             '\n' if matches!(last, ',' | '&' | '|' | '\\') => value_before = false,
+            '\n' if matches!(last, '?' | ':') && printing.is_some() => {
+                return Err("a line break behind `?` or `:`".to_owned());
+            }
+            '\n' if depth > 0 && last != ';' => return Err("a line break inside parentheses".to_owned()),
             '\n' | ';' | '{' | '}' => {
                 printing = None;
                 value_before = false;
@@ -132,6 +161,8 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
             }
             c if c.is_ascii_digit() || c == '.' => {
                 last = '0';
+                two_ways = false;
+                condition = false;
                 while at < text.len() && (text[at].is_ascii_alphanumeric() || text[at] == '.') {
                     at += 1;
                 }
@@ -145,6 +176,8 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                     at += 1;
                 }
                 let word: String = text[start..at].iter().collect();
+                condition = matches!(word.as_str(), "if" | "while" | "for" | "switch");
+                two_ways = word == "length";
                 match word.as_str() {
                     "system" | "getline" | "ENVIRON" | "ARGV" | "ARGC" | "PROCINFO" | "SYMTAB" | "FUNCTAB"
                     | "fflush" | "close" => {
@@ -165,13 +198,18 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                 }
                 continue;
             }
-            ' ' | '\t' | '\r' => {}
+            ' ' | '\t' | '\r' => {
+                at += 1;
+                continue;
+            }
             '$' => value_before = false,
             _ => value_before = false,
         }
         if !c.is_whitespace() {
             last = c;
         }
+        condition = false;
+        two_ways = false;
         at += 1;
     }
     Ok(())
@@ -255,6 +293,12 @@ mod tests {
             "{ print # > file\n}",
             "!seen[$0]++",
             "{print substr($0, 1, length($0)/2)}",
+            "{x = ($1 + $2) / 2; print x / NR}",
+            "/a/, /b/ {print} /c/ {next}",
+            "{if ($1 ~ /x/) print $2 / a[1]; else if (/y/) print}",
+            "{switch ($1) { case 1:\n print; break }}",
+            "{for (i = 1;\n i <= NF; i++) s += $i} END {print s / NR}",
+            "$1 ? $2 : $3",
         ] {
             assert_eq!(check(program, false), Ok(()), "{program}");
         }
@@ -282,6 +326,16 @@ mod tests {
             "{print a++ / b > \"f\" /1}",
             "{print $1,\n$2 > \"x\"}",
             "{print $1, # c\n$2 > \"x\"}",
+            "BEGIN{if(1)/\"/;system(\"id\")#\"\n}",
+            "BEGIN{if(1)\\\n/\"/;system(\"id\")#\"\n}",
+            "BEGIN{if(1)\n/\"/;system(\"id\")#\"\n}",
+            "BEGIN{while(i++<1)/\"/;system(\"id\")#\"\n}",
+            "BEGIN{for(;i<1;i++)/\"/;system(\"id\")#\"\n}",
+            "{print (1) ? $0 :\n $1 > \"x\"}",
+            "{print (1) ?\n $0 : $1 > \"x\"}",
+            "{print length /\"/;system(\"id\")#\"\n}",
+            "/a/ /\"/;system(\"id\")#\"",
+            "{print 1 # \\\n > \"x\"}",
             "/[[:alpha:]/\"]/ {system(\"id\")} #\"",
         ] {
             assert!(check(program, false).is_err(), "{program}");

@@ -6,7 +6,7 @@ use super::Word;
 use super::table::{Call, Operands, TABLE, Table, tree};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
-use crate::policy::effect::Effect;
+use crate::policy::effect::{Effect, Pattern};
 use crate::policy::paths::{Place, walk};
 
 const COPY: &str = "-a,--archive --attributes-only -b --backup=?D --copy-contents -d --debug -f,--force -i,--interactive -H -l,--link \
@@ -163,10 +163,12 @@ fn pairs(call: &Call<'_>) -> Result<Pairs, Denial> {
     if words.is_empty() {
         return Err(call.deny("there is no destination"));
     }
-    let folder =
-        !call.has("-T") && (call.node(&last)? == Some(Node::Dir) || words.len() > 1 || last.ends_with('/') || parents);
-    // From one of several folders the destination may be a folder, from another a file.
-    let doubtful = folder && call.cx.folders.len() > 1 && words.len() == 1;
+    let node = call.node(&last)?;
+    let named = last.ends_with('/') || matches!(last.rsplit('/').next(), Some("." | ".."));
+    let made = node.is_none() && call.may_be_made(&last)?;
+    let folder = !call.has("-T") && (node == Some(Node::Dir) || words.len() > 1 || named || parents || made);
+    // From one of several folders the destination may be a folder, from another a file; one that is made may fail to be.
+    let doubtful = folder && (call.cx.folders.len() > 1 || made) && words.len() == 1;
     let plain = doubtful.then(|| (words[0].clone(), last.clone()));
     let pairs: Result<Vec<_>, String> = words
         .iter()
@@ -456,10 +458,16 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     let makes = has("-c") || has("-r") || has("-u") || has("-A") || has("--delete");
     let extracts = has("-x");
     let compares = has("-d");
-    let mut folder = String::new();
-    for value in call.values("-C") {
-        folder = join(&folder, &value.text);
-    }
+    // `-C` moves along among the operands, each from where the one before led.
+    let moves: Vec<(usize, String)> = call
+        .found
+        .iter()
+        .filter(|found| found.name == "-C")
+        .filter_map(|found| Some((found.at, found.value.as_ref()?.text.clone())))
+        .collect();
+    let folder_at = |operand: usize| {
+        moves.iter().filter(|(at, _)| *at <= operand).fold(String::new(), |folder, (_, next)| join(&folder, next))
+    };
     if compares && !call.is_open() {
         return Err(call.deny("`-d` reads the files that the archive names"));
     }
@@ -482,34 +490,27 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
         }
     }
     let operands = call.operands.clone();
-    // `-C` moves along among the operands. Where it stands before all of them they are seen from there, else from both.
-    let texts: Vec<&str> = call.words.iter().map(|word| word.text.as_str()).collect();
-    let first = texts.len().saturating_sub(operands.len());
-    let behind = operands.iter().zip(&texts[first..]).all(|(word, text)| word.text == *text);
     if makes || compares {
-        let left_out: Vec<String> = call.values("--exclude").into_iter().map(|word| word.text).collect();
-        for word in &operands {
-            let paths = if folder.is_empty() {
-                vec![word.text.clone()]
-            } else if behind {
-                vec![join(&folder, &word.text)]
-            } else {
-                vec![word.text.clone(), join(&folder, &word.text)]
-            };
-            for path in paths {
-                call.out.effects.push(Effect::ReadTree {
-                    path: path.trim_start_matches('@').to_owned(),
-                    follow_links: call.has("-h"),
-                    left_out: left_out.clone(),
-                    only: Vec::new(),
-                    skips_hidden: false,
-                });
-            }
+        let left_out = left_out(call);
+        for (index, word) in operands.iter().enumerate() {
+            call.out.effects.push(Effect::ReadTree {
+                path: join(&folder_at(index), word.text.trim_start_matches('@')),
+                follow_links: call.has("-h"),
+                left_out: left_out.clone(),
+                only: Vec::new(),
+                skips_hidden: false,
+            });
         }
     }
     if extracts && !call.has("-O") {
-        let target = if folder.is_empty() { ".".to_owned() } else { folder };
-        call.out.effects.push(Effect::WriteTree(target));
+        for index in 0..=operands.len() {
+            let folder = folder_at(index);
+            let target = Effect::WriteTree(if folder.is_empty() { ".".to_owned() } else { folder });
+            let starts_here = index == 0 || moves.iter().any(|(at, _)| *at == index);
+            if starts_here && !call.out.effects.contains(&target) {
+                call.out.effects.push(target);
+            }
+        }
     } else if !makes && !extracts && !compares && !call.has("-t") && !call.has("--test-label") {
         return Err(call.deny("what it is to do is not known"));
     }
@@ -517,6 +518,14 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
         call.out.writes |= makes || extracts && !call.has("-O");
     }
     Ok(())
+}
+
+// What `--exclude` leaves out: only where it stands before every operand, and as tar reads patterns by default.
+fn left_out(call: &Call<'_>) -> Vec<Pattern> {
+    let otherwise = ["--anchored", "--no-wildcards", "--no-wildcards-match-slash"].iter().any(|name| call.has(name));
+    let before = call.found.iter().filter(|found| found.name == "--exclude" && found.at == 0 && !otherwise);
+    let texts = before.filter_map(|found| Some(found.value.as_ref()?.text.clone()));
+    texts.filter(|text| !text.ends_with('/')).map(Pattern::PathEnd).collect()
 }
 
 fn join(folder: &str, path: &str) -> String {

@@ -55,6 +55,9 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     while at < words.len() && (has("-H -L -P", &words[at].text) || words[at].text.starts_with("-O")) {
         at += 1;
     }
+    if words.get(at).is_some_and(|word| word.text == "--") {
+        at += 1;
+    }
     while at < words.len()
         && !words[at].text.starts_with('-')
         && !matches!(words[at].text.as_str(), "(" | ")" | "!" | ",")
@@ -130,6 +133,10 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
         } else if has(RUNS, text) {
             if !call.is_open() || text.starts_with("-ok") {
                 return Err(call.deny(format!("`{text}` runs programs")).by("G4"));
+            }
+            if text == "-execdir" {
+                let denial = call.deny("`-execdir` runs programs in directories that are not known").by("G4");
+                return Err(denial.hint("use `-exec`"));
             }
             let end = words[at..].iter().position(|word| word.text == ";" || word.text == "+");
             let end = end.ok_or_else(|| call.deny(format!("`{text}` has no end")))?;

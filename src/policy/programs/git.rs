@@ -1,15 +1,20 @@
 //! git: its global options, its subcommands, and which of their words are paths.
 
-use std::path::Path;
+mod content;
+mod objects;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub(crate) use content::NEVER;
 
 use super::Word;
-use super::table::{Call, Operands, Style, TABLE, Table, tree};
-use crate::path::{Node, RelPath};
+use super::table::{Call, Operands, Style, TABLE, Table, arity};
+use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-
-/// What our printing leaves out of git's and ripgrep's reading (F3); `.env.example` is left out with its kin.
-pub(crate) const NEVER: [&str; 6] = ["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/id_rsa*", "secrets/**"];
+use content::{Order, confine, refuse_ids};
+use words::{Operand, denied_magic, lines, one, only_files, words};
 
 const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pathspecs -C=D --version --help -h \
     !!-c=D !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
@@ -25,12 +30,12 @@ macro_rules! diff_options {
             --submodule=?D --color=?D --no-color --color-moved=?D --no-color-moved --color-moved-ws=D --no-color-moved-ws --word-diff=?D \
             --word-diff-regex=D --color-words=?D --no-renames --rename-empty --no-rename-empty --check --ws-error-highlight=D --full-index \
             --binary --abbrev=?D --no-abbrev -B,--break-rewrites=?D -M,--find-renames=?D -C,--find-copies=?D --find-copies-harder \
-            -D,--irreversible-delete -l=D --diff-filter=D -S=D -G=D --find-object=D --pickaxe-all --pickaxe-regex !!-O=R -R \
+            -D,--irreversible-delete -l=D --diff-filter=D -S=D -G=D !!--find-object=D --pickaxe-all --pickaxe-regex !!-O=R -R \
             --relative=?D --no-relative -a,--text --ignore-cr-at-eol --ignore-space-at-eol -b,--ignore-space-change \
             -w,--ignore-all-space --ignore-blank-lines -I,--ignore-matching-lines=D --inter-hunk-context=D -W,--function-context \
             --exit-code --quiet !!--ext-diff --no-ext-diff !!--textconv --no-textconv --ignore-submodules=?D --src-prefix=D \
             --dst-prefix=D --no-prefix --default-prefix --line-prefix=D --ita-invisible-in-index --ita-visible-in-index \
-            --merge-base -c --cc --combined-all-paths --remerge-diff --diff-merges=D --no-diff-merges -m -t -r !--output=W \
+            --merge-base !!--stdin !!--indexed-objects !!--dd -c --cc --combined-all-paths --remerge-diff --diff-merges=D --no-diff-merges -m -t -r !--output=W \
             --skip-to=D --rotate-to=D --pathspec-file-nul !--pathspec-from-file=R --end-of-options ",
             $more
         )
@@ -47,7 +52,7 @@ macro_rules! log_options {
         --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --alternate-refs --cherry-mark \
         --cherry-pick --cherry --left-only --right-only --left-right --boundary --simplify-by-decoration --show-pulls \
         --full-history --dense --sparse --simplify-merges --ancestry-path=?D --date-order --author-date-order --topo-order \
-        --reverse --follow --full-diff --log-size -L=D --no-walk=?D --do-walk !--show-signature --show-notes=?D --notes=?D --no-notes \
+        --reverse --follow !!--full-diff --log-size -L=D --no-walk=?D --do-walk !--show-signature --show-notes=?D --notes=?D --no-notes \
         --encoding=D --expand-tabs=?D --no-expand-tabs --mailmap --use-mailmap --no-mailmap --clear-decorations --parents --children \
         --show-linear-break=?D --count --relative-date --no-commit-id --root --cached --staged --ignore-missing --bisect \
         --no-show-signature --objects --timestamp --header --no-object-names -NUM"
@@ -82,7 +87,7 @@ pub(crate) const GIT: Table = Table {
             options: "-s,--short -b,--branch --show-stash --porcelain=?D --long -v,--verbose -u,--untracked-files=?D --ignore-submodules=?D \
                 --ignored=?D -z,--null --column=?D --no-column --ahead-behind --no-ahead-behind --renames --no-renames --find-renames=?D -M=?D \
                 !--pathspec-from-file=R",
-            special: Some(listing),
+            special: Some(status),
             operands: Operands::Special,
             ..TABLE
         },
@@ -96,7 +101,7 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "diff-tree diff-index diff-files whatchanged range-diff",
             options: diff_options!(
-                "--cached --stdin --root --no-commit-id --pretty=?D --format=D -v --always -q --no-dual-color --creation-factor=D --left-only --right-only"
+                "-NUM -n,--max-count=D --cached --root --no-commit-id --pretty=?D --format=D -v --always -q --no-dual-color --creation-factor=D --left-only --right-only"
             ),
             operands: Operands::Special,
             special: Some(diff),
@@ -117,7 +122,15 @@ pub(crate) const GIT: Table = Table {
             ..TABLE
         },
         Table {
-            names: "rev-list reflog shortlog",
+            names: "reflog",
+            options: log_options!(),
+            style: Style::Whole,
+            operands: Operands::Special,
+            special: Some(reflog),
+            ..TABLE
+        },
+        Table {
+            names: "rev-list shortlog",
             options: concat!(
                 "-s,--summary -n,--numbered -e,--email --group=D -w=?D --use-bitmap-index ",
                 log_options!()
@@ -144,14 +157,14 @@ pub(crate) const GIT: Table = Table {
                 -k,--killed --resolve-undo -z --deduplicate -x,--exclude=D -X,--exclude-from=R --exclude-per-directory=R --exclude-standard \
                 --error-unmatch --with-tree=D -t -v -f --full-name --recurse-submodules --abbrev=?D --debug --eol --sparse --format=D",
             operands: Operands::Special,
-            special: Some(listing),
+            special: Some(ids),
             ..TABLE
         },
         Table {
             names: "ls-tree",
             options: "-d -r -t -l,--long -z --name-only --name-status --object-only --full-name --full-tree --abbrev=?D --format=D",
             operands: Operands::Special,
-            special: Some(listing),
+            special: Some(ids),
             ..TABLE
         },
         Table {
@@ -174,7 +187,14 @@ pub(crate) const GIT: Table = Table {
         },
         Table { names: "branch", options: BRANCH, operands: Operands::Special, special: Some(branch), ..TABLE },
         Table {
-            names: "describe name-rev cherry show-branch merge-tree",
+            names: "merge-tree",
+            options: "--write-tree --messages --no-messages --name-only --allow-unrelated-histories --merge-base=D --quiet -z !!--trivial-merge !!--stdin",
+            operands: Operands::Special,
+            special: Some(merge_tree),
+            ..TABLE
+        },
+        Table {
+            names: "describe name-rev cherry show-branch",
             options: "--all --tags --contains --abbrev=D --candidates=D --exact-match --debug --long --match=D --exclude=D --always --first-parent --dirty=?D --broken=?D --name-only --refs=D --no-undefined -v --write-tree --messages --no-messages",
             operands: Operands::Data,
             ..TABLE
@@ -189,7 +209,7 @@ pub(crate) const GIT: Table = Table {
             names: "cat-file",
             options: "-t -s -e -p --allow-unknown-type --mailmap --no-mailmap --use-mailmap !!--textconv !!--filters",
             operands: Operands::Special,
-            special: Some(revisions),
+            special: Some(cat_file),
             ..TABLE
         },
         Table {
@@ -206,23 +226,23 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "add stage",
-            options: "-n,--dry-run -v,--verbose -f,--force -A,--all -u,--update -N,--intent-to-add --renormalize --no-all --ignore-removal --refresh --ignore-errors --ignore-missing --sparse --chmod=D !-i,--interactive !-p,--patch !-e,--edit !--pathspec-from-file=R --no-ignore-removal",
+            options: "-n,--dry-run -v,--verbose -f,--force -A,--all -u,--update -N,--intent-to-add --renormalize --no-all --ignore-removal --refresh --ignore-errors --ignore-missing --sparse --chmod=D !!-i,--interactive !!-p,--patch !!-e,--edit !--pathspec-from-file=R --no-ignore-removal",
             operands: Operands::Special,
             special: Some(add),
             ..TABLE
         },
         Table {
             names: "commit",
-            options: "-m,--message=D -a,--all -q,--quiet -n,--no-verify -s,--signoff !-F,--file=R !-C,--reuse-message=D !-c,--reedit-message=D !--amend !--allow-empty !--author=D !--date=D !-t,--template=R !-e,--edit !--no-edit !-v,--verbose !-p,--patch !-i,--include !-o,--only !-S,--gpg-sign=?D !--fixup=D !--squash=D !--trailer=D !--dry-run !--pathspec-from-file=R !-u,--untracked-files=?D !--short !--cleanup=D",
+            options: "-m,--message=D -a,--all -q,--quiet -n,--no-verify -s,--signoff !-F,--file=R !-C,--reuse-message=D !-c,--reedit-message=D !--amend !--allow-empty !--author=D !--date=D !-t,--template=R !-e,--edit !--no-edit !!-v,--verbose !!-p,--patch !!--interactive !-i,--include !-o,--only !-S,--gpg-sign=?D !--fixup=D !--squash=D !--trailer=D !--dry-run !--pathspec-from-file=R !-u,--untracked-files=?D !--short !--cleanup=D",
             operands: Operands::Special,
             special: Some(commit),
             ..TABLE
         },
         Table {
             names: "stash",
-            options: "-q,--quiet -u,--include-untracked -k,--keep-index -m,--message=D --index -a,--all -S,--staged -p,--patch --stat --oneline",
+            options: "-q,--quiet -u,--include-untracked -k,--keep-index -m,--message=D --index -a,--all -S,--staged !!-p,--patch --stat --oneline --numstat --shortstat --name-only --name-status --summary",
             operands: Operands::Special,
-            special: Some(work_tree),
+            special: Some(stash),
             writes_nothing: false,
             ..TABLE
         },
@@ -252,7 +272,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "checkout switch restore reset revert cherry-pick merge pull clean am",
-            options: "-q,--quiet -f,--force --ours --theirs -b=D -B=D -c,--create=D -C=D --detach -s,--source=D -S,--staged -W,--worktree --no-commit --abort --continue --skip --soft --mixed --hard --keep --merge --ff-only --no-ff --ff --rebase=?D --no-rebase --no-edit -n --dry-run -d -x -X=D -m,--message=D -t,--track=?D --no-track --orphan=D --autostash --all --tags --prune --depth=D --progress !!--upload-pack=D !-p,--patch !--pathspec-from-file=R --no-verify",
+            options: "-q,--quiet -f,--force --ours --theirs -b=D -B=D -c,--create=D -C=D --detach -s,--source=D -S,--staged -W,--worktree --no-commit --abort --continue --skip --soft --mixed --hard --keep --merge --ff-only --no-ff --ff --rebase=?D --no-rebase --no-edit -n --dry-run -d -x -X=D -m,--message=D -t,--track=?D --no-track --orphan=D --autostash --all --tags --prune --depth=D --progress !!--upload-pack=D !!-p,--patch !!--show-current-patch=?D !--pathspec-from-file=R --no-verify",
             operands: Operands::Special,
             special: Some(work_tree),
             writes_nothing: false,
@@ -297,14 +317,14 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "rebase",
-            options: "-q,--quiet -i,--interactive --onto=D --continue --abort --skip --autostash !!-x,--exec=D --root --no-ff -f -s,--strategy=D -X=D --update-refs --autosquash --no-autosquash --keep-base --no-verify",
+            options: "-q,--quiet -i,--interactive --onto=D --continue --abort --skip --autostash !!-x,--exec=D !!--show-current-patch=?D --root --no-ff -f -s,--strategy=D -X=D --update-refs --autosquash --no-autosquash --keep-base --no-verify",
             operands: Operands::Special,
             special: Some(keeps),
             writes_nothing: false,
             ..TABLE
         },
         Table {
-            names: "bisect submodule filter-branch difftool mergetool",
+            names: "bisect submodule filter-branch",
             options: "!!-x,--extcmd=D !!--tree-filter=D !!--index-filter=D !!--msg-filter=D !!--env-filter=D !!--commit-filter=D !!--tag-name-filter=D !!--parent-filter=D",
             operands: Operands::Special,
             special: Some(runs),
@@ -313,9 +333,9 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "archive",
-            options: "--format=D -l,--list -v,--verbose --prefix=D -o,--output=W --add-file=R --add-virtual-file=D --worktree-attributes --remote=D !!--exec=D -NUM",
+            options: "--format=D -l,--list -v,--verbose --prefix=D -o,--output=W --add-file=R --add-virtual-file=D --worktree-attributes !!--remote=D !!--exec=D -NUM",
             operands: Operands::Special,
-            special: Some(revisions),
+            special: Some(archive),
             ..TABLE
         },
         Table {
@@ -325,7 +345,7 @@ pub(crate) const GIT: Table = Table {
                 log_options!()
             ),
             operands: Operands::Special,
-            special: Some(revisions),
+            special: Some(diff),
             writes_nothing: false,
             ..TABLE
         },
@@ -337,10 +357,18 @@ pub(crate) const GIT: Table = Table {
             writes_nothing: false,
             ..TABLE
         },
+        // These reach contents by their ids, or write them to other paths, past the rules on paths.
+        Table {
+            names: "bundle commit-tree diagnose difftool fast-export fast-import merge-file merge-index merge-one-file mergetool mktag mktree \
+                pack-objects read-tree replace request-pull unpack-file update-index update-ref",
+            operands: Operands::Raw,
+            special: Some(past_the_rules),
+            ..TABLE
+        },
         // Others, under `shell.default: allow` alone. One that is not named here may be an alias, or start a program.
         Table {
-            names: "bugreport bundle cherry column commit-graph commit-tree config diagnose fast-export fast-import fsck gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified maintenance mailinfo mailsplit merge-file merge-index merge-one-file mktag mktree multi-pack-index notes pack-objects pack-redundant pack-refs patch-id prune prune-packed quiltimport read-tree refs repack replace replay request-pull rerere show-index sparse-checkout stripspace symbolic-ref unpack-file unpack-objects update-index update-ref update-server-info verify-commit verify-pack verify-tag write-tree",
-            options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D --output=W -o=W",
+            names: "bugreport cherry column commit-graph config fsck gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified maintenance mailinfo mailsplit multi-pack-index notes pack-redundant pack-refs patch-id prune prune-packed quiltimport refs repack replay rerere show-index sparse-checkout stripspace symbolic-ref unpack-objects update-server-info verify-commit verify-pack verify-tag write-tree",
+            options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D !!--blob=D !!--reuse-message=D !!--reedit-message=D --output=W -o=W -f,--file=R -F=R !!-C=D !!-c=D",
             operands: Operands::Special,
             special: Some(work_tree),
             writes_nothing: false,
@@ -359,154 +387,20 @@ fn drivers(call: &Call<'_>) -> Result<(), Denial> {
     }
 }
 
-enum Operand {
-    Revision,
-    Path,
-}
-
-/// Judges the words of a subcommand as revisions or pathspecs; returns whether any names a path.
-fn words(call: &mut Call<'_>, operands: &[Word], recursive: bool) -> Result<bool, Denial> {
-    let before = call.dashes.unwrap_or(usize::MAX);
-    let mut paths = false;
-    for (index, word) in operands.iter().enumerate() {
-        if !word.literal {
-            return Err(call.deny("a word of it is not known"));
-        }
-        let kind = if index < before { Operand::Revision } else { Operand::Path };
-        paths |= one(call, &word.text, &kind, recursive)?;
-    }
-    Ok(paths)
-}
-
-fn one(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Result<bool, Denial> {
-    if text.is_empty() {
-        return Ok(false);
-    }
-    if matches!(kind, Operand::Revision) && text.starts_with('-') {
-        return Err(call.deny(format!("the word `{text}` looks like an option")));
-    }
-    if let Some(magic) = text.strip_prefix(':') {
-        return pathspec_or_index(call, magic, text, kind, recursive);
-    }
-    if matches!(kind, Operand::Revision)
-        && let Some((revision, _)) = text.split_once(':')
-    {
-        // A blob of a revision. `^{/text:more}` has a colon too: every reading must pass.
-        if !text.contains("^{/") || text.rfind('}') < text.rfind(':') {
-            let _ = revision;
-            let tails = text.match_indices(':').map(|(at, _)| &text[at + 1..]).collect::<Vec<_>>();
-            for path in tails {
-                blob(call, path)?;
-            }
-            return Ok(false);
-        }
-        return Ok(false);
-    }
-    if call.has("--literal-pathspecs") || !text.contains(['*', '?', '[']) {
-        return path(call, text, kind, recursive);
-    }
-    for folder in call.cx.folders {
-        let start = folder.under(call.cx.root);
-        call.cx.paths.search(&start, std::slice::from_ref(&text.to_owned()))?;
-    }
-    // The wildcard of a pathspec also matches slashes; what it could reach is counted by its literal start.
-    if recursive {
-        let prefix = text.split(['*', '?', '[']).next().unwrap_or_default();
-        let folder = prefix.rsplit_once('/').map_or(".", |(folder, _)| folder);
-        let name = text.rsplit('/').next().unwrap_or(text);
-        call.out.effects.push(Effect::ReadTree {
-            path: if folder.is_empty() { ".".to_owned() } else { folder.to_owned() },
-            follow_links: false,
-            left_out: Vec::new(),
-            only: vec![name.to_owned()],
-            skips_hidden: false,
-        });
-    }
-    Ok(true)
-}
-
-fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Result<bool, Denial> {
-    let node = call.node(text)?;
-    let exists = node.is_some();
-    for folder in call.cx.folders {
-        let named = call.cx.paths.name_only(folder, Path::new(text));
-        if named.is_err() {
-            call.out.effects.push(Effect::Read(text.to_owned()));
-        }
-    }
-    match (node, kind) {
-        (Some(Node::Dir), _) if recursive => call.out.effects.push(tree(text, false)),
-        (Some(_), _) | (None, Operand::Path) => call.out.effects.push(Effect::Read(text.to_owned())),
-        // A revision: nothing of that name is on disk, and the name itself is not denied.
-        (None, Operand::Revision) => {}
-    }
-    Ok(exists || matches!(kind, Operand::Path))
-}
-
-// `rev:path` is relative to the repository, or to the folder if it begins with a dot.
-fn blob(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
-    if path.is_empty() {
-        return Ok(());
-    }
-    let whole = if path.starts_with("./") || path.starts_with("../") || path.starts_with('/') {
-        path.to_owned()
-    } else {
-        format!("{}/{path}", call.cx.root.display())
-    };
-    call.out.effects.push(Effect::Read(whole));
-    Ok(())
-}
-
-fn pathspec_or_index(
-    call: &mut Call<'_>,
-    magic: &str,
-    text: &str,
-    kind: &Operand,
-    recursive: bool,
-) -> Result<bool, Denial> {
-    let top = |path: &str| {
-        RelPath::new(path.trim_start_matches('/')).map(|path| path.under(call.cx.root).display().to_string())
-    };
-    if let Some(rest) = magic.strip_prefix("(top)").or_else(|| magic.strip_prefix('/')) {
-        // `:/text` is also a search among commit messages; as a path it must pass.
-        let whole = top(rest).ok_or_else(|| call.deny(format!("the pathspec `{text}` leaves the repository")))?;
-        return match whole.contains(['*', '?', '[']) {
-            true => one(call, &whole, &Operand::Path, recursive),
-            false => path(call, &whole, kind, recursive),
-        };
-    }
-    if magic.starts_with("(exclude)") || magic.starts_with('!') || magic.starts_with('^') {
-        return if magic.starts_with("(exclude)") { Ok(false) } else { Err(denied_magic(call, text)) };
-    }
-    if magic.starts_with('(') || matches!(kind, Operand::Path) {
-        return Err(denied_magic(call, text));
-    }
-    // `:path` and `:N:path` name a file of the index.
-    let path = match magic.split_once(':') {
-        Some((stage, path)) if stage.len() == 1 && stage.bytes().all(|b| b.is_ascii_digit()) => path,
-        _ => magic,
-    };
-    blob(call, path)?;
-    Ok(false)
-}
-
-fn denied_magic(call: &Call<'_>, text: &str) -> Denial {
-    call.deny(format!("the pathspec magic of `{text}` is denied")).hint("use `:(exclude)PATH` or `:(top)PATH`")
-}
-
-// Adds pathspecs that leave the denied files out, where none was given.
-fn exclude(call: &mut Call<'_>) {
-    let mut printed: Vec<Word> = call.words.iter().filter(|word| word.text != "--literal-pathspecs").cloned().collect();
-    if call.dashes.is_none() {
-        printed.push(Word::literal("--"));
-    }
-    let never = NEVER.iter().map(|glob| (*glob).to_owned()).chain(call.cx.never_read.iter().cloned());
-    printed.extend(never.map(|glob| Word::literal(format!(":(top,exclude,glob,icase){glob}"))));
-    call.out.printed = Some(printed);
-}
+/// Options after which log shows no contents.
+const SILENT: &str = concat!(
+    log_options!(),
+    " -s --stat --stat-width --stat-name-width --stat-count --stat-graph-width --compact-summary --numstat --shortstat -X --cumulative \
+    --dirstat-by-file --summary --name-only --name-status -z --color --no-color --no-renames --rename-empty --no-rename-empty -B -M -C \
+    --find-copies-harder -D -l --diff-filter --relative --no-relative --quiet --exit-code --no-ext-diff --no-textconv --ignore-submodules \
+    -t -r --abbrev --no-abbrev --no-diff-merges --end-of-options"
+);
 
 fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     drivers(call)?;
+    if call.values("--submodule").iter().any(|word| !word.text.starts_with("log") && !word.text.starts_with("short")) {
+        return Err(call.deny("`--submodule=diff` shows files of another repository"));
+    }
     let operands = std::mem::take(&mut call.operands);
     lines(call)?;
     if call.has("--no-index") {
@@ -514,72 +408,49 @@ fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
         call.operands = operands;
         return Ok(());
     }
-    let paths = words(call, &operands, true)?;
-    let blobs = operands.iter().any(|word| word.text.contains(':'));
-    trees(call, &operands, blobs && !call.name.ends_with("show"))?;
-    if !paths && !blobs && !call.has("-L") {
-        exclude(call);
+    let named = words(call, &operands, true)?;
+    refuse_ids(call, named.revisions())?;
+    if call.has("-L") {
+        followed(call);
+    } else if call.name.ends_with(" diff") && named.blobs().next().is_some() {
+        // Two files that are named: git takes no pathspecs there.
+        only_files(call, &named)?;
+        if named.blobs().count() + named.paths().len() != operands.len() || call.dashes.is_some() {
+            return Err(call.deny("files of a commit beside other revisions").hint("write `REVISION -- PATH`"));
+        }
+    } else {
+        confine(call, &named, Order::OptionsFirst)?;
     }
     call.operands = operands;
     Ok(())
+}
+
+// `-L` shows lines of a file, which it would follow to earlier names.
+fn followed(call: &mut Call<'_>) {
+    let mut printed = call.words.to_vec();
+    let at = printed.iter().rposition(|word| word.text == "--").unwrap_or(printed.len());
+    printed.insert(at, Word::literal("--no-renames"));
+    call.out.printed = Some(printed);
 }
 
 fn log(call: &mut Call<'_>) -> Result<(), Denial> {
-    let shows = [
-        "-p",
-        "-u",
-        "-U",
-        "-S",
-        "-G",
-        "-c",
-        "--cc",
-        "-m",
-        "--word-diff",
-        "--color-words",
-        "--patch-with-stat",
-        "-W",
-        "--remerge-diff",
-        "--diff-merges",
-        "--patch-with-raw",
-        "--binary",
-    ];
-    if shows.iter().any(|name| call.has(name)) {
+    let silent = |name: &str| name == "-NUM" || name == "--literal-pathspecs" || arity(SILENT, name).is_some();
+    let shows = call.has("-L") || call.found.iter().any(|found| !silent(&found.name));
+    if shows && call.has("--follow") {
+        let denial = call.deny("`--follow` shows a file under its earlier names");
+        return Err(denial.hint("leave `--follow` out, or the patch"));
+    }
+    if shows {
         return diff(call);
     }
-    lines(call)?;
+    revisions(call)
+}
+
+// Without a patch only names and messages are shown: a folder is not read.
+fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
     let operands = std::mem::take(&mut call.operands);
-    // Without a patch only names and messages are shown: a folder is not read.
     words(call, &operands, false)?;
     call.operands = operands;
-    Ok(())
-}
-
-// `rev:folder` is read with all below where contents are compared or searched.
-fn trees(call: &mut Call<'_>, operands: &[Word], reads: bool) -> Result<(), Denial> {
-    let before = call.dashes.unwrap_or(usize::MAX);
-    for word in operands.iter().take(before).filter(|_| reads) {
-        let Some((revision, path)) = word.text.split_once(':') else { continue };
-        if revision.is_empty() || path.starts_with('(') {
-            continue;
-        }
-        let relative = path.starts_with("./") || path.starts_with("../");
-        let whole = if relative { path.to_owned() } else { format!("{}/{path}", call.cx.root.display()) };
-        if call.node(&whole)? == Some(Node::Dir) {
-            call.out.effects.push(tree(&whole, false));
-        }
-        // A folder of that revision that is gone since.
-        call.out.effects.push(Effect::Read(format!("{}/x", whole.trim_end_matches('/'))));
-    }
-    Ok(())
-}
-
-// `-L 1,5:file` and `-L :function:file` show a file; `-L 1,5` of blame does not name one.
-fn lines(call: &mut Call<'_>) -> Result<(), Denial> {
-    for value in call.values("-L") {
-        if let Some((_, file)) = value.text.rsplit_once(':') {
-            call.out.effects.push(Effect::Read(file.to_owned()));
-        }
-    }
     Ok(())
 }
 
@@ -590,19 +461,116 @@ fn blame(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
-    let operands = std::mem::take(&mut call.operands);
-    let operands_of_reflog = call.name.ends_with("reflog")
-        && operands.first().is_some_and(|word| word.text != "show" && word.text != "list" && word.text != "exists");
-    if operands_of_reflog && matches!(operands[0].text.as_str(), "expire" | "delete" | "drop" | "write") {
+fn reflog(call: &mut Call<'_>) -> Result<(), Denial> {
+    let writes = |word: &Word| matches!(word.text.as_str(), "expire" | "delete" | "drop" | "write");
+    if call.operands.first().is_some_and(writes) {
         call.out.writes_git = true;
-        if !call.is_open() {
-            return Err(call.deny("only the listing is allowed"));
-        }
+        return if call.is_open() { Ok(()) } else { Err(call.deny("only the listing is allowed")) };
     }
-    words(call, &operands, true)?;
+    log(call)
+}
+
+fn cat_file(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown {
+        return Err(call.deny("an option that is not known might show what may not be read"));
+    }
+    let operands = std::mem::take(&mut call.operands);
+    let named = words(call, &operands, true)?;
+    let shows = !["-t", "-s", "-e"].iter().any(|name| call.has(name));
+    refuse_ids(call, named.revisions().iter().filter(|_| shows))?;
     call.operands = operands;
     Ok(())
+}
+
+fn archive(call: &mut Call<'_>) -> Result<(), Denial> {
+    let operands = std::mem::take(&mut call.operands);
+    if operands.is_empty() {
+        return Ok(());
+    }
+    let dashes = call.dashes.replace(1);
+    let named = words(call, &operands, true)?;
+    call.dashes = dashes;
+    refuse_ids(call, named.revisions())?;
+    if let Some(word) = named.blobs().next() {
+        return Err(call
+            .deny(format!("`{}` has other paths than the rules name", word.text))
+            .hint("write `REVISION PATH`"));
+    }
+    confine(call, &named, Order::Mixed)?;
+    call.operands = operands;
+    Ok(())
+}
+
+// The old form, of three trees, shows contents.
+fn merge_tree(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.operands.len() > 2 || call.unknown {
+        return Err(call.deny("it shows contents in this form").hint("write `git merge-tree --write-tree A B`"));
+    }
+    Ok(())
+}
+
+fn past_the_rules(call: &mut Call<'_>) -> Result<(), Denial> {
+    Err(call.deny("it reaches contents past the rules on paths"))
+}
+
+// The id of a file tells of its contents.
+fn ids(call: &mut Call<'_>) -> Result<(), Denial> {
+    listing(call)?;
+    let names = ["--name-only", "--name-status"];
+    let tree = call.name.ends_with(" ls-tree");
+    let shows = match tree {
+        true => !names.iter().any(|name| call.has(name)),
+        false => ["-s", "-u", "--format", "--debug"].iter().any(|name| call.has(name)) || call.unknown,
+    };
+    if !shows {
+        return Ok(());
+    }
+    let operands = std::mem::take(&mut call.operands);
+    for word in operands.iter().skip(usize::from(tree)).filter(|word| !word.text.starts_with(':')) {
+        call.read(word);
+    }
+    if !tree {
+        let before = call.dashes.replace(0);
+        let named = words(call, &operands, false)?;
+        call.dashes = before;
+        confine(call, &named, Order::Mixed)?;
+    }
+    call.operands = operands;
+    Ok(())
+}
+
+fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
+    let given = call.has("-e") || call.has("-f");
+    let operands = std::mem::take(&mut call.operands);
+    let skipped = usize::from(!given);
+    let rest: Vec<Word> =
+        operands.iter().skip(skipped).filter(|word| word.text != "(" && word.text != ")").cloned().collect();
+    call.dashes = call.dashes.map(|dashes| dashes.saturating_sub(skipped));
+    // `git grep x -- path`: with the pattern behind `--` nothing is left before it.
+    if call.has("--no-index") {
+        rest.iter().for_each(|word| call.read_tree(word, false));
+        if rest.is_empty() {
+            call.read_tree(&Word::literal("."), false);
+        }
+    } else if call.has("--recurse-submodules") {
+        return Err(call.deny("`--recurse-submodules` searches other repositories"));
+    } else {
+        let named = words(call, &rest, true)?;
+        refuse_ids(call, named.revisions())?;
+        only_files(call, &named)?;
+        confine(call, &named, Order::OptionsFirst)?;
+    }
+    call.operands = operands;
+    Ok(())
+}
+
+// `list` and `show` take options of log and diff, but no pathspecs.
+fn stash(call: &mut Call<'_>) -> Result<(), Denial> {
+    let lists = call.operands.first().is_some_and(|word| word.text == "list" || word.text == "show");
+    if lists && call.unknown {
+        return Err(call.deny("an option that is not known might show what may not be read"));
+    }
+    work_tree(call)
 }
 
 // Only an id is printed, but a blob that is named is still named.
@@ -611,6 +579,25 @@ fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
         one(call, &word.text, &Operand::Revision, false)?;
     }
     Ok(())
+}
+
+// `-v` shows the staged change, whatever may be read: our printing leaves it out.
+fn status(call: &mut Call<'_>) -> Result<(), Denial> {
+    listing(call)?;
+    if !call.has("-v") {
+        return Ok(());
+    }
+    let verbose = |word: &Word| matches!(word.text.as_str(), "-v" | "-vv" | "--verbose");
+    let kept: Vec<Word> = call.words.iter().filter(|word| !verbose(word)).cloned().collect();
+    if kept.iter().any(|word| word.text.starts_with("--v") || is_bundle_with(&word.text, 'v')) {
+        return Err(call.deny("`-v` shows the staged change, whatever may be read").hint("use `git diff --cached`"));
+    }
+    call.out.printed = Some(kept);
+    Ok(())
+}
+
+fn is_bundle_with(word: &str, letter: char) -> bool {
+    word.starts_with('-') && !word.starts_with("--") && word.contains(letter)
 }
 
 fn listing(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -630,31 +617,6 @@ fn listing(call: &mut Call<'_>) -> Result<(), Denial> {
             call.effect(Effect::List, word);
         } else if word.text.contains("..") || word.text.starts_with('/') {
             return Err(call.deny(format!("the pathspec `{}` may leave the workspace", word.text)));
-        }
-    }
-    call.operands = operands;
-    Ok(())
-}
-
-fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
-    let given = call.has("-e") || call.has("-f");
-    let operands = std::mem::take(&mut call.operands);
-    let skipped = usize::from(!given);
-    let rest: Vec<Word> =
-        operands.iter().skip(skipped).filter(|word| word.text != "(" && word.text != ")").cloned().collect();
-    call.dashes = call.dashes.map(|dashes| dashes.saturating_sub(skipped));
-    // `git grep x -- path`: with the pattern behind `--` nothing is left before it.
-    if call.has("--no-index") {
-        rest.iter().for_each(|word| call.read_tree(word, false));
-        if rest.is_empty() {
-            call.read_tree(&Word::literal("."), false);
-        }
-    } else {
-        let paths = words(call, &rest, true)?;
-        let blobs = rest.iter().any(|word| word.text.contains(':'));
-        trees(call, &rest, blobs)?;
-        if !paths && !blobs {
-            exclude(call);
         }
     }
     call.operands = operands;
@@ -682,6 +644,10 @@ fn tag(call: &mut Call<'_>) -> Result<(), Denial> {
         if !call.is_open() {
             return Err(call.deny("only listing tags is allowed"));
         }
+        if let Some(word) = call.operands.iter().find(|word| word.text.contains(':')) {
+            return Err(call.deny(format!("`{}` is no commit", word.text)));
+        }
+        refuse_ids(call, &call.operands)?;
     }
     Ok(())
 }
@@ -740,7 +706,11 @@ fn keeps(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = call.operands.iter().find(|word| word.text.starts_with("ext::")) {
         return Err(call.deny(format!("`{}` runs a program", word.text)).by("G11"));
     }
-    Ok(())
+    let moved = [call.values("-X"), call.values("-s")].concat();
+    if let Some(word) = moved.iter().find(|word| word.text.starts_with("subtree")) {
+        return Err(call.deny(format!("`{}` writes files to other paths", word.text)));
+    }
+    refuse_ids(call, moved.iter().chain(&call.operands))
 }
 
 // Subcommands that change the work tree: a word that is a path there is read and written.
@@ -751,6 +721,13 @@ fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     let before = call.dashes.unwrap_or(usize::MAX);
     for (index, word) in operands.iter().enumerate() {
         let kind = if index < before { Operand::Revision } else { Operand::Path };
+        // `REVISION:DIRECTORY` is a tree of its own, whose paths no rule knows.
+        if index < before
+            && word.text.contains(':')
+            && call.name.ends_with(" checkout") | call.name.ends_with(" restore")
+        {
+            return Err(call.deny(format!("`{}` has other paths than the rules name", word.text)));
+        }
         let effects = call.out.effects.len();
         if one(call, &word.text, &kind, false)? && !call.name.ends_with(" stash") {
             let read: Vec<Effect> = call.out.effects[effects..].to_vec();
@@ -781,6 +758,9 @@ fn clone(call: &mut Call<'_>) -> Result<(), Denial> {
     keeps(call)?;
     let operands = call.operands.clone();
     match operands.as_slice() {
+        [url, ..] if !url.text.contains(':') || url.text.starts_with("file:") => {
+            return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
+        }
         [url] => {
             let name = url.text.trim_end_matches('/').trim_end_matches(".git");
             let name = name.rsplit(['/', ':']).next().unwrap_or(name);
@@ -794,6 +774,9 @@ fn clone(call: &mut Call<'_>) -> Result<(), Denial> {
 
 fn worktree(call: &mut Call<'_>) -> Result<(), Denial> {
     call.out.writes_git = true;
+    if call.operands.first().is_some_and(|word| word.text == "add") {
+        return Err(call.deny("files of a second work tree have other paths than the rules name"));
+    }
     if call.operands.first().is_some_and(|word| word.text != "list") {
         for word in call.operands.clone().iter().skip(1).take(1) {
             call.write(word);
@@ -804,7 +787,7 @@ fn worktree(call: &mut Call<'_>) -> Result<(), Denial> {
 
 fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
     keeps(call)?;
-    if call.operands.iter().any(|word| matches!(word.text.as_str(), "run" | "foreach"))
+    if call.operands.iter().any(|word| matches!(word.text.as_str(), "run" | "foreach" | "visualize" | "view"))
         || call.name.ends_with("filter-branch")
     {
         return Err(call.deny("it runs programs that it is given"));

@@ -92,6 +92,10 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
                 while *at < text.len() && text[*at] != '\n' && text[*at] != '\r' {
                     *at += 1;
                 }
+                // Newer versions continue the comment in the next line, and older ones do not.
+                if text[..*at].ends_with(&['\\']) {
+                    return Err("a comment that ends in a backslash".to_owned());
+                }
             }
             '"' => {
                 *at += 1;
@@ -140,13 +144,15 @@ fn code(text: &[char], at: &mut usize, interpolated: bool) -> Result<(), String>
                     "import" | "include" if before == ',' && !is_key && before != '.' => {
                         return Err(format!("a module (`{word}`)"));
                     }
-                    "get_search_list" | "input_filename" | "getpath" => {}
-                    "debug" | "stderr" | "halt" => {}
+                    "modulemeta" if before != '.' => return Err("a module (`modulemeta`)".to_owned()),
                     _ => {}
                 }
                 before = 'a';
             }
-            c if c.is_whitespace() => *at += 1,
+            c if c.is_whitespace() => {
+                *at += 1;
+                before = if before == '.' { ' ' } else { before };
+            }
             c => {
                 // `..env` is recursion and then `env`? jq reads `..` as a term: what follows is not a key.
                 before = if c == '.' && before == '.' { ' ' } else { c };
@@ -215,6 +221,10 @@ mod tests {
             "..|env",
             "{(env|tostring): 1}",
             "$__loc__, env",
+            ". env",
+            "1 # \\\n| env",
+            "1 # \\\n\"| env #\"",
+            "\"a\" | modulemeta",
         ] {
             assert!(check(filter).is_err(), "{filter}");
         }

@@ -1,8 +1,8 @@
 //! Reading a program's words by its table: options in every spelling, operands, and what each does to files.
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::{Stdin, Word};
 use crate::path::{Node, RelPath};
@@ -95,6 +95,8 @@ pub(crate) struct Found {
     /// The first spelling of the table; of an unknown one, as written.
     pub(crate) name: String,
     pub(crate) value: Option<Word>,
+    /// How many operands stand before it.
+    pub(crate) at: usize,
 }
 
 /// What surrounds a command.
@@ -109,6 +111,59 @@ pub(crate) struct Context<'a> {
     pub(crate) never_read: &'a [String],
     /// Drivers that the repository's configuration names.
     pub(crate) git_drivers: &'a [String],
+    /// Directories that other parts of the same command make.
+    pub(crate) made: &'a Made,
+}
+
+/// What the parts of one command make: a destination that does not exist yet may be a directory when it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    inner: Mutex<MadeBy>,
+}
+
+#[derive(Debug, Default)]
+struct MadeBy {
+    /// The number of the part that is judged now.
+    part: usize,
+    /// Part, path, and whether anything below it may be a directory, too.
+    paths: Vec<(usize, PathBuf, bool)>,
+    met: bool,
+}
+
+impl Made {
+    fn inner(&self) -> MutexGuard<'_, MadeBy> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the command anew; tells whether a part asked for what another one makes.
+    pub(crate) fn again(&self) -> bool {
+        let mut inner = self.inner();
+        inner.part = 0;
+        std::mem::take(&mut inner.met) && !inner.paths.is_empty()
+    }
+
+    /// Begins the next part.
+    pub(crate) fn next(&self) {
+        self.inner().part += 1;
+    }
+
+    /// Notes a directory that the part makes.
+    pub(crate) fn make(&self, path: PathBuf, below: bool) {
+        let mut inner = self.inner();
+        let entry = (inner.part, path, below);
+        if !inner.paths.contains(&entry) {
+            inner.paths.push(entry);
+        }
+    }
+
+    /// Tells whether another part may make a directory of this path.
+    pub(crate) fn may_be_directory(&self, path: &Path) -> bool {
+        let mut inner = self.inner();
+        inner.met = true;
+        inner.paths.iter().any(|(part, made, below)| {
+            *part != inner.part && (made == path || made.starts_with(path) || (*below && path.starts_with(made)))
+        })
+    }
 }
 
 /// One command while its table is applied.
@@ -347,7 +402,7 @@ impl<'a> Call<'a> {
                 return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
             }
             self.unknown = true;
-            self.found.push(Found { name: name.to_owned(), value: attached.clone() });
+            self.note(name.to_owned(), attached.clone());
             if let Some(value) = attached.filter(|value| !value.text.is_empty()) {
                 self.out.effects.push(Effect::Read(value.text.clone()));
                 self.out.effects.push(Effect::Write(value.text));
@@ -388,14 +443,16 @@ impl<'a> Call<'a> {
             let rest = &word.text[index + letter.len_utf8()..];
             let Some(spec) = specs.iter().find(|spec| spec.names.contains(&name.as_str())) else {
                 if digits && letter.is_ascii_digit() {
-                    self.found.push(Found { name: "-NUM".to_owned(), value: None });
+                    self.note("-NUM".to_owned(), None);
                     continue;
                 }
                 if !self.is_open() {
                     return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
                 }
                 self.unknown = true;
-                self.found.push(Found { name, value: None });
+                self.note(name, None);
+                // What follows the letter may be its value.
+                hidden_path(&self.cx, rest)?;
                 continue;
             };
             let attached = (!rest.is_empty()).then(|| Word { text: rest.to_owned(), literal: word.literal });
@@ -456,8 +513,12 @@ impl<'a> Call<'a> {
                 _ => {}
             }
         }
-        self.found.push(Found { name: spec.names[0].to_owned(), value });
+        self.note(spec.names[0].to_owned(), value);
         Ok(())
+    }
+
+    fn note(&mut self, name: String, value: Option<Word>) {
+        self.found.push(Found { name, value, at: self.operands.len() });
     }
 
     // What a build writes into its own folder is judged as a diff later; the folder itself must be inside and unprotected.
@@ -515,12 +576,18 @@ impl<'a> Call<'a> {
     /// The same for start points.
     pub(crate) fn links_below(&mut self, starts: &[String]) -> Result<(), Denial> {
         let mut left = 100_000;
+        let mut seen = HashSet::new();
         for folder in self.cx.folders {
-            for start in starts {
-                let resolved = self.cx.paths.resolve(folder, Path::new(start))?;
+            let mut pending: Vec<(RelPath, PathBuf)> =
+                starts.iter().map(|start| (folder.clone(), PathBuf::from(start))).collect();
+            while let Some((folder, start)) = pending.pop() {
+                let resolved = self.cx.paths.resolve(&folder, &start)?;
                 let Some(Place::Workspace(below)) = self.cx.paths.place(&resolved.absolute) else {
-                    return Err(self.deny(format!("`{start}` is outside the workspace")).by("F2"));
+                    return Err(self.deny(format!("`{}` is outside the workspace", start.display())).by("F2"));
                 };
+                if !seen.insert(below.clone()) {
+                    continue;
+                }
                 let mut links = Vec::new();
                 let mut visit = |path: &RelPath, node: &Node| {
                     if matches!(node, Node::Link(_)) {
@@ -530,15 +597,24 @@ impl<'a> Call<'a> {
                 };
                 walk(self.cx.paths.facts_tree(), self.cx.root, &below, &mut left, &mut visit)?;
                 for link in links {
-                    // A link that leads nowhere, or round, is only a name.
-                    let leads = self.cx.paths.resolve(&RelPath::root(), &link).is_ok();
-                    if leads {
-                        self.out.effects.push(Effect::List(link.display().to_string()));
+                    // A link that leads nowhere, or round, is only a name; below a directory there may be more links.
+                    if self.cx.paths.resolve(&RelPath::root(), &link).is_ok_and(|resolved| resolved.node.is_some()) {
+                        pending.push((RelPath::root(), link));
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Tells whether another part of the command may make a directory of a path that does not exist.
+    pub(crate) fn may_be_made(&self, path: &str) -> Result<bool, Denial> {
+        for folder in self.cx.folders {
+            if self.cx.made.may_be_directory(&self.cx.paths.resolve(folder, Path::new(path))?.absolute) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What stands at a path, links followed: a folder if it is one from any of the folders that this may run in.
@@ -552,6 +628,73 @@ impl<'a> Call<'a> {
             found = found.or(node);
         }
         Ok(found)
+    }
+}
+
+/// Where a program's options are not known a word may hold a path anywhere: refuses one that could leave the workspace, or
+/// name what is never read or written.
+pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
+    let named = ["rsa", "secrets", "jenkinsfile", "codeowners"];
+    let folded = word.to_ascii_lowercase();
+    if !word.contains(['.', '/', '~']) && !named.iter().any(|name| folded.contains(name)) && cx.never_read.is_empty() {
+        return Ok(());
+    }
+    let mut before = None;
+    let mut letters = 0;
+    for (at, letter) in word.char_indices() {
+        let tail = &word[at..];
+        // `-Isrc/x` is a path behind a letter; in `https://x` the slash begins none.
+        let begins = match before {
+            None => true,
+            Some('/') if letter == '/' => false,
+            Some(':') if tail.starts_with("//") => false,
+            Some(before) if letter == '/' || letter == '~' => {
+                !(char::is_alphanumeric(before) || "._-)]}".contains(before)) || letters == 1 || is_system(tail)
+            }
+            Some(before) => !char::is_alphanumeric(before) || letters == 1,
+        };
+        letters += usize::from(letter.is_alphabetic());
+        before = Some(letter);
+        if begins {
+            cx.could_name(word, tail)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_system(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    ["bin", "boot", "dev", "etc", "home", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var"].contains(&first)
+}
+
+impl Context<'_> {
+    fn could_name(&self, word: &str, tail: &str) -> Result<(), Denial> {
+        let refuse = |denial: Denial| {
+            let reason = format!("`{word}` could name `{tail}`: {}", denial.reason);
+            Denial { rule: denial.rule, ..Denial::new(reason) }
+        };
+        if tail.starts_with("file:") || tail.starts_with('~') {
+            return Err(refuse(Denial::new("it may be outside the workspace").by("F2")));
+        }
+        // Headers and libraries of the system are read by every compiler.
+        if ["/usr/include", "/usr/lib", "/usr/local/include", "/usr/local/lib", "/dev/null"]
+            .iter()
+            .any(|known| Path::new(tail).starts_with(known) && !tail.contains(".."))
+        {
+            return Ok(());
+        }
+        let climbs = tail.starts_with('/') || tail.starts_with("..");
+        for folder in self.folders {
+            if climbs {
+                self.paths.list(folder, Path::new(tail)).map_err(refuse)?;
+            }
+            let Some(path) = folder.join(tail) else { continue };
+            let denied = self.paths.read_denied(&path, tail).or_else(|| self.paths.write_denied(&path, tail));
+            if let Some(denial) = denied {
+                return Err(refuse(denial));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Word;
 use super::table::{Call, Found, Operands, Style, TABLE, Table};
 use crate::policy::decision::Denial;
-use crate::policy::effect::Effect;
+use crate::policy::effect::{Effect, Pattern};
 
 const SORT: &str = "-b,--ignore-leading-blanks -d,--dictionary-order -f,--ignore-case -g,--general-numeric-sort \
     -i,--ignore-nonprinting -M,--month-sort -h,--human-numeric-sort -n,--numeric-sort -R,--random-sort \
@@ -49,7 +49,7 @@ const DIFF: &str = "--normal -q,--brief -s,--report-identical-files -c -C,--cont
     -y,--side-by-side -W,--width=D --left-column --suppress-common-lines -p,--show-c-function -F,--show-function-line=D \
     --label=D -L=D -t,--expand-tabs -T,--initial-tab --tabsize=D --suppress-blank-empty !-l,--paginate -r,--recursive \
     --no-dereference -N,--new-file -P --unidirectional-new-file --ignore-file-name-case --no-ignore-file-name-case -x,--exclude=D \
-    -X,--exclude-from=R -S,--starting-file=D --from-file=R --to-file=R -i,--ignore-case -E,--ignore-tab-expansion \
+    -X,--exclude-from=R -S,--starting-file=D --from-file=L --to-file=L -i,--ignore-case -E,--ignore-tab-expansion \
     -Z,--ignore-trailing-space -b,--ignore-space-change -w,--ignore-all-space -B,--ignore-blank-lines -I,--ignore-matching-lines=D \
     -a,--text --strip-trailing-cr -D,--ifdef=D --GTYPE-group-format=D --line-format=D --old-line-format=D \
     --new-line-format=D --unchanged-line-format=D --old-group-format=D --new-group-format=D --unchanged-group-format=D \
@@ -155,6 +155,7 @@ pub(crate) const TABLES: &[Table] = &[
             -S,--separate-dirs --si -s,--summarize -t,--threshold=D --time=?D --time-style=D -X,--exclude-from=R --exclude=D \
             -x,--one-file-system --help --version",
         operands: Operands::List,
+        special: Some(du),
         ..TABLE
     },
     Table {
@@ -352,6 +353,10 @@ fn ls(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+fn du(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-L") { call.through_links() } else { Ok(()) }
+}
+
 // Magic files are separated by colons.
 fn file(call: &mut Call<'_>) -> Result<(), Denial> {
     for value in call.values("-m") {
@@ -379,45 +384,56 @@ fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-fn left_out(call: &Call<'_>, names: &[&str]) -> Vec<String> {
-    names.iter().flat_map(|name| call.values(name)).map(|word| word.text).collect()
+fn patterns(call: &Call<'_>, name: &str, make: fn(String) -> Pattern) -> Vec<Pattern> {
+    call.values(name).into_iter().map(|word| make(word.text)).collect()
 }
 
 fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     let operands = std::mem::take(&mut call.operands);
-    let recursive = call.has("-r");
-    let left_out = left_out(call, &["-x"]);
-    for word in &operands {
-        if !word.literal {
-            continue;
+    let given = [call.values("--from-file"), call.values("--to-file")].concat();
+    if given.is_empty() {
+        for word in &operands {
+            let other = operands.iter().find(|other| *other != word).filter(|_| operands.len() == 2);
+            compared(call, word, other)?;
         }
-        if recursive && word.text != "-" {
-            call.out.effects.push(Effect::ReadTree {
-                path: word.text.clone(),
-                // diff follows links unless it is told not to.
-                follow_links: !call.has("--no-dereference"),
-                left_out: left_out.clone(),
-                only: Vec::new(),
-                skips_hidden: false,
-            });
-        } else if operands.len() == 2 && word.text != "-" && call.node(&word.text)? == Some(crate::path::Node::Dir) {
-            folder_and_file(call, word, &operands)?;
-        } else {
-            call.read(word);
+    }
+    for one in &given {
+        for other in &operands {
+            compared(call, one, Some(other))?;
+            compared(call, other, Some(one))?;
         }
     }
     call.operands = operands;
     Ok(())
 }
 
-// `diff DIR FILE` compares DIR/FILE, and `diff DIR DIR` every file directly in both.
-fn folder_and_file(call: &mut Call<'_>, folder: &Word, operands: &[Word]) -> Result<(), Denial> {
-    let Some(other) = operands.iter().find(|word| *word != folder) else {
-        call.read_tree(folder, true);
+fn compared(call: &mut Call<'_>, word: &Word, other: Option<&Word>) -> Result<(), Denial> {
+    if !word.literal || word.text == "-" {
         return Ok(());
-    };
+    }
+    if call.has("-r") {
+        call.out.effects.push(Effect::ReadTree {
+            path: word.text.clone(),
+            // diff follows links unless it is told not to.
+            follow_links: !call.has("--no-dereference"),
+            left_out: patterns(call, "-x", Pattern::Name),
+            only: Vec::new(),
+            skips_hidden: false,
+        });
+    }
+    match other {
+        Some(other) if call.node(&word.text)? == Some(crate::path::Node::Dir) => folder_and_file(call, word, other)?,
+        _ => call.read(word),
+    }
+    Ok(())
+}
+
+// `diff DIR FILE` compares DIR/FILE, and `diff DIR DIR` every file directly in both.
+fn folder_and_file(call: &mut Call<'_>, folder: &Word, other: &Word) -> Result<(), Denial> {
     if call.node(&other.text)? == Some(crate::path::Node::Dir) {
-        call.read_tree(folder, true);
+        if !call.has("-r") {
+            call.read_tree(folder, true);
+        }
     } else {
         let name = other.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         call.out.effects.push(Effect::Read(format!("{}/{name}", folder.text)));
@@ -442,10 +458,17 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
     if files.is_empty() && call.operands.len() + usize::from(given) > 0 {
         files.push(Word::literal("."));
     }
-    let mut out = left_out(call, &["--exclude"]);
-    out.extend(left_out(call, &["--exclude-dir"]).into_iter().map(|name| format!("{}/", name.trim_end_matches('/'))));
-    // GNU grep: a later --include makes the earlier --exclude matter less than its text says; both must hold here.
-    let only = left_out(call, &["--include"]);
+    // The last of `--include` and `--exclude` that matches a name decides, and without one the first option of them.
+    let choices: Vec<&Found> =
+        call.found.iter().filter(|found| found.name.starts_with("--exclude") || found.name == "--include").collect();
+    let choices: Vec<&Found> = choices.into_iter().filter(|found| found.name != "--exclude-dir").collect();
+    let included = choices.iter().rposition(|found| found.name == "--include").map_or(0, |at| at + 1);
+    let later = choices[included..].iter().filter(|found| found.name == "--exclude");
+    let mut out: Vec<Pattern> =
+        later.filter_map(|found| Some(Pattern::File(found.value.as_ref()?.text.clone()))).collect();
+    out.extend(patterns(call, "--exclude-dir", Pattern::Directory));
+    let keeps = choices.first().is_some_and(|found| found.name == "--include");
+    let only = if keeps { patterns(call, "--include", Pattern::File) } else { Vec::new() };
     for word in files.iter().filter(|word| word.literal && word.text != "-") {
         call.out.effects.push(Effect::ReadTree {
             path: word.text.clone(),
@@ -468,21 +491,33 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
     let hidden = unrestricted > 1 || call.has("-.");
     let ignored = unrestricted > 0 || call.found.iter().any(|found: &Found| found.name.starts_with("--no-ignore"));
     let globs = [call.values("-g"), call.values("--iglob")].concat();
+    let here = [".".to_owned()];
     if call.has("--files") {
         files.iter().for_each(|word| call.effect(Effect::List, word));
+        if call.has("-L") {
+            let starts: Vec<String> = files.iter().map(|word| word.text.clone()).collect();
+            call.links_below(if starts.is_empty() { &here } else { &starts })?;
+        }
         return Ok(());
     }
     // A glob that takes in is an override: it brings back what ignore files and the dot would leave out.
-    let taken: Vec<String> =
-        globs.iter().filter(|word| !word.text.starts_with('!')).map(|word| word.text.clone()).collect();
-    let mut out: Vec<String> = globs.iter().filter_map(|word| word.text.strip_prefix('!')).map(str::to_owned).collect();
+    let is_taken = |word: &Word| !word.text.starts_with('!');
+    let taken: Vec<String> = globs.iter().filter(|word| is_taken(word)).map(|word| word.text.clone()).collect();
+    // The last one that matches decides.
+    let last = globs.iter().rposition(is_taken).map_or(0, |at| at + 1);
+    let out: Vec<Pattern> = globs[last..]
+        .iter()
+        .filter_map(|word| word.text.strip_prefix('!'))
+        .map(|text| Pattern::Ignore(text.to_owned()))
+        .collect();
     if files.is_empty() {
         files.push(Word::literal("."));
     }
     for glob in &taken {
         call.cx.paths.search(std::path::Path::new("."), std::slice::from_ref(glob))?;
     }
-    let careful = !hidden && !ignored && taken.is_empty() && !call.has("-L");
+    let kept = call.cx.paths.read_globs().map_err(|what| call.deny(what))?.is_some();
+    let careful = !hidden && !ignored && taken.is_empty() && !call.has("-L") && !kept;
     if careful {
         // Our printing leaves the denied files out; operands that name them are still denied.
         let mut printed = call.words.to_vec();
@@ -501,15 +536,12 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         call.out.printed = Some(printed);
         return Ok(());
     }
-    if !taken.is_empty() {
-        out.sort();
-    }
     for word in files.iter().filter(|word| word.literal && word.text != "-") {
         call.out.effects.push(Effect::ReadTree {
             path: word.text.clone(),
             follow_links: call.has("-L"),
             left_out: out.clone(),
-            only: taken.clone(),
+            only: taken.iter().cloned().map(Pattern::Ignore).collect(),
             skips_hidden: !hidden && taken.is_empty(),
         });
     }

@@ -1,0 +1,99 @@
+//! What an object's id names: an id is no path, so no rule on paths can see what it leads to.
+
+use std::path::{Path, PathBuf};
+
+use crate::path::{Node, Tree};
+
+/// What a word leads to that is an object's id, or begins with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// No id: a reference, or a word that only a commit can answer.
+    NoId,
+    /// A commit: its paths are those of the workspace.
+    Commit,
+    /// A file or directory of some commit, or an object that is not there.
+    Other,
+}
+
+/// Looks up the ids in a revision or range of revisions, in the repository of a directory.
+pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
+    let mut found = Named::NoId;
+    for one in revision.split("..").map(|part| part.trim_start_matches(['.', '^'])) {
+        let base = one.split(['^', '~', ':', '@']).next().unwrap_or_default();
+        let Some(id) = id_of(base) else { continue };
+        // The parents of what is no commit are an error.
+        let suffix = &one[base.len()..];
+        let parent = suffix.starts_with('~')
+            || suffix.strip_prefix('^').is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with(['^', '~', ':']) || rest.starts_with(|c: char| c.is_ascii_digit())
+            });
+        if parent || suffix.starts_with("^{commit}") {
+            continue;
+        }
+        match kind(tree, root, id) {
+            Some(git2::ObjectType::Commit) => found = Named::Commit,
+            _ => return Named::Other,
+        }
+    }
+    found
+}
+
+// `1a2b3c4`, and what `git describe` prints: `v1-2-g1a2b3c4`.
+fn id_of(base: &str) -> Option<&str> {
+    let id = base.rsplit_once("-g").map_or(base, |(_, id)| id);
+    ((4..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit())).then_some(id)
+}
+
+fn kind(tree: &dyn Tree, root: &Path, id: &str) -> Option<git2::ObjectType> {
+    let objects = objects(tree, root)?;
+    let database = git2::Odb::new().ok()?;
+    database.add_disk_alternate(objects.to_str()?).ok()?;
+    let short = git2::Oid::from_str(&format!("{id:0<40}")).ok()?;
+    let whole = database.exists_prefix(short, id.len()).ok()?;
+    let (_, kind) = database.read_header(whole).ok()?;
+    if kind != git2::ObjectType::Tag {
+        return Some(kind);
+    }
+    let tag = database.read(whole).ok()?;
+    let is_commit = String::from_utf8_lossy(tag.data()).lines().nth(1) == Some("type commit");
+    is_commit.then_some(git2::ObjectType::Commit)
+}
+
+// The objects of the repository around a directory; a linked work tree shares those of the first one.
+fn objects(tree: &dyn Tree, root: &Path) -> Option<PathBuf> {
+    let top = top(tree, root)?;
+    let git = top.join(".git");
+    if tree.look(&git).ok()? == Some(Node::Dir) {
+        return Some(git.join("objects"));
+    }
+    let text = std::fs::read_to_string(&git).ok()?;
+    let own = top.join(text.strip_prefix("gitdir:")?.trim());
+    let shared = std::fs::read_to_string(own.join("commondir")).map_or(own.clone(), |path| own.join(path.trim()));
+    Some(shared.join("objects"))
+}
+
+/// Returns the top directory of the repository that a directory is in.
+pub(super) fn top<'a>(tree: &dyn Tree, root: &'a Path) -> Option<&'a Path> {
+    root.ancestors().find(|path| matches!(tree.look(&path.join(".git")), Ok(Some(Node::Dir | Node::File { .. }))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_with_an_id_are_looked_up() {
+        let tree = crate::workspace::disk::Disk;
+        let nowhere = Path::new("/nowhere");
+        for word in
+            ["HEAD", "main", "v1.0", "HEAD~2", "stash@{0}", "main..HEAD", "1a2b3c4~1", "1a2b3c4^", "1a2b3c4^{commit}"]
+        {
+            assert_eq!(named(&tree, nowhere, word), Named::NoId, "{word}");
+        }
+        for word in
+            ["1a2b3c4", "v1-2-g1a2b3c4", "main..1a2b3c4", "^1a2b3c4", "1a2b^{}", "1a2b^{tree}", "1a2b:x", "1a2b^!"]
+        {
+            assert_eq!(named(&tree, nowhere, word), Named::Other, "{word}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What an allowed git command prints, run with the real git in a repository whose history holds secrets.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::policy::access::Access;
+use crate::policy::decide::{Facts, Policy};
+use crate::policy::grant::Start;
+use crate::policy::layers::{LayerText, Standing};
+use crate::workspace::disk::Disk;
+
+const SETUP: &str = "
+git init -q -b main . && git config user.email a@b && git config user.name a
+mkdir -p secrets private customers src docs
+printf 'KEY=topsecret1\\nB\\nC\\nD\\nE\\nF\\nG\\n' > .env; echo topsecret > secrets/token.txt; echo topsecret > private/a.txt
+echo topsecret > customers/b.md; echo readme > README.md; echo 'fn main() {}' > src/main.rs; echo guide > docs/guide.md
+git add -A; git commit -qm one; git tag v1
+sed -i s/topsecret1/topsecret2/ .env; echo more >> README.md; git commit -qam two
+git mv .env conf.txt; sed -i s/topsecret2/public/ conf.txt; git commit -qam three
+git mv conf.txt docs/conf.md; git commit -qam four
+git mv secrets/token.txt docs/token.md; echo public > docs/token.md; git commit -qam five
+git checkout -q -b side HEAD~2; echo topsecret3 > side.key; echo side >> README.md; git add -A; git commit -qm side
+git checkout -q main; echo main >> src/main.rs; git commit -qam six; git merge -q -m merge side
+echo topsecret4 > .env; echo more >> README.md; git add -A; git stash -q; echo more >> src/main.rs; git add -A
+";
+
+fn sh(directory: &Path, script: &str) -> String {
+    let mut command = Command::new("bash");
+    command.args(["--noprofile", "--norc", "-c", script]).current_dir(directory).env("HOME", directory);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+        command.env_remove(name);
+    }
+    command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_PAGER", "cat").stdin(std::process::Stdio::null());
+    let output = command.output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn policy(text: &str) -> Policy {
+    let text = format!("version: 1\ntools: {{allow: [run_shell_command]}}\n{text}");
+    let layer = LayerText { name: "p.yaml".to_owned(), text, standing: Standing::Operator };
+    Policy::new(&layer, &[], &|_| None).unwrap()
+}
+
+/// The printed form of an allowed command.
+fn printed(policy: &Policy, root: &Path, command: &str) -> Option<String> {
+    let facts = Facts {
+        root: root.to_path_buf(),
+        included: Vec::new(),
+        outputs: None,
+        home: "/nowhere".to_owned(),
+        tree: Arc::new(Disk),
+        git_drivers: Vec::new(),
+    };
+    let access = Access::Run { command: command.to_owned(), directory: None };
+    let (_, grant) = policy.authorize("run_shell_command", &[access], &facts);
+    let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
+    Some(match &grant?.command()?.start {
+        Start::Pipeline(commands) => {
+            let one = |words: &Vec<String>| words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+            commands.iter().map(one).collect::<Vec<_>>().join(" | ")
+        }
+        Start::Script(text) | Start::AsWritten(text) => text.clone(),
+    })
+}
+
+const SUBCOMMANDS: [&str; 25] = [
+    "log",
+    "log -p",
+    "log -2 -p",
+    "log --all -p",
+    "log -g -p",
+    "show HEAD",
+    "show HEAD~3",
+    "show v1",
+    "show side",
+    "show",
+    "show HEAD~4:README.md HEAD~4",
+    "diff",
+    "diff HEAD",
+    "diff HEAD~5",
+    "diff v1 main",
+    "diff --cached",
+    "diff v1...side",
+    "diff-tree -p HEAD~3",
+    "diff-index -p HEAD~5",
+    "whatchanged -p",
+    "range-diff v1..HEAD~4 v1..HEAD~3",
+    "reflog -p",
+    "format-patch --stdout v1",
+    "grep -h topsecret v1",
+    "grep -e topsecret --all-match HEAD~4",
+];
+const OPTIONS: [&str; 30] = [
+    "",
+    "-p",
+    "-U9",
+    "--cc",
+    "-c",
+    "-m",
+    "--dd",
+    "--full-diff",
+    "-S topsecret -p",
+    "-G topsecret -p",
+    "--follow",
+    "--raw",
+    "--stat",
+    "--check",
+    "--word-diff",
+    "--color-words",
+    "--remerge-diff",
+    "--diff-merges=first-parent",
+    "-W",
+    "-M -C --find-copies-harder",
+    "--binary",
+    "-R",
+    "--no-renames",
+    "--submodule=diff",
+    "--relative",
+    "--root",
+    "--reverse -p",
+    "--first-parent -p",
+    "--patch-with-stat",
+    "--literal-pathspecs",
+];
+const PATHS: [&str; 9] = [
+    "",
+    "-- README.md",
+    "-- docs",
+    "-- docs/conf.md",
+    "-- '*.md'",
+    "README.md",
+    "-- :/docs",
+    "-- ':(exclude)docs'",
+    "-- .",
+];
+
+const OTHERS: [&str; 47] = [
+    "git log -L1,3:docs/conf.md",
+    "git log -L1,3:docs/conf.md -p",
+    "git show -L1,3:docs/conf.md HEAD~2",
+    "git log -L1,1:docs/token.md",
+    "git log -p --follow -- docs/conf.md",
+    "git log -p --follow docs/token.md",
+    "git blame docs/conf.md",
+    "git blame v1 -- .env",
+    "git show v1:.env",
+    "git show v1:secrets/token.txt",
+    "git show v1:./.env",
+    "git show :.env",
+    "git show v1:secrets",
+    "git diff v1:secrets v1:src",
+    "git grep topsecret v1:secrets",
+    "git grep topsecret v1:private",
+    "git grep topsecret stash",
+    "git cat-file -p v1:.env",
+    "git cat-file blob v1:private/a.txt",
+    "git archive v1",
+    "git archive --format=tar v1 .",
+    "git archive v1:secrets",
+    "git archive v1 secrets",
+    "git stash show -p",
+    "git stash list -p",
+    "git stash show --patch-with-stat",
+    "git show stash",
+    "git show --indexed-objects",
+    "git merge-tree v1 HEAD~4 side",
+    "git merge-tree --trivial-merge v1 HEAD~4 side",
+    "git fast-export --all",
+    "git status -v",
+    "git status -vv",
+    "git -C docs log -p",
+    "git -C docs show v1",
+    "git -C src diff v1",
+    "git rev-list --objects --all",
+    "git cat-file --batch-all-objects --batch",
+    "git bundle create - --all",
+    "echo v1:.env | git cat-file --batch",
+    "echo HEAD~5 | git log -p --stdin",
+    "git diff --no-index /dev/null .env",
+    "git reflog -p",
+    "git reflog show -p HEAD",
+    "git shortlog -p",
+    "git format-patch --stdout --root HEAD",
+    "git log -p -- .env",
+];
+
+fn leaks(policies: &[(&str, Policy)], commands: &[String]) -> (usize, Vec<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(&root, SETUP);
+    let ids = sh(&root, "git rev-parse v1:.env v1:secrets v1:secrets/token.txt side:side.key v1:private");
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!(ids.len(), 5, "{ids:?}");
+    let mut commands = commands.to_vec();
+    for id in ids {
+        for form in [
+            id,
+            &id[..7],
+            &format!("x-1-g{}", &id[..7]),
+            &format!("{id}^{{}}"),
+            &format!("{id}:token.txt"),
+            &format!("{id}:a.txt"),
+        ] {
+            for command in [
+                "show",
+                "show --stat",
+                "cat-file -p",
+                "grep topsecret",
+                "diff v1",
+                "archive",
+                "log -p",
+                "diff-tree -p v1",
+            ] {
+                commands.push(format!("git {command} '{form}'"));
+            }
+            commands.push(format!("git diff {form}..{form}"));
+            commands.push(format!("git diff v1:README.md {form}"));
+            commands.push(format!("git tag t {form} && git show t"));
+        }
+    }
+    let mut allowed = 0;
+    let mut wrong = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for (name, policy) in policies {
+        for command in &commands {
+            let Some(text) = printed(policy, &root, command) else { continue };
+            allowed += 1;
+            let output = known.entry(text.clone()).or_insert_with(|| sh(&root, &text));
+            if output.contains("topsecret") {
+                wrong.push(format!("{name}: {command}\n    {text}"));
+            }
+        }
+    }
+    (allowed, wrong)
+}
+
+#[test]
+fn no_allowed_command_prints_committed_files_that_may_not_be_read() {
+    let denied = "paths: {read: {allow: ['**'], deny: ['{private,customers}/**']}}\n";
+    let rule = "shell: {allow: [{cmd: [git]}, {cmd: [echo]}]}\n";
+    let policies = [
+        ("rules", policy(&format!("{denied}{rule}"))),
+        ("open", policy(&format!("{denied}shell: {{default: allow}}\n"))),
+        ("kept", policy(&format!("paths: {{read: {{allow: ['docs/**', '*.md', 'src/**']}}}}\n{rule}"))),
+    ];
+    let mut commands: Vec<String> = OTHERS.iter().map(|text| (*text).to_owned()).collect();
+    let mut number = 0usize;
+    for subcommand in SUBCOMMANDS {
+        for option in OPTIONS {
+            for paths in PATHS {
+                number += 1;
+                // Each option and each kind of path meets each subcommand; not every three of them.
+                if !number.is_multiple_of(60) && !option.is_empty() && !paths.is_empty() {
+                    continue;
+                }
+                let (first, rest) = subcommand.split_once(' ').unwrap_or((subcommand, ""));
+                commands.push(match option {
+                    "--literal-pathspecs" => format!("git {option} {subcommand} {paths}"),
+                    _ => format!("git {first} {option} {rest} {paths}"),
+                });
+            }
+        }
+    }
+    let (allowed, wrong) = leaks(&policies, &commands);
+    assert!(wrong.is_empty(), "{} of {allowed} print secrets:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(allowed > 700, "only {allowed} were allowed: the test shows little");
+}
+
+#[test]
+fn a_workspace_below_the_top_of_its_repository_shows_its_own_files_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(
+        &root,
+        "git init -q . && git config user.email a@b && git config user.name a; mkdir -p sub/secrets; echo topsecret > a; \
+        echo topsecret > sub/secrets/b; echo public > sub/c; git add -A; git commit -qm one",
+    );
+    let policy = policy("paths: {read: {allow: ['**']}}\nshell: {allow: [{cmd: [git]}]}\n");
+    for command in [
+        "git log -p",
+        "git show HEAD",
+        "git grep -e e HEAD",
+        "git show HEAD:a",
+        "git show HEAD:sub/secrets/b",
+        "git show HEAD:sub/c",
+    ] {
+        let output = printed(&policy, &root.join("sub"), command).map(|text| sh(&root.join("sub"), &text));
+        assert!(!output.as_ref().is_some_and(|output| output.contains("topsecret")), "{command}: {output:?}");
+        if !command.contains(":a") && !command.contains("secrets") && !command.contains("grep") {
+            assert!(output.as_ref().is_some_and(|output| output.contains("public")), "{command}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_named_by_its_id_is_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(&root, SETUP);
+    let id = sh(&root, "git rev-parse HEAD~3").trim().to_owned();
+    let policy = policy("paths: {read: {allow: ['**']}}\nshell: {allow: [{cmd: [git]}]}\n");
+    for form in [id.clone(), id[..8].to_owned(), format!("{}^", &id[..8]), format!("{}:README.md", &id[..8])] {
+        let text = printed(&policy, &root, &format!("git show '{form}'")).unwrap_or_else(|| panic!("{form} is denied"));
+        let output = sh(&root, &text);
+        assert!(!output.contains("fatal") && !output.is_empty(), "{form}: {output}");
+    }
+    assert_eq!(printed(&policy, &root, "git show 1234567890abcdef"), None);
+}

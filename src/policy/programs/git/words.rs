@@ -1,0 +1,197 @@
+//! The words of git's subcommands: which are revisions, which are paths, and what each lets git read.
+
+use std::path::Path;
+
+use super::objects::top;
+use crate::path::{Node, RelPath};
+use crate::policy::decision::Denial;
+use crate::policy::effect::{Effect, Pattern};
+use crate::policy::programs::Word;
+use crate::policy::programs::table::{Call, tree};
+
+pub(super) enum Operand {
+    Revision,
+    Path,
+}
+
+/// The operands of a subcommand, told apart.
+pub(super) struct Operands<'w> {
+    words: &'w [Word],
+    first_path: usize,
+}
+
+impl<'w> Operands<'w> {
+    pub(super) fn revisions(&self) -> &'w [Word] {
+        &self.words[..self.first_path]
+    }
+
+    pub(super) fn paths(&self) -> &'w [Word] {
+        &self.words[self.first_path..]
+    }
+
+    /// `REVISION:PATH` and `:PATH`: one file or directory of a commit or of the index.
+    pub(super) fn blobs(&self) -> impl Iterator<Item = &'w Word> {
+        self.revisions().iter().filter(|word| {
+            let text = word.text.as_str();
+            text.contains(':') && !text.starts_with(":/") && !text.contains("^{/")
+        })
+    }
+}
+
+/// Judges the words of a subcommand as revisions or pathspecs.
+pub(super) fn words<'w>(call: &mut Call<'_>, operands: &'w [Word], recursive: bool) -> Result<Operands<'w>, Denial> {
+    let mut first_path = call.dashes.unwrap_or(operands.len()).min(operands.len());
+    for (index, word) in operands.iter().enumerate() {
+        if !word.literal {
+            return Err(call.deny("a word of it is not known"));
+        }
+        let kind = if index < call.dashes.unwrap_or(usize::MAX) { Operand::Revision } else { Operand::Path };
+        let path = one(call, &word.text, &kind, recursive)? || word.text.starts_with(":(exclude)");
+        // Before `--` git reads revisions alone.
+        if path && call.dashes.is_none() {
+            first_path = first_path.min(index);
+        }
+    }
+    Ok(Operands { words: operands, first_path })
+}
+
+/// Judges one word; tells whether it names a path.
+pub(super) fn one(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Result<bool, Denial> {
+    if text.is_empty() {
+        return Ok(false);
+    }
+    if matches!(kind, Operand::Revision) && text.starts_with('-') {
+        return Err(call.deny(format!("the word `{text}` looks like an option")));
+    }
+    if let Some(magic) = text.strip_prefix(':') {
+        return pathspec_or_index(call, magic, text, kind, recursive);
+    }
+    if matches!(kind, Operand::Revision) && (text.contains(':') || text.contains("^{/")) {
+        // A blob of a revision. `^{/text:more}` has a colon too: every reading must pass.
+        if !text.contains("^{/") || text.rfind('}') < text.rfind(':') {
+            for (at, _) in text.match_indices(':') {
+                blob(call, &text[at + 1..])?;
+            }
+        }
+        return Ok(false);
+    }
+    if call.has("--literal-pathspecs") || !text.contains(['*', '?', '[']) {
+        return path(call, text, kind, recursive);
+    }
+    for folder in call.cx.folders {
+        let start = folder.under(call.cx.root);
+        call.cx.paths.search(&start, std::slice::from_ref(&text.to_owned()))?;
+    }
+    // The wildcard of a pathspec also matches slashes; what it could reach is counted by its literal start.
+    if recursive {
+        let prefix = text.split(['*', '?', '[']).next().unwrap_or_default();
+        let folder = prefix.rsplit_once('/').map_or(".", |(folder, _)| folder);
+        let name = text.rsplit('/').next().unwrap_or(text);
+        call.out.effects.push(Effect::ReadTree {
+            path: if folder.is_empty() { ".".to_owned() } else { folder.to_owned() },
+            follow_links: false,
+            left_out: Vec::new(),
+            only: vec![Pattern::Name(name.to_owned())],
+            skips_hidden: false,
+        });
+    }
+    Ok(true)
+}
+
+fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Result<bool, Denial> {
+    let node = call.node(text)?;
+    let exists = node.is_some();
+    for folder in call.cx.folders {
+        let named = call.cx.paths.name_only(folder, Path::new(text));
+        if named.is_err() {
+            call.out.effects.push(Effect::Read(text.to_owned()));
+        }
+    }
+    match (node, kind) {
+        (Some(Node::Dir), _) if recursive => call.out.effects.push(tree(text, false)),
+        (Some(_), _) | (None, Operand::Path) => call.out.effects.push(Effect::Read(text.to_owned())),
+        // A revision: nothing of that name is on disk, and the name itself is not denied.
+        (None, Operand::Revision) => {}
+    }
+    Ok(exists || matches!(kind, Operand::Path))
+}
+
+// `rev:path` is relative to the repository, or to the folder if it begins with a dot.
+fn blob(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
+    if path.is_empty() {
+        return Ok(());
+    }
+    let whole = from_top(call, path);
+    call.out.effects.push(Effect::Read(whole));
+    Ok(())
+}
+
+fn pathspec_or_index(
+    call: &mut Call<'_>,
+    magic: &str,
+    text: &str,
+    kind: &Operand,
+    recursive: bool,
+) -> Result<bool, Denial> {
+    let top = |path: &str| {
+        RelPath::new(path.trim_start_matches('/')).map(|path| path.under(repository(call)).display().to_string())
+    };
+    if let Some(rest) = magic.strip_prefix("(top)").or_else(|| magic.strip_prefix('/')) {
+        // `:/text` is also a search among commit messages; as a path it must pass.
+        let whole = top(rest).ok_or_else(|| call.deny(format!("the pathspec `{text}` leaves the repository")))?;
+        return match whole.contains(['*', '?', '[']) {
+            true => one(call, &whole, &Operand::Path, recursive),
+            false => path(call, &whole, kind, recursive),
+        };
+    }
+    if magic.starts_with("(exclude)") || magic.starts_with('!') || magic.starts_with('^') {
+        return if magic.starts_with("(exclude)") { Ok(false) } else { Err(denied_magic(call, text)) };
+    }
+    if magic.starts_with('(') || matches!(kind, Operand::Path) {
+        return Err(denied_magic(call, text));
+    }
+    // `:path` and `:N:path` name a file of the index.
+    let path = match magic.split_once(':') {
+        Some((stage, path)) if stage.len() == 1 && stage.bytes().all(|b| b.is_ascii_digit()) => path,
+        _ => magic,
+    };
+    blob(call, path)?;
+    Ok(false)
+}
+
+pub(super) fn denied_magic(call: &Call<'_>, text: &str) -> Denial {
+    call.deny(format!("the pathspec magic of `{text}` is denied")).hint("use `:(exclude)PATH` or `:(top)PATH`")
+}
+
+// The repository's top: what `REVISION:PATH` and `:/PATH` begin at.
+fn repository<'a>(call: &Call<'a>) -> &'a Path {
+    top(call.cx.paths.facts_tree(), call.cx.root).unwrap_or(call.cx.root)
+}
+
+fn from_top(call: &Call<'_>, path: &str) -> String {
+    let relative = path.starts_with("./") || path.starts_with("../") || path.starts_with('/');
+    if relative { path.to_owned() } else { format!("{}/{path}", repository(call).display()) }
+}
+
+/// Refuses `REVISION:PATH` where contents are compared or searched and it may be a directory: what is below it has other
+/// paths there than the rules name.
+pub(super) fn only_files(call: &Call<'_>, operands: &Operands<'_>) -> Result<(), Denial> {
+    for word in operands.blobs() {
+        let path = word.text.split_once(':').map_or("", |(_, path)| path);
+        if !matches!(call.node(&from_top(call, path))?, Some(Node::File { .. })) {
+            let denial = call.deny(format!("`{}` may be a directory with files that may not be read", word.text));
+            return Err(denial.hint("write `REVISION -- PATH`"));
+        }
+    }
+    Ok(())
+}
+
+/// `-L 1,5:file` and `-L :function:file` show a file; `-L 1,5` of blame does not name one.
+pub(super) fn lines(call: &mut Call<'_>) -> Result<(), Denial> {
+    for value in call.values("-L") {
+        if let Some((_, file)) = value.text.rsplit_once(':') {
+            call.out.effects.push(Effect::Read(file.to_owned()));
+        }
+    }
+    Ok(())
+}
