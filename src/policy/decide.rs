@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::access::Access;
 use super::decision::{Decision, Denial, RuleRef, Verdict};
 use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
-use super::grant::{CommandPlan, Grant, Start};
+use super::grant::{CommandPlan, GitAccess, Grant, Isolation, Network, SandboxProfile, Start, TreeAccess};
 use super::layers::{self, Layer, LayerError, LayerText, NameRules, Parents};
 use super::paths::{Folders, PathRules, Place};
 use super::{mcp, web};
@@ -159,23 +159,12 @@ impl Policy {
         self.layers.iter().filter(|layer| layer.shell.env.is_some() || layer.grants).all(named)
     }
 
-    /// Returns the hosts that commands may reach: those that every layer names.
-    pub fn network_shell(&self) -> Hosts {
-        let mut hosts = match self.layers.first().and_then(|layer| layer.network_shell.clone()) {
-            Some(hosts) => hosts,
-            None => Hosts::Only(Vec::new()),
-        };
-        for layer in self.layers.iter().skip(1) {
-            hosts = match (hosts, &layer.network_shell) {
-                (hosts, None | Some(Hosts::Any)) => hosts,
-                (Hosts::Any, Some(Hosts::Only(list))) => Hosts::Only(list.clone()),
-                (Hosts::Only(mut mine), Some(Hosts::Only(list))) => {
-                    mine.retain(|host| list.contains(host));
-                    Hosts::Only(mine)
-                }
-            };
-        }
-        hosts
+    /// Returns what commands may reach at most: the hosts that every layer names.
+    pub fn network_shell(&self) -> Network {
+        let first = self.layers.first().and_then(|layer| layer.network_shell.clone());
+        let others = self.layers.iter().skip(1).filter_map(|layer| layer.network_shell.clone());
+        let first = first.map_or(Network::None, Network::from);
+        others.fold(first, |network, hosts| network.within(&hosts.into()))
     }
 
     /// Returns the hosts that an MCP server may reach, where a layer says; see policy.md 5 for servers that none names.
@@ -552,8 +541,12 @@ impl<'a> Judge<'a> {
                 self.command = Some(CommandPlan {
                     directory: folder,
                     start: Start::AsWritten(command.to_owned()),
-                    writes_nothing: false,
-                    writes_git: false,
+                    profile: SandboxProfile {
+                        tree: TreeAccess::Writable,
+                        network: Network::None,
+                        git: GitAccess::Scratch,
+                    },
+                    isolation: Isolation::Required,
                     programs: vec!["bash".to_owned()],
                 });
                 Ok(())

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file::Hosts;
 use crate::path::RelPath;
 
 /// Leave to do exactly what one call declared.
@@ -84,16 +85,99 @@ impl Grant {
 /// A command as it was understood and as it will run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandPlan {
-    /// The folder it starts in.
+    /// The directory it starts in.
     pub directory: RelPath,
     /// How it is started.
     pub start: Start,
-    /// Whether the tables say of every program in it that it writes nothing (what a dry run allows without isolation).
-    pub writes_nothing: bool,
-    /// Whether a git subcommand in it writes `.git`: it gets a scratch git directory.
-    pub writes_git: bool,
+    /// What the kernel lets it do, whatever its words turn out to mean.
+    pub profile: SandboxProfile,
+    /// What it needs of the machine before it may start.
+    pub isolation: Isolation,
     /// The names of the programs in it, for the log.
     pub programs: Vec<String>,
+}
+
+/// What the kernel lets a command do, made from the decision: a wrong table costs nothing where it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxProfile {
+    /// The command workspace. Home and temporary directory are private and always writable.
+    pub tree: TreeAccess,
+    /// The hosts.
+    pub network: Network,
+    /// The repository.
+    pub git: GitAccess,
+}
+
+/// What a command needs of the machine before it may start, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isolation {
+    /// Nothing: it consists of plain readers.
+    None,
+    /// T2 or better, or the operator's `--sandbox off`.
+    Waivable,
+    /// T2 or better: it cannot be read, or its arguments are a program, and no rule of the operator's own file allows it.
+    Required,
+}
+
+/// What a command may do with the files of its command workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TreeAccess {
+    /// Read them.
+    ReadOnly,
+    /// Change them; each change is judged afterwards.
+    Writable,
+}
+
+/// What a command may do with the repository. The real one is never written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GitAccess {
+    /// Nothing: its objects are not there.
+    None,
+    /// Read it.
+    ReadOnly,
+    /// Write a scratch git directory that is dropped with the run.
+    Scratch,
+}
+
+/// What a process may reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing; in T3 a loopback of its own.
+    None,
+    /// These hosts, through a proxy of ours: in T3; below it no such command runs, but by `--sandbox off`.
+    Hosts(Vec<String>),
+    /// Everything.
+    Any,
+}
+
+impl Network {
+    /// Returns what both allow.
+    #[must_use]
+    pub fn within(self, other: &Network) -> Network {
+        match (self, other) {
+            (Network::None, _) | (_, Network::None) => Network::None,
+            (mine, Network::Any) => mine,
+            (Network::Any, Network::Hosts(hosts)) => Network::hosts(hosts.clone()),
+            (Network::Hosts(mut mine), Network::Hosts(hosts)) => {
+                mine.retain(|host| hosts.contains(host));
+                Network::hosts(mine)
+            }
+        }
+    }
+
+    /// Returns the network of a list of hosts; an empty one is none.
+    pub fn hosts(hosts: Vec<String>) -> Network {
+        if hosts.is_empty() { Network::None } else { Network::Hosts(hosts) }
+    }
+}
+
+impl From<Hosts> for Network {
+    fn from(hosts: Hosts) -> Network {
+        match hosts {
+            Hosts::Any => Network::Any,
+            Hosts::Only(hosts) => Network::hosts(hosts),
+        }
+    }
 }
 
 /// How an allowed command is started.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::decide::Facts;
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
-use super::grant::CommandPlan;
+use super::grant::{CommandPlan, Isolation, Network};
 use super::programs::{CommandRules, Judged, Judgement, Stdin, Word};
 use super::rules::Answers;
 use super::{Policy, shell};
@@ -26,16 +26,25 @@ struct OperatorRules<'a> {
 }
 
 impl CommandRules for OperatorRules<'_> {
-    fn judge(&self, words: &[Word], _stdin: Stdin, _folders: &[RelPath]) -> Judgement {
+    fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement {
         if let Some(denial) = self.policy.denied(words) {
             return Err(denial);
         }
+        // What the rules know to be a plain reader runs as one.
+        let known = self.policy.judge(words, stdin, folders);
+        let isolation = match known.map(|judged| judged.isolation) {
+            Ok(Isolation::None) => Isolation::None,
+            Ok(Isolation::Waivable | Isolation::Required) | Err(_) => Isolation::Waivable,
+        };
+        let is_reader = isolation == Isolation::None;
         Ok(Judged {
             rule: RuleRef { rule: "--verify".into(), source: "flag".into() },
             effects: Vec::new(),
             starts: Vec::new(),
-            writes_nothing: false,
+            writes_nothing: is_reader,
             writes_git: false,
+            open_ended: !is_reader,
+            isolation,
             printed: None,
         })
     }
@@ -51,6 +60,10 @@ impl CommandRules for OperatorRules<'_> {
     fn may_set(&self, variable: &str) -> bool {
         // The operator may set what he likes but what makes a shell or loader run something else.
         !variable.starts_with("LD_") && !matches!(variable, "PATH" | "IFS" | "BASH_ENV" | "ENV" | "SHELLOPTS")
+    }
+
+    fn network(&self) -> Network {
+        self.policy.network()
     }
 
     fn default_allows(&self) -> bool {

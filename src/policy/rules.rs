@@ -7,7 +7,8 @@ use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
 use super::file::{CommandRule, DefaultRule, OperandKind, PathKind};
 use super::glob::fold_name;
-use super::layers::{Layer, Located};
+use super::grant::{Isolation, Network};
+use super::layers::{Layer, Located, Standing};
 use super::paths::{PathRules, Place};
 use super::programs::table::{Call, Context, Made, Mode, Out, Table, arity, hidden_path};
 use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word};
@@ -349,13 +350,16 @@ impl CommandRules for Answers<'_> {
         let folders = if folders.is_empty() { &root } else { folders };
         self.made.next();
         let mut all: Option<(RuleRef, Out)> = None;
+        let mut by_operator = false;
         for layer in self.layers() {
             let (rule, out) = self.judge_layer(layer, words, stdin, folders)?;
+            by_operator |= layer.standing == Standing::Operator && !rule.source.starts_with("builtin:");
             match &mut all {
                 None => all = Some((rule, out)),
                 Some((_, known)) => {
                     known.writes |= out.writes;
                     known.writes_git |= out.writes_git;
+                    known.open_ended |= out.open_ended;
                     known.effects.extend(
                         out.effects.into_iter().filter(|effect| !known.effects.contains(effect)).collect::<Vec<_>>(),
                     );
@@ -371,15 +375,25 @@ impl CommandRules for Answers<'_> {
         let writes_effect = |effect: &Effect| {
             matches!(effect, Effect::Write(_) | Effect::WriteTree(_) | Effect::Delete(_) | Effect::DeleteTree(_))
         };
+        // What it starts is judged by itself.
+        let writes = out.writes && out.starts.is_empty() || out.effects.iter().any(writes_effect);
+        let name = words.first().map_or("", |word| word.text.as_str());
+        let only_reads = !writes && !out.writes_git && !out.open_ended;
+        let in_arguments = programs::has_language(base_name(name), !out.starts.is_empty());
         Ok(Judged {
             rule,
-            writes_nothing: !out.writes
-                && !out.writes_git
-                && out.starts.is_empty()
-                && !out.effects.iter().any(writes_effect),
+            writes_nothing: !writes,
+            isolation: if only_reads && programs::is_plain_reader(name) {
+                Isolation::None
+            } else if in_arguments && !by_operator {
+                Isolation::Required
+            } else {
+                Isolation::Waivable
+            },
             effects: out.effects,
             starts: out.starts,
             writes_git: out.writes_git,
+            open_ended: out.open_ended,
             printed: out.printed,
         })
     }
@@ -397,6 +411,10 @@ impl CommandRules for Answers<'_> {
             |layer: &Layer| layer.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|name| name == variable));
         let narrows = |layer: &&Layer| layer.shell.env.is_some() || layer.grants;
         HARMLESS.contains(&variable) || self.layers().filter(narrows).all(passes)
+    }
+
+    fn network(&self) -> Network {
+        self.policy.network_shell()
     }
 
     fn default_allows(&self) -> bool {
@@ -597,7 +615,8 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
     let value = &rule.value;
     let rest = &words[value.cmd.len().min(words.len())..];
     let mut call = Call::new(cx, words, &[]);
-    call.out.writes = true;
+    call.out.writes = !only_reads(value);
+    call.out.open_ended = true;
     let refuse = |what: String| Err(Denial::new(format!("{}: {what}", words[0].text)).by_rule(rule.rule.clone()));
     if value.max_args.is_some_and(|most| words.len() > most + 1) {
         return refuse(format!("more than {} arguments", value.max_args.unwrap_or_default()));
@@ -661,6 +680,12 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
     Ok(call.out)
 }
 
+/// Tells whether a rule says of a program without a table that it reads the paths that it is given and writes none.
+fn only_reads(rule: &CommandRule) -> bool {
+    let mut kinds = rule.options.iter().flat_map(|options| options.paths.values());
+    rule.operands == Some(OperandKind::Read) && kinds.all(|kind| *kind == PathKind::Read)
+}
+
 // What a rule on a known program says besides `cmd` narrows what its table allows.
 fn narrowed_by(call: &Call<'_>, rule: &CommandRule, words: &[Word]) -> Result<(), Denial> {
     if rule.max_args.is_some_and(|most| words.len() > most + 1) {
@@ -692,6 +717,7 @@ const RUN_PROGRAMS: [&str; 6] = ["-wrapper", "--wrapper", "-specs", "--specs", "
 /// Under `shell.default: allow`: each word that is no option, and each value after `=`, is a path read and written.
 pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     call.out.writes = true;
+    call.out.open_ended = true;
     let mut ended = false;
     let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
     for word in words {

@@ -9,7 +9,6 @@ use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
 use crate::path::RelPath;
-use crate::policy::decide::Facts;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
 use crate::recipe::file::{CheckFile, Expect, Text};
 use crate::recipe::params::normalised;
@@ -20,6 +19,7 @@ use crate::workspace::Workspace;
 use crate::workspace::repository::Repository;
 
 use super::Failure;
+use super::judge::RunJudge;
 use super::recipe::Active;
 use super::runner::Runner;
 
@@ -308,11 +308,14 @@ pub struct Check {
 
 impl Check {
     /// Parses a command of the operator's: it grants exactly its own words; deny rules of the policy still hold.
-    pub fn parse(command: &str, policy: &Policy, facts: &Facts) -> Result<Check, Denial> {
+    /// What this machine cannot contain is refused here, before any request.
+    pub fn parse(command: &str, policy: &Policy, judge: &RunJudge<'_>) -> Result<Check, Denial> {
+        let plan = policy.operator_command(command, &judge.facts)?;
+        judge.contained(&plan)?;
         Ok(Check {
             name: command.to_owned(),
             command: command.to_owned(),
-            action: Action::Command(policy.operator_command(command, facts)?),
+            action: Action::Command(plan),
             expect_failure: false,
             repeat: 1,
             timeout: None,

@@ -2,8 +2,7 @@
 
 use crate::agent::invoke::Judge;
 use crate::policy::decide::Facts;
-use crate::policy::grant::Start;
-use crate::policy::{Access, Decision, Denial, Grant, Policy};
+use crate::policy::{Access, CommandPlan, Decision, Denial, Grant, Policy};
 use crate::sandbox::Tier;
 
 /// The policy with the facts of this run, and the isolation that commands get.
@@ -16,38 +15,22 @@ pub struct RunJudge<'a> {
     pub tier: Tier,
     /// Whether the operator said `--sandbox off`.
     pub isolation_off: bool,
-    /// Whether nothing will be delivered.
-    pub dry_run: bool,
     /// The policy's digest.
     pub digest: String,
 }
 
 impl RunJudge<'_> {
-    /// What the policy allowed may still be more than this machine can contain (policy.md 6).
-    fn contained(&self, grant: &Grant) -> Result<(), Denial> {
-        let Some(plan) = grant.command() else { return Ok(()) };
-        if self.tier.isolates() {
-            return Ok(());
-        }
-        match &plan.start {
-            Start::AsWritten(_) => {
-                Err(Denial::new("the command could not be understood and this machine cannot contain it")
-                    .hint("needs Landlock (Linux 6.2 or newer); write it in simpler words"))
-            }
-            Start::Pipeline(_) | Start::Script(_) if self.dry_run && !plan.writes_nothing && !self.isolation_off => {
-                Err(Denial::new("a dry run on a machine without isolation runs only commands that write nothing")
-                    .hint("needs Landlock, or --sandbox off"))
-            }
-            Start::Pipeline(_) | Start::Script(_) => Ok(()),
-        }
+    /// What the policy allowed may still be more than this machine can contain.
+    pub fn contained(&self, plan: &CommandPlan) -> Result<(), Denial> {
+        self.tier.admits(self.isolation_off, plan)
     }
 }
 
 impl Judge for RunJudge<'_> {
     fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>) {
         let (decision, grant) = self.policy.authorize(tool, accesses, &self.facts);
-        match grant.as_ref().map(|grant| self.contained(grant)) {
-            Some(Err(denial)) => (Decision { effects: decision.effects, ..denial.by("sandbox").into() }, None),
+        match grant.as_ref().and_then(Grant::command).map(|plan| self.contained(plan)) {
+            Some(Err(denial)) => (Decision { effects: decision.effects, ..denial.into() }, None),
             Some(Ok(())) | None => (decision, grant),
         }
     }

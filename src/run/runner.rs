@@ -14,12 +14,10 @@ use crate::change::{Change, Entry};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::decide::{ChangeFacts, Facts};
-use crate::policy::file::Hosts;
-use crate::policy::grant::Start;
+use crate::policy::grant::{GitAccess, Start, TreeAccess};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    Captured, Demand, LentTree, Mounted, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions,
-    Tier,
+    Captured, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
 };
 use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
@@ -166,11 +164,7 @@ impl Runner {
             environment: self.environment.clone(),
             disk: &Disk,
             read_system: self.policy.read_system().into_iter().map(PathBuf::from).collect(),
-            network: match self.policy.network_shell() {
-                Hosts::Any => Network::Any,
-                Hosts::Only(hosts) if hosts.is_empty() => Network::None,
-                Hosts::Only(hosts) => Network::Hosts(hosts),
-            },
+            network: self.policy.network_shell(),
             names: Names::of_the_system(),
             env_pass: env.pass,
             env_set: env.set.into_iter().collect(),
@@ -257,7 +251,7 @@ impl Runner {
             let patience = programs.iter().map(|config| config.handshake()).max();
             let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
             let found = lent.root().to_path_buf();
-            surroundings = self.surroundings(lent);
+            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, GitAccess::ReadOnly);
             (found, std::mem::take(&mut surroundings.read))
         };
         let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
@@ -331,31 +325,52 @@ impl Runner {
     }
 
     /// Returns what commands find beside and inside of their tree.
-    fn surroundings(&self, lent: &Lent) -> Surroundings {
+    fn surroundings(&self, lent: &Lent, tree: TreeAccess, access: GitAccess) -> Surroundings {
         let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
+        if let Some(git) = lent.git() {
+            match access {
+                GitAccess::None => around.read.clear(),
+                GitAccess::ReadOnly => around.read.push(git.folder.clone()),
+                GitAccess::Scratch => around.write.push(git.folder.clone()),
+            }
+            if self.tier() == Tier::T3 {
+                // It is seen at another place.
+                around.read.retain(|path| *path != git.folder);
+                around.write.clear();
+                self.mount_git(lent, git, tree, access, &mut around);
+            }
+        }
         if self.tier() != Tier::T3 {
             return around;
-        }
-        if let Some(git) = lent.git() {
-            around.read.retain(|path| *path != git.objects);
-            let objects = Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false };
-            around.mounts.push(objects);
-            // A copy of the whole work tree has it in the right place.
-            let stands_beside = git.stands_for.parent().is_none_or(|top| top != self.workspace.root());
-            let is_project = lent.kept().is_some() || lent.layer().is_some();
-            if (stands_beside || is_project) && self.stands_in(git) {
-                let (at, from) = (git.stands_for.clone(), git.folder.clone());
-                around.mounts.push(Mounted { at, from, write: true });
-            }
         }
         if let Some(kept) = lent.kept() {
             let own = lent.git().filter(|git| self.stands_in(git)).map(|git| git.stands_for.clone());
             let root = self.workspace.root();
             let others = kept.git().map(|path| path.under(root)).filter(|path| Some(path) != own.as_ref());
-            around.read_only = others.collect();
+            around.read_only.extend(others);
             around.hidden = lent.hidden().iter().map(|path| path.under(root)).collect();
         }
         around
+    }
+
+    /// Adds git's scratch directory and the real objects to what a command in namespaces finds.
+    fn mount_git(&self, lent: &Lent, git: &Scratch, tree: TreeAccess, access: GitAccess, around: &mut Surroundings) {
+        around.read.retain(|path| *path != git.objects);
+        if access != GitAccess::None {
+            around.mounts.push(Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
+        }
+        let write = access == GitAccess::Scratch;
+        let is_project = lent.kept().is_some() || lent.layer().is_some();
+        if is_project || !git.folder.starts_with(lent.root()) {
+            if self.stands_in(git) {
+                around.mounts.push(Mounted { at: git.stands_for.clone(), from: git.folder.clone(), write });
+            }
+        } else if write && tree == TreeAccess::ReadOnly {
+            let at = self.workspace.root().join(".git");
+            around.mounts.push(Mounted { at, from: git.folder.clone(), write });
+        } else if !write && tree == TreeAccess::Writable {
+            around.read_only.push(".git".into());
+        }
     }
 
     /// Starts a command in its tree and waits for its end; the outer error says why it must not be started.
@@ -366,10 +381,13 @@ impl Runner {
         plan: &CommandPlan,
         request: &CommandRequest,
     ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
-        if plan.writes_git && self.lends == Lends::InPlace && !lent.git().is_some_and(|git| self.stands_in(git)) {
+        if plan.profile.git == GitAccess::Scratch
+            && self.lends == Lends::InPlace
+            && !lent.git().is_some_and(|git| self.stands_in(git))
+        {
             return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
         }
-        let mut around = self.surroundings(lent);
+        let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git);
         let pinned = self.pinned(plan, lent)?;
         let seen_at_home = sandbox.tier() == Tier::T3;
         if seen_at_home {
@@ -388,6 +406,7 @@ impl Runner {
             tree,
             seen_at: Some(self.workspace.root().to_path_buf()),
             read: around.read,
+            write: around.write,
             mounts: around.mounts,
             read_only: around.read_only,
             hidden: around.hidden,
@@ -401,7 +420,7 @@ impl Runner {
 
     async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
         let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
-        if self.lends == Lends::ToReaders && !plan.writes_nothing {
+        if self.lends == Lends::ToReaders && plan.profile.tree == TreeAccess::Writable {
             return Err(ToolError::failed(
                 "`sandbox.workspace: in-place` works with --apply and --commit: in a dry run a command that may write is \
                  not started",
@@ -438,7 +457,7 @@ impl Runner {
         for (path, reason) in &collected.refused {
             notes.push(format!("the change to {path} was taken back: {reason}"));
         }
-        if plan.writes_git {
+        if plan.profile.git == GitAccess::Scratch && plan.programs.iter().any(|name| name == "git") {
             notes.push("what git wrote stands in a scratch copy that is dropped with the run".to_owned());
         }
         let bytes = |captured: &Captured| (captured.text(), captured.missing);
@@ -481,6 +500,7 @@ fn not_there(left_out: &[LeftOut]) -> Option<String> {
 #[derive(Default)]
 struct Surroundings {
     read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
     mounts: Vec<Mounted>,
     read_only: Vec<PathBuf>,
     hidden: Vec<PathBuf>,

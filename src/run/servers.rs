@@ -12,8 +12,7 @@ use crate::agent::invoke::Renewal;
 use crate::exit::Exit;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
-use crate::policy::file::Hosts;
-use crate::policy::grant::Start;
+use crate::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
 use crate::policy::lists::ToolEntry;
 use crate::policy::web::host_matches;
 use crate::policy::{Access, CommandPlan, Facts, Policy};
@@ -272,9 +271,7 @@ impl SandboxLauncher {
     /// Returns what a server may reach: as the policy says, else everything for the user's own and nothing for others.
     fn network(&self, config: &Config) -> Network {
         match self.place.policy.mcp_network(&config.name) {
-            Some(Hosts::Any) => Network::Any,
-            Some(Hosts::Only(hosts)) if hosts.is_empty() => Network::None,
-            Some(Hosts::Only(hosts)) => Network::Hosts(hosts),
+            Some(hosts) => hosts.into(),
             None if config.is_operators() => Network::Any,
             None => Network::None,
         }
@@ -312,7 +309,8 @@ impl SandboxLauncher {
     }
 
     async fn start(&self, config: &Config, program: &Program) -> Result<Launched, String> {
-        let (sandbox, private) = self.sandbox(self.network(config)).await?;
+        let network = self.network(config);
+        let (sandbox, private) = self.sandbox(network.clone()).await?;
         let (tree, tree_reads) = self.place.tree.clone();
         let inside = |path: &Path| path.strip_prefix(&self.place.workspace).ok().map(|below| tree.join(below));
         let mut read = tree_reads;
@@ -347,8 +345,15 @@ impl SandboxLauncher {
         let plan = CommandPlan {
             directory,
             start: Start::Pipeline(vec![words]),
-            writes_nothing: false,
-            writes_git: false,
+            profile: SandboxProfile {
+                // In namespaces a directory of the tree cannot be opened by itself: what is written elsewhere is judged
+                // afterwards.
+                tree: if seen_at_home && writes_tree { TreeAccess::Writable } else { TreeAccess::ReadOnly },
+                network,
+                git: GitAccess::ReadOnly,
+            },
+            // Whoever wrote the settings named it; a warning says where nothing isolates it.
+            isolation: Isolation::None,
             programs: vec![program.command.clone()],
         };
         let mut variables: Vec<(String, String)> = Vec::new();
@@ -364,8 +369,6 @@ impl SandboxLauncher {
             mounts: self.place.mounts.clone(),
             read_only: self.place.read_only.clone(),
             hidden: self.place.hidden.clone(),
-            // In namespaces a folder of the tree cannot be opened by itself: what is written elsewhere is judged after.
-            tree_read_only: !(seen_at_home && writes_tree),
             variables,
             ..RunRequest::in_folder(tree, Duration::MAX)
         };

@@ -146,7 +146,6 @@ impl Setup {
             facts: self.facts(stage),
             tier: if needs_tier { stage.runner.tier() } else { crate::sandbox::Tier::T0 },
             isolation_off: self.isolation_off,
-            dry_run: stage.mode == Mode::DryRun,
             digest: self.policy_facts.sha256.clone(),
         }
     }
@@ -184,7 +183,7 @@ impl Setup {
                 verification.checks.push(made.with(variables));
             }
         }
-        verification.checks.extend(self.checks(&judge.facts)?);
+        verification.checks.extend(self.checks(judge)?);
         Ok(verification)
     }
 
@@ -298,9 +297,9 @@ impl Setup {
     }
 
     /// Parses the commands of `--verify`.
-    pub fn checks(&self, facts: &Facts) -> Result<Vec<Check>, Failure> {
+    pub fn checks(&self, judge: &RunJudge<'_>) -> Result<Vec<Check>, Failure> {
         let parse = |command: &String| {
-            Check::parse(command, &self.policy, facts).map_err(|denial| {
+            Check::parse(command, &self.policy, judge).map_err(|denial| {
                 Failure::new(
                     Exit::Usage,
                     format!("--verify '{command}': {}", denial.reason),

@@ -16,6 +16,7 @@ use super::HELPER;
 use super::remembered::Remembered;
 use super::tier::{LEAST_LANDLOCK, Probe, Tier};
 use super::wire::{self, Report};
+use crate::policy::programs::PLAIN_READERS;
 
 /// How long the child may take to try everything.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,12 +60,18 @@ impl Diagnosis {
             },
             works(&self.probe.seccomp),
         );
+        if !self.tier.isolates() {
+            text.push_str(&format!("commands   {ONLY_READERS}: {PLAIN_READERS}\n"));
+        }
         if !self.advice.is_empty() {
             text.push_str(&format!("to improve {}\n", self.advice));
         }
         text
     }
 }
+
+/// What runs where the kernel holds nothing.
+pub(super) const ONLY_READERS: &str = "only plain readers run";
 
 /// What helpers found: while we run, the machine does not change.
 static FOUND: Mutex<BTreeMap<PathBuf, Arc<OnceLock<Probe>>>> = Mutex::new(BTreeMap::new());

@@ -41,9 +41,10 @@ pub use proxy::Names;
 pub use run::{Lifeline, Piped, RunOutput};
 pub use tier::{Probe, Tier};
 
+pub use crate::policy::grant::Network;
+
 use crate::path::Tree;
 use crate::policy::CommandPlan;
-use crate::policy::grant::Start;
 
 /// What the operator asks of isolation (`--sandbox`, `sandbox.require`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,17 +57,6 @@ pub enum Demand {
     Off,
     /// At most this tier: for tests, and for an operator whose machine breaks a stronger one.
     AtMost(Tier),
-}
-
-/// What commands may reach (`network.shell`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Network {
-    /// Nothing; in T3 a loopback of their own.
-    None,
-    /// These hosts, through a proxy of ours: in T3; below it no command runs, but by the operator's `--sandbox off`.
-    Hosts(Vec<String>),
-    /// Everything.
-    Any,
 }
 
 /// What a [`Sandbox`] is made from.
@@ -85,7 +75,7 @@ pub struct SandboxOptions<'a> {
     pub disk: &'a dyn Tree,
     /// `sandbox.read_system`: more folders that may be read.
     pub read_system: Vec<PathBuf>,
-    /// `network.shell`.
+    /// What a command may reach at most (`network.shell`); each one gets what its own profile names of it.
     pub network: Network,
     /// How the hosts of [`Network::Hosts`] are found.
     pub names: Names,
@@ -178,8 +168,6 @@ pub struct RunRequest {
     ///
     /// A copy does not have them in the first place.
     pub hidden: Vec<PathBuf>,
-    /// Whether the tree is not written at all, but for what `write` names in it.
-    pub tree_read_only: bool,
     /// Git's variables (policy.md G11), and others that this one run needs.
     pub variables: Vec<(String, String)>,
     /// When it is ended.
@@ -203,7 +191,6 @@ impl RunRequest {
             mounts: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
-            tree_read_only: false,
             variables: Vec::new(),
             timeout,
             background: false,
@@ -311,24 +298,24 @@ impl Sandbox {
         self.tier
     }
 
-    /// Tells whether a command may run at all: below T2 a dry run runs only what writes nothing.
-    ///
-    /// `--sandbox off` is the operator's word, and the run compares the tree afterwards.
-    pub fn may_run(&self, plan: &CommandPlan, dry_run: bool) -> Result<(), SandboxError> {
-        let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
-        if matches!(self.network, Network::Hosts(_)) && self.tier < Tier::T3 && self.demand != Demand::Off {
-            return refused(
+    /// Tells whether a command may run at all: see [`Tier::admits`].
+    pub fn may_run(&self, plan: &CommandPlan) -> Result<(), SandboxError> {
+        let hosts = matches!(self.network_of(plan), Network::Hosts(_));
+        if hosts && self.tier < Tier::T3 && self.demand != Demand::Off {
+            return Err(SandboxError::Refused(
                 "the policy opens single hosts to commands, which needs T3 (user namespaces; `qwen sandbox doctor`); \
-                 `[]` or `any` in the policy, or --sandbox off, does without",
-            );
+                 `[]` or `any` in the policy, or --sandbox off, does without"
+                    .to_owned(),
+            ));
         }
-        if matches!(plan.start, Start::AsWritten(_)) && !self.tier.isolates() {
-            return refused("a command that cannot be read runs only isolated, and there is no isolation here");
-        }
-        if dry_run && !plan.writes_nothing && !self.tier.isolates() && self.demand != Demand::Off {
-            return refused("in a dry run a command that may write needs Landlock, or --sandbox off");
-        }
-        Ok(())
+        self.tier
+            .admits(self.demand == Demand::Off, plan)
+            .map_err(|denial| SandboxError::Refused(format!("{} ({})", denial.reason, denial.hint.unwrap_or_default())))
+    }
+
+    /// Returns what a command may reach.
+    fn network_of(&self, plan: &CommandPlan) -> Network {
+        plan.profile.network.clone().within(&self.network)
     }
 
     /// Tells whether an overlay can be lent instead of a copy.
@@ -339,7 +326,7 @@ impl Sandbox {
     /// Returns one line for the start of the run.
     pub fn describe(&self) -> String {
         match (self.demand, self.tier) {
-            (Demand::Off, _) => "not isolated (--sandbox off)".to_owned(),
+            (Demand::Off, _) => "not isolated (--sandbox off): the rules on commands decide alone".to_owned(),
             (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T2 | Tier::T3)) => {
                 let network = match &self.network {
                     Network::Any => ", network open".to_owned(),
@@ -349,7 +336,7 @@ impl Sandbox {
                 format!("{}: {}{network}", tier.name(), doctor::means(tier))
             }
             (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T0 | Tier::T1)) => {
-                format!("{}: not isolated ({})", tier.name(), doctor::advice(&self.probe))
+                format!("{}: not isolated, {} ({})", tier.name(), doctor::ONLY_READERS, doctor::advice(&self.probe))
             }
         }
     }

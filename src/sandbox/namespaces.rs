@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{LentTree, RunRequest, Sandbox};
+use crate::policy::grant::TreeAccess;
 
 /// What the file system looks like from inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +49,20 @@ pub(super) enum Source {
     Scratch,
     /// A folder outside under a layer that is gone with the command; left out if it is not there.
     Layered(OsString),
-    /// A folder outside under a layer that takes what is written.
-    Overlay { lower: OsString, upper: OsString, work: OsString },
+    /// A folder outside under a layer that takes what is written, by this command or by others.
+    Overlay { lower: OsString, upper: OsString, work: OsString, read_only: bool },
 }
 
 impl View {
     /// Puts together what a command sees: what it may read and write, and its tree, each at its place.
-    pub(super) fn new(sandbox: &Sandbox, request: &RunRequest, read: &[PathBuf], write: &[PathBuf]) -> View {
+    pub(super) fn new(
+        sandbox: &Sandbox,
+        request: &RunRequest,
+        tree: TreeAccess,
+        read: &[PathBuf],
+        write: &[PathBuf],
+    ) -> View {
+        let read_only = tree == TreeAccess::ReadOnly;
         let tree_at = sandbox.seen_root(request);
         let mut mounts: Vec<(PathBuf, Source)> = Vec::new();
         let temporary = sandbox.private.join("tmp");
@@ -72,10 +80,10 @@ impl View {
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {
-                LentTree::Folder(folder) if request.tree_read_only => Source::Read(folder.into()),
+                LentTree::Folder(folder) if read_only => Source::Read(folder.into()),
                 LentTree::Folder(folder) => Source::Write(folder.into()),
                 LentTree::Overlay { project, upper, work } => {
-                    Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into() }
+                    Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into(), read_only }
                 }
             },
         ));
@@ -262,11 +270,12 @@ mod linux {
                     Err(_) => bind(&from, &target, true, true),
                 }
             }
-            Source::Overlay { lower, upper, work } => {
+            Source::Overlay { lower, upper, work, read_only } => {
                 covered.retain(|folder| !folder.starts_with(at));
                 let target = below(root, at);
                 fs::create_dir_all(&target)?;
-                overlay(Path::new(lower), Path::new(upper), Path::new(work), &target)
+                overlay(Path::new(lower), Path::new(upper), Path::new(work), &target)?;
+                if *read_only { restrict(&target, true) } else { Ok(()) }
             }
         }
     }

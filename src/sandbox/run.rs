@@ -26,7 +26,7 @@ use super::wire::{self, End, Instructions, Program, Report, Wall};
 use super::{Demand, HELPER, LentTree, Network, RunRequest, Sandbox, SandboxError};
 use super::{macos, system};
 use crate::policy::CommandPlan;
-use crate::policy::grant::Start;
+use crate::policy::grant::{GitAccess, Start, TreeAccess};
 
 /// How long the helper may take beyond the command's own time before it is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -170,7 +170,7 @@ fn nothing(argv: Vec<String>, tier: Tier) -> RunOutput {
 pub(super) async fn run(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequest) -> Result<RunOutput, SandboxError> {
     let instructions = prepare(sandbox, plan, &request)?;
     let argv = argv_of(plan);
-    let mut running = start(sandbox, &instructions, None).await?;
+    let mut running = start(sandbox, plan, &instructions, None).await?;
     let begin = Instant::now();
     let (group, pids) = started(&mut running.reports).await?;
     let known = RunOutput { pgid: group, ..nothing(argv.clone(), sandbox.tier) };
@@ -191,7 +191,7 @@ pub(super) async fn pipe(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequ
     instructions.timeout = None;
     let failed = || SandboxError::io("a pipe");
     let (theirs, ours) = io::pipe().map_err(failed())?;
-    let mut running = start(sandbox, &instructions, Some(theirs.into())).await?;
+    let mut running = start(sandbox, plan, &instructions, Some(theirs.into())).await?;
     started(&mut running.reports).await?;
     let stdin = pipe::Sender::from_owned_fd(ours.into()).map_err(failed())?;
     let lifeline = Lifeline { reports: running.reports, _keeper: running.keeper, _proxy: running.proxy };
@@ -208,7 +208,12 @@ struct Running {
     proxy: Option<Proxy>,
 }
 
-async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -> Result<Running, SandboxError> {
+async fn start(
+    sandbox: &Sandbox,
+    plan: &CommandPlan,
+    what: &Instructions,
+    stdin: Option<OwnedFd>,
+) -> Result<Running, SandboxError> {
     let failed = || SandboxError::io("the socket to the helper");
     let body = serde_json::to_vec(what).map_err(io::Error::from).map_err(failed())?;
     let (ours, theirs) = StdUnixStream::pair().map_err(failed())?;
@@ -230,9 +235,9 @@ async fn start(sandbox: &Sandbox, what: &Instructions, stdin: Option<OwnedFd>) -
     ours.set_nonblocking(true).map_err(failed())?;
     let mut control = UnixStream::from_std(ours).map_err(failed())?;
     control.write_all(&body).await.map_err(failed())?;
-    let proxy = match (to_proxy, &sandbox.network) {
+    let proxy = match (to_proxy, sandbox.network_of(plan)) {
         (Some((ours, _)), Network::Hosts(hosts)) => {
-            Some(Proxy::start(ours, hosts.clone(), sandbox.names.clone()).map_err(failed())?)
+            Some(Proxy::start(ours, hosts, sandbox.names.clone()).map_err(failed())?)
         }
         (Some(_) | None, _) => None,
     };
@@ -363,7 +368,7 @@ fn argv_of(plan: &CommandPlan) -> Vec<String> {
 fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Result<Instructions, SandboxError> {
     let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
     let as_written = matches!(plan.start, Start::AsWritten(_));
-    sandbox.may_run(plan, false)?;
+    sandbox.may_run(plan)?;
     // By the operator's word nothing is held back; by the machine's weakness it must not be.
     if !request.mounts.is_empty() && sandbox.tier != Tier::T3 {
         return refused("a folder can be seen at another place in T3 alone");
@@ -379,14 +384,15 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let directory = plan.directory.under(root);
     let (home, temporary) = (sandbox.private.join("home"), sandbox.private.join("tmp"));
     let mut write: Vec<PathBuf> = vec![home, temporary];
-    if !request.tree_read_only {
+    let read_only = plan.profile.tree == TreeAccess::ReadOnly;
+    if !read_only {
         write.push(root.into());
     }
     write.extend(request.write.iter().cloned());
     let mut read = sandbox.read.clone();
     read.extend(request.read.iter().cloned());
     let view = match sandbox.tier {
-        Tier::T3 => Some(View::new(sandbox, request, &read, &write)),
+        Tier::T3 => Some(View::new(sandbox, request, plan.profile.tree, &read, &write)),
         Tier::T0 | Tier::T1 | Tier::T2 => None,
     };
     // Where there are scratch layers, caches are written: into them.
@@ -398,7 +404,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     for mounted in &request.mounts {
         if mounted.write { &mut write } else { &mut read }.push(mounted.at.clone());
     }
-    if request.tree_read_only {
+    if read_only {
         // Only now: in namespaces the tree is mounted by itself.
         read.push(root.into());
     }
@@ -407,9 +413,10 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     environment.insert("PWD".into(), directory.clone().into());
     environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let network = sandbox.network == Network::Any && !as_written;
+    let reached = if as_written { Network::None } else { sandbox.network_of(plan) };
+    let network = reached == Network::Any;
     // Below T3 nothing is started, or nothing is held back.
-    let proxied = matches!(sandbox.network, Network::Hosts(_)) && sandbox.tier == Tier::T3 && !as_written;
+    let proxied = matches!(reached, Network::Hosts(_)) && sandbox.tier == Tier::T3;
     if proxied {
         environment.extend(proxy::variables().into_iter().map(|(name, value)| (name.into(), value.into())));
     }
@@ -432,6 +439,8 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
             devices: system::DEVICES.iter().map(OsString::from).collect(),
             network,
             proxied,
+            // Git sets modes of its own files.
+            keeps_attributes: read_only && plan.profile.git != GitAccess::Scratch,
             view,
             guarded: vec![own, -rustix::process::getpgrp().as_raw_nonzero().get()],
         },

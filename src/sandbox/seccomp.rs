@@ -93,6 +93,38 @@ const TO_A_PROCESS: &[i64] = &[
     libc::SYS_move_pages,
 ];
 
+/// Change what is known about a file, whatever Landlock lets be done with its contents. The numbers are those of
+/// `fchmodat2`, `setxattrat`, `removexattrat` and `file_setattr`, the same on every architecture.
+const ATTRIBUTES: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    452,
+    463,
+    466,
+    469,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
 /// Each way to ask `clone` for a namespace.
 const CLONE_NAMESPACES: &[i32] = &[
     libc::CLONE_NEWNS,
@@ -154,6 +186,9 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
                 add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Eq, pid)?])?;
             }
         }
+    }
+    if wall.tier < Tier::T3 && wall.keeps_attributes {
+        rules.extend(ATTRIBUTES.iter().map(|call| (*call, Vec::new())));
     }
     add_sockets(&mut rules, wall)?;
     Ok(rules)
@@ -222,6 +257,7 @@ pub(super) fn try_it() -> Result<(), String> {
         devices: Vec::new(),
         network: false,
         proxied: false,
+        keeps_attributes: false,
         view: None,
         guarded: Vec::new(),
     };
@@ -243,6 +279,7 @@ mod tests {
                     devices: Vec::new(),
                     network,
                     proxied: false,
+                    keeps_attributes: true,
                     view: None,
                     guarded: vec![1000, 2000, -500],
                 };

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::grant::{Isolation, Start};
+use crate::policy::programs::PLAIN_READERS;
+use crate::policy::{CommandPlan, Denial};
+
 /// The strength of the wall around a command, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Tier {
@@ -29,6 +33,35 @@ impl Tier {
     /// Tells whether files outside the lent tree are guarded: what `sandbox.require` asks for.
     pub fn isolates(self) -> bool {
         self >= Tier::T2
+    }
+}
+
+impl Tier {
+    /// Refuses a command that needs more isolation than there is; `off`: by the operator's `--sandbox off`.
+    pub fn admits(self, off: bool, plan: &CommandPlan) -> Result<(), Denial> {
+        let enough = match plan.isolation {
+            Isolation::None => true,
+            Isolation::Waivable => self.isolates() || off,
+            Isolation::Required => self.isolates(),
+        };
+        if enough {
+            return Ok(());
+        }
+        let programs = plan.programs.join(", ");
+        let denial = if matches!(plan.start, Start::AsWritten(_)) {
+            Denial::new("the command could not be understood and this machine cannot contain it")
+                .hint("needs Landlock (Linux 6.2 or newer); write it in simpler words")
+        } else if off {
+            Denial::new(format!("`{programs}` takes a program in its arguments, and nothing is isolated"))
+                .hint("leave out `--sandbox off`, or allow it by a `shell.allow` rule in your own policy file")
+        } else {
+            let name = self.name();
+            Denial::new(format!("`{programs}` is not one of the plain readers that run without isolation ({name})"))
+                .hint(format!(
+                    "needs Landlock (Linux 6.2 or newer), or `--sandbox off`; plain readers: {PLAIN_READERS}"
+                ))
+        };
+        Err(denial.by("sandbox"))
     }
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Wall {
     pub(super) network: bool,
     /// Whether the last descriptor takes a listener inside of the network, for our proxy.
     pub(super) proxied: bool,
+    /// Whether modes, times and owners of files stay as they are: below T3 nothing else guards them.
+    pub(super) keeps_attributes: bool,
     /// For namespaces: what the file system looks like.
     pub(super) view: Option<View>,
     /// Our own process, which they must not be able to signal.

@@ -289,6 +289,7 @@ fn plain(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::path::RelPath;
+    use crate::policy::grant::{GitAccess, Isolation, Network, SandboxProfile, TreeAccess};
     use crate::tools::tests::Project;
 
     fn report() -> CommandReport {
@@ -369,8 +370,8 @@ mod tests {
         let plan = CommandPlan {
             directory: RelPath::root(),
             start: Start::Pipeline(vec![vec!["x".into()]]),
-            writes_nothing: true,
-            writes_git: false,
+            profile: SandboxProfile { tree: TreeAccess::ReadOnly, network: Network::None, git: GitAccess::None },
+            isolation: Isolation::None,
             programs: vec!["x".into()],
         };
         let Value::Object(arguments) = json!({"command": "x", "timeout": 900_000}) else { unreachable!() };

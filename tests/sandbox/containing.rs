@@ -164,7 +164,7 @@ fn git_s_own_folder_is_read_and_never_written() {
     }
 }
 
-const CONNECT: &str = r#"perl -MSocket -e '
+pub(super) const CONNECT: &str = r#"perl -MSocket -e '
     my ($kind, $type, $where) = @ARGV;
     my $to = $kind eq "inet" ? sockaddr_in($where, inet_aton("127.0.0.1"))
            : $kind eq "abstract" ? pack("S a*", AF_UNIX, "\0$where") : sockaddr_un($where);
@@ -492,12 +492,13 @@ fn without_landlock_system_calls_are_filtered_and_it_is_said_that_files_are_not_
     assert!(sandbox.describe().starts_with("T1: not isolated"), "{}", sandbox.describe());
     assert!(said(&sandbox, &place, "perl -e 'socket(S, 2, 1, 0) or print $!'").contains("not permitted"));
     assert!(said(&sandbox, &place, "unshare -U true").contains("not permitted"));
-    let writes = script("true");
-    assert!(sandbox.may_run(&writes, false).is_ok());
-    assert!(matches!(sandbox.may_run(&writes, true), Err(SandboxError::Refused(_))));
-    let mut reads = script("true");
-    reads.writes_nothing = true;
-    assert!(sandbox.may_run(&reads, true).is_ok());
+    let off = place.sandbox(Tier::T0).unwrap();
+    for (isolation, here, by_word) in
+        [(Isolation::None, true, true), (Isolation::Waivable, false, true), (Isolation::Required, false, false)]
+    {
+        let plan = CommandPlan { isolation, ..script("true") };
+        assert_eq!((sandbox.may_run(&plan).is_ok(), off.may_run(&plan).is_ok()), (here, by_word), "{isolation:?}");
+    }
 }
 
 #[test]
@@ -524,6 +525,6 @@ fn what_is_required_and_cannot_be_had_is_an_error_and_off_says_so() {
         env_set: Vec::new(),
     });
     assert!(matches!(broken, Err(SandboxError::Unmet { tier: "T0", .. })));
-    let unreadable = plan(Start::AsWritten("true".to_owned()));
+    let unreadable = CommandPlan { isolation: Isolation::Required, ..plan(Start::AsWritten("true".to_owned())) };
     assert!(matches!(wait(off.run(&unreadable, place.request())), Err(SandboxError::Refused(_))));
 }

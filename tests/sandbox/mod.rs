@@ -4,6 +4,7 @@ mod containing;
 mod ending;
 mod escaping;
 mod hosts;
+mod limits;
 mod starting;
 mod toolchains;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use qwen_run::path::RelPath;
 use qwen_run::policy::CommandPlan;
-use qwen_run::policy::grant::Start;
+use qwen_run::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
 use qwen_run::sandbox::{Demand, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
 use qwen_run::workspace::disk::Disk;
 
@@ -110,7 +111,8 @@ fn pipeline(programs: &[&[&str]]) -> CommandPlan {
 }
 
 fn plan(start: Start) -> CommandPlan {
-    CommandPlan { directory: RelPath::root(), start, writes_nothing: false, writes_git: false, programs: Vec::new() }
+    let profile = SandboxProfile { tree: TreeAccess::Writable, network: Network::Any, git: GitAccess::Scratch };
+    CommandPlan { directory: RelPath::root(), start, profile, isolation: Isolation::None, programs: Vec::new() }
 }
 
 fn wait<F: Future>(future: F) -> F::Output {

@@ -698,6 +698,11 @@ fn commit(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+/// Tells whether a subcommand speaks to other hosts.
+pub(crate) fn reaches_hosts(table: &Table) -> bool {
+    table.names.split_whitespace().any(|name| matches!(name, "fetch" | "push" | "remote"))
+}
+
 fn keeps(call: &mut Call<'_>) -> Result<(), Denial> {
     call.out.writes_git = true;
     if call.operands.iter().any(|word| !word.literal) {

@@ -86,6 +86,7 @@ fn unknown(call: &Call<'_>, what: &str) -> Denial {
 /// Judges a call of an interpreter or editor.
 pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     call.out.writes = true;
+    call.out.open_ended = true;
     let words = call.words[1..].to_vec();
     if let [only] = words.as_slice()
         && only.literal

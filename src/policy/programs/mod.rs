@@ -13,6 +13,7 @@ pub(crate) mod text;
 
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
+use super::grant::{Isolation, Network};
 use crate::path::{RelPath, Tree};
 
 /// A word of a simple command after quote removal and expansion.
@@ -66,6 +67,11 @@ pub struct Judged {
     pub writes_nothing: bool,
     /// It is a git subcommand that writes `.git`.
     pub writes_git: bool,
+    /// Its words do not tell all that it does: it builds, tests, fetches, or has no table. It gets the network that the
+    /// policy gives to commands.
+    pub open_ended: bool,
+    /// What it needs of the machine before it may start.
+    pub isolation: Isolation,
     /// The words to run in place of the given ones, where our printing adds some (`--sandbox` for sed, exclusions for
     /// git); `None`: run them as they are.
     pub printed: Option<Vec<Word>>,
@@ -91,6 +97,9 @@ pub trait CommandRules: Sync {
     /// Tells whether `NAME=value command` may set this variable (policy.md G5 with `shell.env.pass`).
     fn may_set(&self, variable: &str) -> bool;
 
+    /// Returns what commands may reach at most (`network.shell`).
+    fn network(&self) -> Network;
+
     /// Tells whether `shell.default` is `allow`.
     fn default_allows(&self) -> bool;
 
@@ -108,6 +117,32 @@ pub trait CommandRules: Sync {
 }
 
 pub(crate) use build::judges_its_list;
+
+/// Programs that run where the kernel holds nothing: they read files and print, and no option of theirs that a table
+/// lets through does more. Of git the subcommands that only read belong to them.
+pub const PLAIN_READERS: &str = "cat head tail wc ls tree stat file diff cmp sort uniq cut tr nl grep rg echo printf test pwd \
+    basename dirname git";
+
+/// Programs with a language in their arguments, each for its kin; interpreters are known by themselves.
+const LANGUAGES: [&str; 4] = ["awk", "sed", "jq", "xargs"];
+
+/// Tells whether a program is one of [`PLAIN_READERS`], by its bare name.
+pub(crate) fn is_plain_reader(name: &str) -> bool {
+    PLAIN_READERS.split_whitespace().any(|known| known == name)
+}
+
+/// Tells whether a program takes another program in its arguments; `starts`: it was found to start one.
+pub(crate) fn has_language(name: &str, starts: bool) -> bool {
+    let is_known = |table: &table::Table| LANGUAGES.iter().any(|known| super::rules::named(table.names, known));
+    starts || interpreters::reads_code(name) || find(name).is_some_and(is_known)
+}
+
+/// Tells whether a table describes all that its program does, so that it needs no network.
+///
+/// What makes, moves and packs files is described whole; whatever else writes runs code of the workspace, or fetches.
+pub(crate) fn is_described(table: &table::Table) -> bool {
+    table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| std::ptr::eq(known, table))
+}
 
 /// Returns the table of a program, by its bare name.
 pub(crate) fn find(name: &str) -> Option<&'static table::Table> {

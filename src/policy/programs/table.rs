@@ -191,6 +191,8 @@ pub(crate) struct Out {
     pub(crate) starts: Vec<Vec<Word>>,
     pub(crate) writes: bool,
     pub(crate) writes_git: bool,
+    /// Its words do not tell all that it does.
+    pub(crate) open_ended: bool,
     pub(crate) printed: Option<Vec<Word>>,
 }
 
@@ -271,6 +273,7 @@ impl<'a> Call<'a> {
     /// Applies a table to the words after the program's name (or after the subcommand's).
     pub(crate) fn apply(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
         self.out.writes |= !table.writes_nothing;
+        self.out.open_ended |= !super::is_described(table);
         if table.operands == Operands::Raw {
             return table.special.map_or(Ok(()), |special| special(self));
         }

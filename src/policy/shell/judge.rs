@@ -3,7 +3,7 @@
 use crate::path::RelPath;
 use crate::policy::decision::{Denial, RuleRef};
 use crate::policy::effect::Effect;
-use crate::policy::grant::{CommandPlan, Start};
+use crate::policy::grant::{CommandPlan, GitAccess, Isolation, Network, SandboxProfile, Start, TreeAccess};
 use crate::policy::programs::{CommandRules, Stdin, Word as RuleWord};
 
 use super::ast::{AndOr, Arm, Command, Join, Kind, Parameter, Part, Piece, Pipe, Pipeline, Script, Simple, Word};
@@ -64,6 +64,8 @@ pub fn judge_in_steps(
             programs: Vec::new(),
             writes: false,
             writes_git: false,
+            open_ended: false,
+            isolation: Isolation::None,
             shell: false,
         },
         variables: Vec::new(),
@@ -114,6 +116,8 @@ pub(super) struct Record {
     pub(super) programs: Vec<String>,
     pub(super) writes: bool,
     pub(super) writes_git: bool,
+    pub(super) open_ended: bool,
+    pub(super) isolation: Isolation,
     /// A builtin is used, so a shell has to run it.
     pub(super) shell: bool,
 }
@@ -157,8 +161,8 @@ impl Judge<'_> {
             plan: CommandPlan {
                 directory: start,
                 start: start_as,
-                writes_nothing: !record.writes,
-                writes_git: record.writes_git,
+                profile: self.profile(),
+                isolation: if record.writes { record.isolation.max(Isolation::Waivable) } else { record.isolation },
                 programs: record.programs.clone(),
             },
             effects: record.effects.clone(),
@@ -166,6 +170,22 @@ impl Judge<'_> {
             parsed,
             decided,
         })
+    }
+
+    /// Returns what the kernel is to allow: what the decision names, and no more.
+    fn profile(&self) -> SandboxProfile {
+        let record = &self.record;
+        let uses_git = record.programs.iter().any(|name| name.rsplit('/').next() == Some("git"));
+        let builds = record.open_ended && record.writes;
+        SandboxProfile {
+            tree: if record.writes { TreeAccess::Writable } else { TreeAccess::ReadOnly },
+            network: if record.open_ended { self.rules.network() } else { Network::None },
+            git: match (record.writes_git || builds, record.open_ended || uses_git) {
+                (true, _) => GitAccess::Scratch,
+                (false, true) => GitAccess::ReadOnly,
+                (false, false) => GitAccess::None,
+            },
+        }
     }
 
     /// Returns the words of a command that needs no shell.

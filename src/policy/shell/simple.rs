@@ -4,6 +4,7 @@ use crate::hidden::is_hidden;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::grant::Isolation;
 use crate::policy::programs::{Stdin, Word as RuleWord};
 
 use super::ast::{Kind, Part, Simple, Word};
@@ -204,12 +205,16 @@ impl Judge<'_> {
         if looked_through {
             if let Some(inner) = wrapped(&base, &words)? {
                 self.ask_denied(&words, &given)?;
+                if base != "command" {
+                    self.needs(Isolation::Waivable);
+                }
                 return self.unwrap_layer(&base, words, inner, at);
             }
             if SHELLS.contains(&base.as_str())
                 && let Some(text) = shell_text(&base, &words)?
             {
                 self.ask_denied(&words, &given)?;
+                self.needs(Isolation::Waivable);
                 if at.by == By::Finder && text.contains("{}") {
                     let denial = Denial::unanalysable(format!("`{{}}` in the text of `{name} -c` is not known"));
                     return Err(self.denied_step(&words, denial));
@@ -248,6 +253,10 @@ impl Judge<'_> {
             return Err(self.denied_step(&words, denial));
         }
         self.program(words, &given, at)
+    }
+
+    fn needs(&mut self, isolation: Isolation) {
+        self.record.isolation = self.record.isolation.max(isolation);
     }
 
     fn ask_denied(&mut self, words: &[Field], given: &[RuleWord]) -> Result<(), Denial> {
@@ -453,6 +462,8 @@ impl Judge<'_> {
         }
         self.record.writes |= !judged.writes_nothing;
         self.record.writes_git |= judged.writes_git;
+        self.record.open_ended |= judged.open_ended;
+        self.needs(judged.isolation);
         if !self.record.rules.contains(&judged.rule) {
             self.record.rules.push(judged.rule.clone());
         }

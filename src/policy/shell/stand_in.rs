@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::decision::{Denial, RuleRef};
 use crate::policy::effect::Effect;
+use crate::policy::grant::{Isolation, Network};
 use crate::policy::programs::{CommandRules, Judged, Judgement, Stdin, Word};
 
 /// Files in memory, by absolute path.
@@ -121,6 +122,8 @@ impl CommandRules for StandIn {
             starts: Vec::new(),
             writes_nothing: true,
             writes_git: false,
+            open_ended: false,
+            isolation: Isolation::None,
             printed: None,
         };
         match name {
@@ -186,6 +189,10 @@ impl CommandRules for StandIn {
 
     fn may_set(&self, variable: &str) -> bool {
         ["CI", "LANG", "NODE_ENV", "RUST_LOG", "IFS", "PATH"].contains(&variable)
+    }
+
+    fn network(&self) -> Network {
+        Network::Any
     }
 
     fn default_allows(&self) -> bool {

@@ -10,7 +10,7 @@ use super::parser::parse;
 use super::printer::print;
 use super::stand_in::{Memory, StandIn};
 use crate::policy::decision::Denial;
-use crate::policy::grant::Start;
+use crate::policy::grant::{Start, TreeAccess};
 
 fn files() -> Memory {
     Memory::new(&[
@@ -214,8 +214,8 @@ fn the_directory_argument_is_a_cd_before_the_command() {
 fn what_would_happen_is_told() {
     let approved = allowed("cat README.md > build/x").expect("allowed");
     assert_eq!(approved.effects, ["write build/x", "run cat README.md", "read README.md"]);
-    assert!(!approved.plan.writes_nothing);
-    assert!(allowed("cat README.md").expect("allowed").plan.writes_nothing);
+    assert_eq!(approved.plan.profile.tree, TreeAccess::Writable);
+    assert_eq!(allowed("cat README.md").expect("allowed").plan.profile.tree, TreeAccess::ReadOnly);
     let (steps, result) = judge_in_steps("ls; rm x", None, &review());
     assert!(result.is_err());
     assert_eq!(steps.iter().map(|step| step.outcome.is_ok()).collect::<Vec<_>>(), [true, false]);
