@@ -79,6 +79,32 @@ fn a_discovered_tool_is_called_with_json_on_standard_input() {
     assert!(outcome.stderr.contains("hidden is left out"), "{}", outcome.stderr);
 }
 
+/// In every tier: a program below the home lies in no directory of the system's.
+#[test]
+fn a_discovery_program_of_the_home_runs_with_what_lies_beside_it_and_sees_no_credentials() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let commands = json!({"toolDiscoveryCommand": "~/bin/tools list", "callCommand": "~/bin/tools call"});
+    let project = with_discovery(json!({"tools": commands}));
+    let home = project.home();
+    for directory in ["bin", ".ssh"] {
+        std::fs::create_dir_all(home.join(directory)).unwrap();
+    }
+    std::fs::write(home.join(".ssh/id"), "PRIVATE\n").unwrap();
+    std::fs::write(home.join("bin/beside"), "beside\n").unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase $1 in list) cat tools.json;; call) cat {0}/bin/beside; cat {0}/.ssh/id || echo hidden;; esac\n",
+        home.display()
+    );
+    std::fs::write(home.join("bin/tools"), script).unwrap();
+    std::fs::set_permissions(home.join("bin/tools"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = project.run(&["go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let requests = project.server().requests();
+    assert_eq!(names(&requests[0]), ["echo", "list_directory", "read_file"], "{}", outcome.stderr);
+    let last = requests[1]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+    assert!(last.contains("beside") && last.contains("hidden") && !last.contains("PRIVATE"), "{last}");
+}
+
 #[test]
 fn a_discovery_that_fails_is_named_and_the_run_goes_on_unless_strict() {
     let broken = json!({"toolDiscoveryCommand": "cat call.sh", "toolCallCommand": "sh call.sh"});

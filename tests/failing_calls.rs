@@ -59,12 +59,12 @@ fn filter((name, calls, errno, bit): &Fault) -> BpfProgram {
     SeccompFilter::new(rules.collect(), SeccompAction::Allow, fails, arch).unwrap().try_into().unwrap()
 }
 
-/// Runs the program under a fault: the filter is the thread's, and what it starts inherits it.
-fn qwen(project: &Project, fault: &Fault, arguments: &[&str]) -> Outcome {
-    let program = filter(fault);
+/// Runs the program under faults: the filters are the thread's, and what it starts inherits them.
+fn qwen(project: &Project, faults: &[&Fault], arguments: &[&str]) -> Outcome {
+    let programs: Vec<BpfProgram> = faults.iter().map(|fault| filter(fault)).collect();
     std::thread::scope(|scope| {
         let started = scope.spawn(|| {
-            seccompiler::apply_filter(&program).unwrap();
+            programs.iter().for_each(|program| seccompiler::apply_filter(program).unwrap());
             project.spawn(arguments)
         });
         project.finish(started.join().unwrap())
@@ -106,7 +106,7 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
         for flag in ["--apply", "--commit"] {
             let what = format!("{} fails, {flag}", fault.0);
             let project = project();
-            let outcome = qwen(&project, fault, &["run", flag, "change it"]);
+            let outcome = qwen(&project, &[fault], &["run", flag, "change it"]);
             assert_whole(&project, &what, &outcome, AFTER, BEFORE);
             if outcome.code != 0 {
                 if outcome.stderr.contains("git reset") {
@@ -126,7 +126,7 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
             assert_eq!(leftovers(&project), Vec::<PathBuf>::new(), "{what}");
             assert_eq!(project.run_git(&["fsck", "--no-progress", "--no-dangling"]), "", "{what}");
 
-            let undone = qwen(&project, fault, &["undo"]);
+            let undone = qwen(&project, &[fault], &["undo"]);
             if undone.code == 63 && undone.stdout.contains("could not be removed") {
                 assert_eq!(now(&project), BEFORE, "{what}, undo");
             } else {
@@ -139,6 +139,92 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
             assert_eq!(now(&project), BEFORE, "{what}");
             assert_eq!(leftovers(&project), Vec::<PathBuf>::new(), "{what}");
         }
+    }
+}
+
+/// Without it there are no namespaces: T2.
+const UNSHARE: Fault = ("unsharing", &[libc::SYS_unshare], libc::EPERM, None);
+
+/// Landlock's own calls; without them as well there is a filter of system calls alone: T1.
+const LANDLOCK: Fault = (
+    "Landlock",
+    &[libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self],
+    libc::ENOSYS,
+    None,
+);
+
+/// Runs commands one after the other in a tier and returns what the model read of each, and the run's head.
+fn commands_in(tier: &str, flags: &[&str], commands: &[&str]) -> Option<(Vec<String>, Project, Outcome)> {
+    let project = Project::new().file("a.txt", "one\n").git();
+    let root = project.root().canonicalize().unwrap().display().to_string();
+    let of = |command: &&str| serde_json::json!({"command": command.replace("{root}", &root)});
+    let calls: Vec<Reply> = commands.iter().map(|command| call("run_shell_command", of(command))).collect();
+    let project = project.model(calls.into_iter().chain([say("done")]));
+    let faults: &[&Fault] = match tier {
+        "T1" => &[&UNSHARE, &LANDLOCK],
+        "T2" => &[&UNSHARE],
+        _ => &[],
+    };
+    let outcome = qwen(&project, faults, &[&["run"], flags, &["go"]].concat());
+    if !outcome.stderr.contains(&format!("sandbox {tier}")) && !flags.contains(&"--sandbox=off") {
+        eprintln!("SKIPPED: this machine does not give {tier}: {}", outcome.stderr);
+        return None;
+    }
+    let requests = project.server().requests();
+    let answers = (0..commands.len()).map(|at| {
+        let messages = requests[at + 1]["messages"].as_array().unwrap();
+        messages.last().unwrap()["content"].to_string()
+    });
+    Some((answers.collect(), project, outcome))
+}
+
+#[test]
+fn each_tier_runs_what_it_can_hold_and_says_what_it_runs() {
+    let commands =
+        ["cat a.txt | wc -l", "git status --short", "sed -n 1p a.txt", "cat a.txt > b.txt", "timeout 5 cat a.txt"];
+    for tier in ["T3", "T2", "T1"] {
+        let Some((answers, project, outcome)) = commands_in(tier, &["--yolo"], &commands) else { continue };
+        for (at, (command, answer)) in commands.iter().zip(&answers).enumerate() {
+            let refused = answer.contains("plain readers");
+            assert_eq!(refused, tier == "T1" && at > 1, "{tier} `{command}`: {answer}");
+        }
+        assert!(answers[0].contains("Stdout: 1"), "{tier}: {}", answers[0]);
+        assert_eq!(outcome.stderr.contains("only plain readers run"), tier == "T1", "{}", outcome.stderr);
+        assert!(
+            tier != "T1" || answers[2].contains("needs Landlock (Linux 6.2 or newer), or `--sandbox off`"),
+            "{answers:?}"
+        );
+        assert_eq!(project.read("a.txt"), "one\n");
+    }
+}
+
+#[test]
+fn below_t2_a_check_that_is_no_plain_reader_ends_the_run_before_the_first_request() {
+    for (check, code) in [("grep -q one a.txt", 0), ("touch b.txt", 1)] {
+        let Some((_, project, outcome)) = commands_in("T1", &["--verify", check], &[]) else { return };
+        assert_eq!(outcome.code, code, "{check}: {}", outcome.stderr);
+        assert_eq!(project.server().requests().len(), usize::from(code == 0), "{check}");
+    }
+}
+
+#[test]
+fn with_the_sandbox_off_a_program_in_arguments_needs_a_rule_of_the_operator_s_own() {
+    let commands = ["awk '{print $1}' a.txt", "cat a.txt > b.txt"];
+    let (answers, ..) = commands_in("off", &["--yolo", "--sandbox=off"], &commands).unwrap();
+    assert!(answers[0].contains("takes a program in its arguments"), "{}", answers[0]);
+    assert!(answers[1].contains("Changed files: b.txt"), "{}", answers[1]);
+}
+
+#[test]
+fn an_absolute_path_leads_into_the_tree_in_every_tier() {
+    let commands = ["cat {root}/a.txt", "cat < {root}/a.txt", "echo {root}/a.txt"];
+    for (tier, flags) in
+        [("T3", &["--yolo"][..]), ("T2", &["--yolo"]), ("T1", &["--yolo"]), ("off", &["--yolo", "--sandbox=off"])]
+    {
+        let Some((answers, project, _)) = commands_in(tier, flags, &commands) else { continue };
+        assert!(answers[..2].iter().all(|answer| answer.contains("Stdout: one")), "{tier}: {answers:?}");
+        let root = project.root().canonicalize().unwrap();
+        assert!(answers[2].contains(&format!("{}/a.txt", root.display())), "{tier}: {answers:?}");
     }
 }
 
@@ -158,7 +244,6 @@ fn what_is_remembered_of_a_machine_counts_for_no_process_with_other_limits() {
     let second = project.run(&["hi"]);
     assert_eq!((second.code, tier(&second).as_str()), (0, "T3"));
     assert_eq!(std::fs::read(&note).unwrap(), before);
-    let fault: Fault = ("unsharing", &[libc::SYS_unshare], libc::EPERM, None);
-    let third = qwen(&project, &fault, &["run", "hi"]);
+    let third = qwen(&project, &[&UNSHARE], &["run", "hi"]);
     assert_eq!((third.code, tier(&third).as_str()), (0, "T2"), "{}", third.stderr);
 }

@@ -541,6 +541,8 @@ impl<'a> Judge<'a> {
                 self.command = Some(CommandPlan {
                     directory: folder,
                     start: Start::AsWritten(command.to_owned()),
+                    form: None,
+                    named: Vec::new(),
                     profile: SandboxProfile {
                         tree: TreeAccess::Writable,
                         network: Network::None,

@@ -46,3 +46,13 @@ pub enum Effect {
     /// The command's folder becomes this one (`cd`, `git -C`).
     Enter(String),
 }
+
+impl Effect {
+    /// Returns the path.
+    pub fn path(&self) -> &str {
+        match self {
+            Effect::Read(path) | Effect::ReadTree { path, .. } | Effect::List(path) | Effect::Enter(path) => path,
+            Effect::Write(path) | Effect::WriteTree(path) | Effect::Delete(path) | Effect::DeleteTree(path) => path,
+        }
+    }
+}

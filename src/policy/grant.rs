@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file::Hosts;
+use super::shell::placed::Form;
 use crate::path::RelPath;
 
 /// Leave to do exactly what one call declared.
@@ -87,12 +88,16 @@ impl Grant {
 pub struct CommandPlan {
     /// The directory it starts in.
     pub directory: RelPath,
-    /// How it is started.
+    /// How it is started in a tree that is seen at the workspace's own place.
     pub start: Start,
+    /// The decided form, where it names absolute paths inside the workspace: see [`CommandPlan::start_at`].
+    pub form: Option<Arc<Form>>,
     /// What the kernel lets it do, whatever its words turn out to mean.
     pub profile: SandboxProfile,
     /// What it needs of the machine before it may start.
     pub isolation: Isolation,
+    /// Absolute paths outside the workspace that the operator's own command names: programs and files that it must see.
+    pub named: Vec<PathBuf>,
     /// The names of the programs in it, for the log.
     pub programs: Vec<String>,
 }

@@ -16,13 +16,19 @@ impl Policy {
     /// cannot be understood is refused as ever.
     pub fn operator_command(&self, command: &str, facts: &Facts) -> Result<CommandPlan, Denial> {
         let rules = OperatorRules { policy: Answers::new(self, facts) };
-        shell::judge(command, None, &rules).map(|approved| approved.plan)
+        // A program of the home, as in a shell.
+        let in_home = command.strip_prefix("~/").map(|rest| format!("{}/{rest}", shell::quoted(&facts.home)));
+        shell::judge(in_home.as_deref().unwrap_or(command), None, &rules).map(|approved| approved.plan)
     }
 }
 
 /// The policy's deny rules without its allow rules.
 struct OperatorRules<'a> {
     policy: Answers<'a>,
+}
+
+fn text_of(word: &Word) -> String {
+    word.text.clone()
 }
 
 impl CommandRules for OperatorRules<'_> {
@@ -45,6 +51,7 @@ impl CommandRules for OperatorRules<'_> {
             writes_git: false,
             open_ended: !is_reader,
             isolation,
+            directories: words.iter().filter(|word| word.literal && word.text.starts_with('/')).map(text_of).collect(),
             printed: None,
         })
     }

@@ -360,6 +360,7 @@ impl CommandRules for Answers<'_> {
                     known.writes |= out.writes;
                     known.writes_git |= out.writes_git;
                     known.open_ended |= out.open_ended;
+                    known.directories.extend(out.directories);
                     known.effects.extend(
                         out.effects.into_iter().filter(|effect| !known.effects.contains(effect)).collect::<Vec<_>>(),
                     );
@@ -394,6 +395,7 @@ impl CommandRules for Answers<'_> {
             starts: out.starts,
             writes_git: out.writes_git,
             open_ended: out.open_ended,
+            directories: out.directories,
             printed: out.printed,
         })
     }

@@ -43,3 +43,71 @@ impl Judge for RunJudge<'_> {
         self.digest.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::policy::programs::{self, PLAIN_READERS};
+    use crate::workspace::disk::Disk;
+
+    #[test]
+    fn without_isolation_no_program_runs_but_plain_readers_whatever_its_table_says() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "a\n").unwrap();
+        let policy = Policy::builtin("open").unwrap();
+        let facts = Facts {
+            root: folder.path().canonicalize().unwrap(),
+            included: Vec::new(),
+            outputs: None,
+            home: "/h".to_owned(),
+            tree: Arc::new(Disk),
+            git_drivers: Vec::new(),
+        };
+        let judge = |tier, isolation_off| RunJudge {
+            policy: &policy,
+            facts: facts.clone(),
+            tier,
+            isolation_off,
+            digest: String::new(),
+        };
+        let runs = |tier, off, command: &str| {
+            let access = Access::Run { command: command.to_owned(), directory: None::<PathBuf> };
+            judge(tier, off).authorize("run_shell_command", &[access]).1.is_some()
+        };
+        let names = programs::all().flat_map(|table| table.names.split_whitespace());
+        let others = "python3 node perl bash timeout env find mytool ./a.txt curl".split(' ');
+        let builtins = "true false : [ type cd exit break continue";
+        let mut seen = 0;
+        for name in names.chain(others) {
+            for command in
+                [name.to_owned(), format!("{name} a.txt"), format!("{name} x a.txt"), format!("{name} --version")]
+            {
+                let is_reader = PLAIN_READERS.split(' ').chain(builtins.split(' ')).any(|known| known == name);
+                if is_reader || !runs(Tier::T2, false, &command) {
+                    continue;
+                }
+                seen += 1;
+                assert!(!runs(Tier::T1, false, &command) && !runs(Tier::T0, false, &command), "{command}");
+            }
+        }
+        assert!(seen > 200, "{seen}");
+        for command in ["cat a.txt | sort | uniq -c", "git status && git log -1", "cd . && ls; echo x", "test -f a.txt"]
+        {
+            assert!(runs(Tier::T1, false, command), "{command}");
+        }
+        for command in
+            ["cat a.txt > b", "sort -o b a.txt", "uniq a.txt b", "git add a.txt", "command env", "nice cat a.txt"]
+        {
+            assert!(runs(Tier::T2, false, command) && !runs(Tier::T1, false, command), "{command}");
+            assert!(runs(Tier::T0, true, command), "{command}");
+        }
+        for command in
+            ["awk '{print}' a.txt", "sed -n 1p a.txt", "jq . a.txt", "find . -exec cat {} +", "python3 a.txt"]
+        {
+            assert!(runs(Tier::T2, false, command) && !runs(Tier::T0, true, command), "{command}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Commands of a run: the workspace lends a tree, the sandbox runs in it, and what changed is taken back.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +18,7 @@ use crate::policy::grant::{GitAccess, Start, TreeAccess};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
     Captured, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
+    named,
 };
 use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
@@ -394,6 +395,8 @@ impl Runner {
             // What was checked is what runs, whatever the rest of the command does.
             around.read_only.extend(pinned);
         }
+        let home = self.environment.get(OsStr::new("HOME")).map(Path::new);
+        around.read.extend(named::shown(plan.named.iter().map(PathBuf::as_path), home));
         let tree = match lent.layer() {
             Some(layer) => LentTree::Overlay {
                 project: lent.root().to_path_buf(),
@@ -414,8 +417,9 @@ impl Runner {
             background: request.background,
             ..RunRequest::in_folder(lent.root(), request.timeout)
         };
-        let plan = if seen_at_home { plan.clone() } else { moved(plan, self.workspace.root(), lent.root()) };
-        Ok(sandbox.run(&plan, run).await)
+        // An absolute path must not lead a command into the project, where it sees the tree at another place.
+        let start = if seen_at_home { plan.start.clone() } else { plan.start_at(lent.root()) };
+        Ok(sandbox.run(&CommandPlan { start, ..plan.clone() }, run).await)
     }
 
     async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
@@ -543,19 +547,4 @@ pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Cha
         Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
         Entry::Absent | Entry::File { .. } => Ok(()),
     }
-}
-
-/// Returns the plan with the project's absolute path replaced by the lent tree's: below T3 a command sees the tree where
-/// it really is, and an absolute path must not lead it into the project.
-fn moved(plan: &CommandPlan, from: &Path, to: &Path) -> CommandPlan {
-    let (Some(from), Some(to)) = (from.to_str(), to.to_str()) else { return plan.clone() };
-    let replace = |text: &str| text.replace(from, to);
-    let start = match &plan.start {
-        Start::Pipeline(programs) => {
-            Start::Pipeline(programs.iter().map(|words| words.iter().map(|word| replace(word)).collect()).collect())
-        }
-        Start::Script(script) => Start::Script(replace(script)),
-        Start::AsWritten(text) => Start::AsWritten(replace(text)),
-    };
-    CommandPlan { start, ..plan.clone() }
 }

@@ -16,7 +16,7 @@ use crate::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAcce
 use crate::policy::lists::ToolEntry;
 use crate::policy::web::host_matches;
 use crate::policy::{Access, CommandPlan, Facts, Policy};
-use crate::sandbox::{Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
+use crate::sandbox::{self, Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
 use crate::settings::json::{self, Kind, Node};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
@@ -345,6 +345,8 @@ impl SandboxLauncher {
         let plan = CommandPlan {
             directory,
             start: Start::Pipeline(vec![words]),
+            form: None,
+            named: Vec::new(),
             profile: SandboxProfile {
                 // In namespaces a directory of the tree cannot be opened by itself: what is written elsewhere is judged
                 // afterwards.
@@ -384,39 +386,11 @@ impl SandboxLauncher {
     }
 }
 
-/// Returns what a command line names outright and must therefore be able to read: the folders of its files, and the
-/// folders themselves. A file that belongs to a package comes with the whole package; the home folder, and what holds
-/// it, is never opened as a whole.
+/// Returns what a command line names outright and must therefore be able to read.
 fn named_by(program: &Program, home: Option<&Path>) -> Vec<PathBuf> {
     let words = std::iter::once(&program.command).chain(&program.args);
     let values = words.map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value));
-    let is_narrow =
-        |folder: &Path| folder.components().count() > 2 && !home.is_some_and(|home| home.starts_with(folder));
-    let mut read: Vec<PathBuf> = Vec::new();
-    for named in values.map(Path::new).filter(|path| path.is_absolute()) {
-        let Ok(real) = named.canonicalize() else { continue };
-        if real.is_dir() {
-            read.extend([named.to_path_buf(), real].into_iter().filter(|folder| is_narrow(folder)));
-            continue;
-        }
-        // The link, where it is one, and what it leads to.
-        for file in [named, &real] {
-            match file.parent().filter(|folder| is_narrow(folder)) {
-                Some(folder) => {
-                    let above = folder.ancestors().take(5).filter(|above| is_narrow(above));
-                    read.push(above.into_iter().find(is_package).unwrap_or(folder).to_path_buf());
-                }
-                None => read.push(file.to_path_buf()),
-            }
-        }
-    }
-    read
-}
-
-/// Tells whether a folder is the top of a package, whose parts belong together.
-fn is_package(folder: &&Path) -> bool {
-    let marks = ["package.json", "pyproject.toml", "node_modules", "pyvenv.cfg"];
-    marks.iter().any(|name| folder.join(name).exists())
+    sandbox::named::shown(values.map(Path::new), home)
 }
 
 struct Alive(Lifeline);

@@ -27,7 +27,7 @@ use super::gather::Gatherer;
 use super::hooks::Hooks;
 use super::judge::RunJudge;
 use super::model::Chosen;
-use super::outcome::{self, Mode, Stage};
+use super::outcome::{self, Stage};
 use super::recipe::Active;
 use super::session::RunSession;
 use super::slash_command::Commands;

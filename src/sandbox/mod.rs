@@ -16,6 +16,7 @@ mod helper;
 #[cfg(target_os = "linux")]
 mod landlock;
 pub mod macos;
+pub mod named;
 mod namespaces;
 mod output;
 pub mod own_command;
@@ -273,7 +274,13 @@ impl Sandbox {
             // `qwen check repeat` runs inside, too.
             read.push(helper);
         }
-        read.extend(system::of_path(&path, home.as_deref(), &workspace, &private, options.disk));
+        let around = system::Around {
+            home: home.as_deref(),
+            workspace: &workspace,
+            private: &private,
+            toolchains: &toolchains::directories(&options.environment),
+        };
+        read.extend(system::of_path(&path, around, options.disk));
         read.sort();
         read.dedup();
         Ok(Sandbox {

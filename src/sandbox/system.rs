@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::named::has_credentials;
 use crate::path::{Node, Tree};
 
 /// Devices that commands may read and write.
@@ -77,25 +78,40 @@ pub(super) fn readable(disk: &dyn Tree, read_system: &[PathBuf]) -> Vec<PathBuf>
     fixed.chain(read_system.iter().cloned()).filter(|path| matches!(disk.look(path), Ok(Some(_)))).collect()
 }
 
-/// Returns the folders of PATH that may be read: none that holds the home, the workspace or our private folder.
+/// What no directory of PATH may show.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// The real home.
+    pub(super) home: Option<&'a Path>,
+    pub(super) workspace: &'a Path,
+    pub(super) private: &'a Path,
+    /// Directories of toolchains, of which a table says what is shown.
+    pub(super) toolchains: &'a [PathBuf],
+}
+
+/// Returns the directories of PATH that may be read: none that holds the home, the workspace or our private directory.
 ///
-/// A program outside of the home and of the system's folders comes with its neighbours: `/opt/gradle` for
-/// `/opt/gradle/bin`.
-pub(super) fn of_path(
-    path: &[PathBuf],
-    home: Option<&Path>,
-    workspace: &Path,
-    private: &Path,
-    disk: &dyn Tree,
-) -> Vec<PathBuf> {
+/// A program outside of the system's directories comes with its neighbours: `/opt/gradle` for `/opt/gradle/bin`, and
+/// below the home `~/tools/rust` for `~/tools/rust/bin`, unless credentials are there, or a table knows more of it.
+pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> Vec<PathBuf> {
+    let Around { home, workspace, private, toolchains } = around;
     let holds = |entry: &Path| {
         home.is_some_and(|home| home.starts_with(entry)) || workspace.starts_with(entry) || private.starts_with(entry)
     };
+    let is_there = |path: &Path| matches!(disk.look(path), Ok(Some(_)));
     let with_neighbours = |entry: &PathBuf| {
-        let is_bin = entry.file_name().is_some_and(|name| name == "bin" || name == "sbin");
+        let name = entry.file_name().unwrap_or_default();
         let prefix = entry.parent().filter(|prefix| {
             let at_home = home.is_some_and(|home| prefix.starts_with(home));
-            is_bin && !at_home && !holds(prefix) && prefix.components().count() > 2
+            let is_bin = name == "bin" || name == if at_home { "shims" } else { "sbin" };
+            let is_own = !at_home || matches!(disk.look(prefix), Ok(Some(Node::Dir)));
+            let is_known = toolchains.iter().any(|known| known.starts_with(prefix));
+            is_bin
+                && is_own
+                && !is_known
+                && !holds(prefix)
+                && prefix.components().count() > 2
+                && !has_credentials(prefix, is_there)
         });
         prefix.map_or_else(|| entry.clone(), Path::to_path_buf)
     };
@@ -112,12 +128,15 @@ mod tests {
 
     use super::*;
 
-    /// A disk on which every path is a folder.
+    /// A disk on which every path is a directory, but for files with credentials, which are at one place.
     struct Everything;
 
     impl Tree for Everything {
-        fn look(&self, _path: &Path) -> io::Result<Option<Node>> {
-            Ok(Some(Node::Dir))
+        fn look(&self, path: &Path) -> io::Result<Option<Node>> {
+            let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            let known = ["/h/u/.local", "/h/u/.cargo", "/h/u/.config", "/h/u/keys/.ssh"];
+            let is_there = if hidden { known.iter().any(|one| path == Path::new(one)) } else { true };
+            Ok((is_there && !path.ends_with("credentials.toml")).then_some(Node::Dir))
         }
 
         fn names(&self, _path: &Path) -> io::Result<Vec<OsString>> {
@@ -127,11 +146,35 @@ mod tests {
 
     #[test]
     fn a_folder_of_path_never_shows_the_home_or_what_lies_beside_it() {
-        let path = ["/usr/bin", "/opt/gradle/bin", "/opt/bin", "/h/u/.local/bin", "/h/u", "/h", "/", "/p", "/w/x/bin"];
-        let path: Vec<PathBuf> = path.iter().map(PathBuf::from).collect();
-        let found = of_path(&path, Some(Path::new("/h/u")), Path::new("/w/x/y"), Path::new("/p/run"), &Everything);
-        let expected = ["/usr/bin", "/opt/gradle", "/opt/bin", "/h/u/.local/bin", "/w/x/bin"];
-        assert_eq!(found, expected.map(PathBuf::from));
+        let cases = [
+            ("/usr/bin", Some("/usr/bin")),
+            ("/opt/gradle/bin", Some("/opt/gradle")),
+            ("/opt/bin", Some("/opt/bin")),
+            ("/h/u/.local/bin", Some("/h/u/.local/bin")),
+            ("/h/u/bin", Some("/h/u/bin")),
+            ("/h/u", None),
+            ("/h", None),
+            ("/", None),
+            ("/p", None),
+            ("/w/x/bin", Some("/w/x/bin")),
+            ("/h/u/tools/rust/bin", Some("/h/u/tools/rust")),
+            ("/h/u/opt/node/bin", Some("/h/u/opt/node")),
+            ("/h/u/opt/rbenv/shims", Some("/h/u/opt/rbenv")),
+            ("/h/u/tools/rust/other", Some("/h/u/tools/rust/other")),
+            ("/h/u/.cargo/bin", Some("/h/u/.cargo/bin")),
+            ("/h/u/keys/bin", Some("/h/u/keys/bin")),
+            ("/h/u/.config/composer/bin", Some("/h/u/.config/composer/bin")),
+        ];
+        let around = Around {
+            home: Some(Path::new("/h/u")),
+            workspace: Path::new("/w/x/y"),
+            private: Path::new("/p/run"),
+            toolchains: &["/h/u/.cargo".into(), "/h/u/.local".into()],
+        };
+        for (entry, shown) in cases {
+            let found = of_path(&[entry.into()], around, &Everything);
+            assert_eq!(found, shown.map(PathBuf::from).into_iter().collect::<Vec<_>>(), "{entry}");
+        }
     }
 
     #[test]

@@ -136,6 +136,15 @@ const QUIET: &[(&str, &str)] = &[
     ("DOTNET_CLI_TELEMETRY_OPTOUT", "1"),
 ];
 
+/// Returns the directories that the table knows: those that variables name, and the usual ones below the real home.
+pub(super) fn directories(environment: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
+    let home = environment.get(OsStr::new("HOME")).map(PathBuf::from);
+    let named = |toolchain: &Toolchain| environment.get(OsStr::new(toolchain.variable)).map(PathBuf::from);
+    let usual =
+        |toolchain: &Toolchain| Some(home.as_ref()?.join(toolchain.home)).filter(|_| !toolchain.home.is_empty());
+    TOOLCHAINS.iter().flat_map(|toolchain| [named(toolchain), usual(toolchain)]).flatten().collect()
+}
+
 /// Finds the toolchains that the environment names, or that stand at their usual place below the real home.
 pub fn find(environment: &BTreeMap<OsString, OsString>, disk: &dyn Tree, place: Where<'_>) -> Toolchains {
     let variable = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from);

@@ -370,6 +370,8 @@ mod tests {
         let plan = CommandPlan {
             directory: RelPath::root(),
             start: Start::Pipeline(vec![vec!["x".into()]]),
+            form: None,
+            named: Vec::new(),
             profile: SandboxProfile { tree: TreeAccess::ReadOnly, network: Network::None, git: GitAccess::None },
             isolation: Isolation::None,
             programs: vec!["x".into()],

@@ -112,7 +112,8 @@ fn pipeline(programs: &[&[&str]]) -> CommandPlan {
 
 fn plan(start: Start) -> CommandPlan {
     let profile = SandboxProfile { tree: TreeAccess::Writable, network: Network::Any, git: GitAccess::Scratch };
-    CommandPlan { directory: RelPath::root(), start, profile, isolation: Isolation::None, programs: Vec::new() }
+    let (directory, isolation) = (RelPath::root(), Isolation::None);
+    CommandPlan { directory, start, form: None, named: Vec::new(), profile, isolation, programs: Vec::new() }
 }
 
 fn wait<F: Future>(future: F) -> F::Output {

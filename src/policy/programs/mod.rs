@@ -72,6 +72,8 @@ pub struct Judged {
     pub open_ended: bool,
     /// What it needs of the machine before it may start.
     pub isolation: Isolation,
+    /// Paths that are no effects: directories to work in, or to keep its own files in.
+    pub directories: Vec<String>,
     /// The words to run in place of the given ones, where our printing adds some (`--sandbox` for sed, exclusions for
     /// git); `None`: run them as they are.
     pub printed: Option<Vec<Word>>,
@@ -144,9 +146,13 @@ pub(crate) fn is_described(table: &table::Table) -> bool {
     table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| std::ptr::eq(known, table))
 }
 
+/// Returns every table.
+pub(crate) fn all() -> impl Iterator<Item = &'static table::Table> {
+    static LONE: &[table::Table] = &[git::GIT, find::FIND, find::XARGS, sed::SED, awk::AWK, jq::JQ];
+    LONE.iter().chain(text::TABLES).chain(files::TABLES).chain(build::TABLES)
+}
+
 /// Returns the table of a program, by its bare name.
 pub(crate) fn find(name: &str) -> Option<&'static table::Table> {
-    static LONE: &[table::Table] = &[git::GIT, find::FIND, find::XARGS, sed::SED, awk::AWK, jq::JQ];
-    let named = |table: &&table::Table| table.names.split_whitespace().any(|known| known == name);
-    LONE.iter().chain(text::TABLES).chain(files::TABLES).chain(build::TABLES).find(named)
+    all().find(|table| super::rules::named(table.names, name))
 }

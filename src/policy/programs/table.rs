@@ -191,6 +191,8 @@ pub(crate) struct Out {
     pub(crate) starts: Vec<Vec<Word>>,
     pub(crate) writes: bool,
     pub(crate) writes_git: bool,
+    /// Directories that it works in or keeps its own files in.
+    pub(crate) directories: Vec<String>,
     /// Its words do not tell all that it does.
     pub(crate) open_ended: bool,
     pub(crate) printed: Option<Vec<Word>>,
@@ -498,6 +500,9 @@ impl<'a> Call<'a> {
             Denied::Strict | Denied::Never => {}
         }
         if let Some(value) = &value {
+            if matches!(spec.kind, 'E' | 'I') {
+                self.out.directories.push(value.text.clone());
+            }
             match spec.kind {
                 'R' => self.read(value),
                 'T' => self.read_tree(value, false),

@@ -3,6 +3,8 @@
 //! Quoting is normalised while parsing: `'a'`, `\a`, `"a"` and `$'a'` are all [`Part::Quoted`]. Two texts that bash
 //! cannot tell apart therefore mostly have one form, and printing a form and parsing it again gives the same form.
 
+use super::printer::print_at;
+
 /// Statements in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
@@ -231,6 +233,10 @@ pub enum Part {
     Substitution(Script),
     /// `<( )`
     Process(Script),
+    /// A path inside the workspace, as the judge resolved it: the root, wherever the tree is seen, and this text.
+    Path(String),
+    /// The text of `bash -c`, quoted, which names such paths.
+    Text(Script),
 }
 
 /// A piece of double quotes or of a here-document.
@@ -297,10 +303,18 @@ impl Word {
 
     /// Returns the text if nothing in the word is expanded but quotes (plain text is taken as it stands).
     pub fn as_text(&self) -> Option<String> {
+        let placed = self.parts.iter().any(|part| matches!(part, Part::Path(_) | Part::Text(_)));
+        if placed { None } else { self.text_at("") }
+    }
+
+    /// Returns the text as [`Word::as_text`] does, with paths of the workspace below `root`.
+    pub(super) fn text_at(&self, root: &str) -> Option<String> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Plain(t) | Part::Quoted(t) => text.push_str(t),
+                Part::Path(rest) => text.extend([root, rest]),
+                Part::Text(script) => text.push_str(&print_at(script, root)),
                 Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => return None,
             }
         }

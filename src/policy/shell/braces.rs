@@ -21,7 +21,7 @@ enum Unit {
 pub(super) fn expand(word: &Word) -> Result<Vec<Word>, Denial> {
     let open = word.parts.iter().map(|part| match part {
         Part::Plain(text) => text.matches('{').count(),
-        Part::Quoted(_) | Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => 0,
+        _ => 0,
     });
     let open: usize = open.sum();
     if open == 0 {
@@ -34,9 +34,7 @@ pub(super) fn expand(word: &Word) -> Result<Vec<Word>, Denial> {
     for part in &word.parts {
         match part {
             Part::Plain(text) => units.extend(text.chars().map(Unit::Char)),
-            Part::Quoted(_) | Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => {
-                units.push(Unit::Opaque(part.clone()));
-            }
+            _ => units.push(Unit::Opaque(part.clone())),
         }
     }
     expand_units(&units)?.iter().map(|units| join(units)).collect()
@@ -124,7 +122,7 @@ fn expand_units(units: &[Unit]) -> Result<Vec<Vec<Unit>>, Denial> {
 fn may_hold_comma(part: &Part) -> bool {
     match part {
         Part::Quoted(text) | Part::Plain(text) => text.contains(','),
-        Part::Double(_) | Part::Substitution(_) | Part::Process(_) => true,
+        Part::Double(_) | Part::Substitution(_) | Part::Process(_) | Part::Path(_) | Part::Text(_) => true,
         Part::Parameter(_) => false,
     }
 }

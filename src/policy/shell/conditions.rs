@@ -16,7 +16,7 @@ impl Judge<'_> {
             Test::Or(left, right) => Test::Or(Box::new(self.test(left, place)?), Box::new(self.test(right, place)?)),
             Test::Word(word) => Test::Word(self.unsplit(word, place)?.shown),
             Test::Unary(operator, word) => {
-                let field = self.unsplit(word, place)?;
+                let mut field = self.unsplit(word, place)?;
                 match operator.as_str() {
                     "-z" | "-n" => {}
                     "-v" | "-R" | "-o" => {
@@ -26,22 +26,28 @@ impl Judge<'_> {
                     }
                     "-t" => refuse_arithmetic(field.text())?,
                     _ => match field.text() {
-                        Some(path) => self.probed(path, place.folders)?,
+                        Some(path) => {
+                            self.probed(path, place.folders)?;
+                            self.place_one(&mut field);
+                        }
                         None => return Err(Denial::unanalysable("a file test of a value that is not known")),
                     },
                 }
                 Test::Unary(operator.clone(), field.shown)
             }
             Test::Binary(left, operator, right) => {
-                let first = self.unsplit(left, place)?;
+                let mut first = self.unsplit(left, place)?;
                 let shown = match operator.as_str() {
                     "=" | "==" | "!=" | "=~" => self.pattern(right, place)?,
                     "<" | ">" => self.unsplit(right, place)?.shown,
                     "-nt" | "-ot" | "-ef" => {
-                        let second = self.unsplit(right, place)?;
-                        for field in [&first, &second] {
+                        let mut second = self.unsplit(right, place)?;
+                        for field in [&mut first, &mut second] {
                             match field.text() {
-                                Some(path) => self.probed(path, place.folders)?,
+                                Some(path) => {
+                                    self.probed(path, place.folders)?;
+                                    self.place_one(field);
+                                }
                                 None => return Err(Denial::unanalysable("a file test of a value that is not known")),
                             }
                         }

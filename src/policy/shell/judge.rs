@@ -1,15 +1,19 @@
 //! The judgement of a command: allowed only if every simple command that could run is.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use crate::path::RelPath;
 use crate::policy::decision::{Denial, RuleRef};
 use crate::policy::effect::Effect;
-use crate::policy::grant::{CommandPlan, GitAccess, Isolation, Network, SandboxProfile, Start, TreeAccess};
+use crate::policy::grant::{CommandPlan, GitAccess, Isolation, Network, SandboxProfile, TreeAccess};
 use crate::policy::programs::{CommandRules, Stdin, Word as RuleWord};
 
 use super::ast::{AndOr, Arm, Command, Join, Kind, Parameter, Part, Piece, Pipe, Pipeline, Script, Simple, Word};
 use super::parser::parse;
-use super::printer::{print, print_word};
-use super::words::Place;
+use super::placed::Form;
+use super::printer::{print_at, print_word};
+use super::words::{Field, Place};
 
 /// The most folders that a command may be in after a `cd`.
 const FOLDERS_CAP: usize = 8;
@@ -62,10 +66,12 @@ pub fn judge_in_steps(
             effects: Vec::new(),
             rules: Vec::new(),
             programs: Vec::new(),
+            named: Vec::new(),
             writes: false,
             writes_git: false,
             open_ended: false,
             isolation: Isolation::None,
+            placed: false,
             shell: false,
         },
         variables: Vec::new(),
@@ -114,10 +120,14 @@ pub(super) struct Record {
     pub(super) effects: Vec<String>,
     pub(super) rules: Vec<RuleRef>,
     pub(super) programs: Vec<String>,
+    /// Directories and files outside the workspace that rules accepted by name.
+    pub(super) named: Vec<PathBuf>,
     pub(super) writes: bool,
     pub(super) writes_git: bool,
     pub(super) open_ended: bool,
     pub(super) isolation: Isolation,
+    /// A word names a path inside the workspace.
+    pub(super) placed: bool,
     /// A builtin is used, so a shell has to run it.
     pub(super) shell: bool,
 }
@@ -152,16 +162,16 @@ impl Judge<'_> {
             }
         };
         let (decided, _) = self.script(&parsed, std::slice::from_ref(&start), Stdin::Empty)?;
-        let start_as = match self.literal_pipeline(&decided) {
-            Some(pipeline) => Start::Pipeline(pipeline),
-            None => Start::Script(print(&decided)),
-        };
+        let form = Form { decided: decided.clone(), shell: self.record.shell };
+        let start_as = form.start(self.rules.root());
         let record = &self.record;
         Ok(Approved {
             plan: CommandPlan {
                 directory: start,
                 start: start_as,
+                form: self.record.placed.then(|| Arc::new(form)),
                 profile: self.profile(),
+                named: record.named.clone(),
                 isolation: if record.writes { record.isolation.max(Isolation::Waivable) } else { record.isolation },
                 programs: record.programs.clone(),
             },
@@ -186,28 +196,6 @@ impl Judge<'_> {
                 (false, false) => GitAccess::None,
             },
         }
-    }
-
-    /// Returns the words of a command that needs no shell.
-    fn literal_pipeline(&self, script: &Script) -> Option<Vec<Vec<String>>> {
-        let [AndOr { first: pipeline, rest }] = script.statements.as_slice() else { return None };
-        if self.record.shell || !rest.is_empty() || pipeline.negated || pipeline.time.is_some() {
-            return None;
-        }
-        let words_of = |command: &Command| match &command.kind {
-            Kind::Simple(simple) if simple.assignments.is_empty() && command.redirections.is_empty() => {
-                simple.words.iter().map(Word::as_text).collect::<Option<Vec<_>>>()
-            }
-            _ => None,
-        };
-        let mut words = vec![words_of(&pipeline.first)?];
-        for (pipe, command) in &pipeline.rest {
-            match pipe {
-                Pipe::Output => words.push(words_of(command)?),
-                Pipe::OutputAndErrors => return None,
-            }
-        }
-        Some(words)
     }
 
     /// Adds a line to the effects, once.
@@ -311,18 +299,24 @@ impl Judge<'_> {
         Ok(self.isolated(|judge| judge.script(script, folders, stdin))?.0)
     }
 
-    /// Judges the text of `sh -c` and prints it anew.
-    pub(super) fn text(&mut self, text: &str, folders: &[RelPath], stdin: Stdin) -> Result<String, Denial> {
+    /// Judges the text of `sh -c` and returns it as a word.
+    pub(super) fn text(&mut self, text: &str, folders: &[RelPath], stdin: Stdin) -> Result<Field, Denial> {
         let script = parse(text)?;
         if script.statements.is_empty() {
             return Err(Denial::new("the command is empty").by("G1"));
         }
         let variables = std::mem::take(&mut self.variables);
-        let shell = self.record.shell;
+        let (shell, placed) = (self.record.shell, std::mem::take(&mut self.record.placed));
         let result = self.isolated(|judge| judge.script(&script, folders, stdin));
         self.variables = variables;
         self.record.shell = shell;
-        Ok(print(&result?.0))
+        let (script, is_placed) = (result?.0, self.record.placed);
+        self.record.placed |= placed;
+        let mut field = Field::literal(&print_at(&script, &self.rules.root().to_string_lossy()));
+        if is_placed {
+            field.shown = Word { parts: vec![Part::Text(script)] };
+        }
+        Ok(field)
     }
 
     fn command(&mut self, command: &Command, start: &[RelPath], stdin: Stdin) -> Result<(Command, Outcome), Denial> {
@@ -526,6 +520,28 @@ impl Judge<'_> {
         }
         self.rules.check(&Effect::List(path.to_owned()), folders)
     }
+}
+
+/// Returns the words of a command that needs no shell, for a workspace that is seen at `root`.
+pub(super) fn literal_pipeline(script: &Script, shell: bool, root: &str) -> Option<Vec<Vec<String>>> {
+    let [AndOr { first: pipeline, rest }] = script.statements.as_slice() else { return None };
+    if shell || !rest.is_empty() || pipeline.negated || pipeline.time.is_some() {
+        return None;
+    }
+    let words_of = |command: &Command| match &command.kind {
+        Kind::Simple(simple) if simple.assignments.is_empty() && command.redirections.is_empty() => {
+            simple.words.iter().map(|word| word.text_at(root)).collect::<Option<Vec<_>>>()
+        }
+        _ => None,
+    };
+    let mut words = vec![words_of(&pipeline.first)?];
+    for (pipe, command) in &pipeline.rest {
+        match pipe {
+            Pipe::Output => words.push(words_of(command)?),
+            Pipe::OutputAndErrors => return None,
+        }
+    }
+    Some(words)
 }
 
 /// Names of capital letters that are common for loops and that nothing reads from its environment.

@@ -9,6 +9,7 @@ mod glob;
 mod judge;
 mod lexer;
 pub mod parser;
+pub mod placed;
 pub mod printer;
 mod redirections;
 mod simple;
@@ -17,6 +18,11 @@ mod wrappers;
 
 pub use judge::{Approved, Step, judge, judge_in_steps};
 pub(in crate::policy) use simple::no_rule_allows;
+
+/// Quotes a text for the grammar of commands: it is one word, whatever is in it.
+pub(in crate::policy) fn quoted(text: &str) -> String {
+    printer::print_word(&ast::Word::from_text(text))
+}
 
 #[cfg(test)]
 mod against_bash;

@@ -7,9 +7,14 @@ use super::ast::{
     AndOr, Command, Join, Kind, Mode, Part, Piece, Pipe, Pipeline, Redirection, Script, Simple, Test, Time, Word,
 };
 
-/// Prints a script.
+/// Prints a script that names no path of the workspace.
 pub fn print(script: &Script) -> String {
-    let mut printer = Printer::default();
+    print_at(script, "")
+}
+
+/// Prints a script for a workspace that is seen at `root`.
+pub(super) fn print_at(script: &Script, root: &str) -> String {
+    let mut printer = Printer { root, ..Printer::default() };
     printer.script(script);
     printer.out
 }
@@ -22,13 +27,15 @@ pub(super) fn print_word(word: &Word) -> String {
 }
 
 #[derive(Default)]
-struct Printer {
+struct Printer<'r> {
+    /// Where the workspace is seen.
+    root: &'r str,
     out: String,
     /// Texts of here-documents that begin after the next newline, each with its end mark.
     here: Vec<(String, String)>,
 }
 
-impl Printer {
+impl Printer<'_> {
     fn add(&mut self, text: &str) {
         self.out.push_str(text);
     }
@@ -254,7 +261,7 @@ impl Printer {
             }
             Redirection::HereDocument { descriptor, body } => {
                 let literal = body.iter().all(|piece| matches!(piece, Piece::Text(_)));
-                let mut printed = Printer::default();
+                let mut printed = Printer { root: self.root, ..Printer::default() };
                 for piece in body {
                     match piece {
                         Piece::Text(text) if literal => printed.add(text),
@@ -296,8 +303,14 @@ impl Printer {
                 Part::Parameter(parameter) => self.piece(&Piece::Parameter(parameter.clone())),
                 Part::Substitution(script) => self.substitution("$(", script),
                 Part::Process(script) => self.substitution("<(", script),
+                Part::Path(rest) => self.literal(&format!("{}{rest}", self.root)),
+                Part::Text(script) => self.literal(&print_at(script, self.root)),
             }
         }
+    }
+
+    fn literal(&mut self, text: &str) {
+        self.word(&Word::from_text(text));
     }
 
     fn quoted(&mut self, text: &str) {
@@ -329,7 +342,7 @@ impl Printer {
     }
 
     fn substitution(&mut self, open: &str, script: &Script) {
-        let mut inside = Printer::default();
+        let mut inside = Printer { root: self.root, ..Printer::default() };
         inside.script(script);
         self.add(open);
         if inside.out.starts_with('(') {

@@ -21,7 +21,8 @@ impl Judge<'_> {
         self.record.shell = true;
         let place = Place { folders, stdin: outer, output: false, process: false };
         let writes = |judge: &mut Self, target: &Word| -> Result<Word, Denial> {
-            let field = judge.one_field(target, place)?;
+            let mut field = judge.one_field(target, place)?;
+            judge.place_one(&mut field);
             match file_of(&field.word.text)? {
                 File::Free => {}
                 File::Standard(0) => return Err(Denial::new("output to the standard input")),
@@ -45,7 +46,8 @@ impl Judge<'_> {
                         field.map(|field| field.shown).unwrap_or_default()
                     }
                     (Mode::Read, _) => {
-                        let field = self.one_field(target, place)?;
+                        let mut field = self.one_field(target, place)?;
+                        self.place_one(&mut field);
                         let data = match file_of(&field.word.text)? {
                             File::Free => Stdin::Empty,
                             File::Standard(0) => outer,
@@ -61,7 +63,8 @@ impl Judge<'_> {
                         field.shown
                     }
                     (Mode::ReadWrite, _) => {
-                        let field = self.one_field(target, place)?;
+                        let mut field = self.one_field(target, place)?;
+                        self.place_one(&mut field);
                         if !matches!(file_of(&field.word.text)?, File::Free) {
                             self.redirected(Effect::Read(field.word.text.clone()), folders)?;
                             self.redirected(Effect::Write(field.word.text.clone()), folders)?;

@@ -1,5 +1,7 @@
 //! The judgement of one simple command: its variables, wrappers, builtins, and what the rules say of the program.
 
+use std::path::PathBuf;
+
 use crate::hidden::is_hidden;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
@@ -222,9 +224,9 @@ impl Judge<'_> {
                 self.depth += 1;
                 let printed = self.text(&text, at.folders, at.stdin);
                 self.depth -= 1;
-                let printed = printed?;
-                let words = ["bash", "--noprofile", "--norc", "-c", &printed].map(Field::literal);
-                return Ok((words.to_vec(), Outcome::stays(at.folders)));
+                let mut words = ["bash", "--noprofile", "--norc", "-c"].map(Field::literal).to_vec();
+                words.push(printed?);
+                return Ok((words, Outcome::stays(at.folders)));
             }
         }
         if self.rules.default_allows()
@@ -308,7 +310,7 @@ impl Judge<'_> {
         Ok((words, outcome))
     }
 
-    fn builtin(&mut self, name: &str, words: Vec<Field>, at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
+    fn builtin(&mut self, name: &str, mut words: Vec<Field>, at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
         let arguments = &words[1..];
         let mut outcome = Outcome::stays(at.folders);
         let mut shown = None;
@@ -328,7 +330,10 @@ impl Judge<'_> {
                 return Err(Denial::unanalysable("arguments of `pwd`"));
             }
             "printf" => check_printf(arguments)?,
-            "test" | "[" => self.check_test(name, arguments, at.folders)?,
+            "test" | "[" => {
+                self.check_test(name, arguments, at.folders)?;
+                words[1..].iter_mut().for_each(|field| self.place_one(field));
+            }
             "type" => {
                 if arguments.is_empty() {
                     return Err(Denial::unanalysable("`type` without a name"));
@@ -390,6 +395,8 @@ impl Judge<'_> {
             }
             [_, _, ..] => return Err(Denial::unanalysable("`cd` with more than one folder").by("G9")),
         };
+        let mut target = target.clone();
+        self.place_one(&mut target);
         let Some(path) = target.text().filter(|path| !path.is_empty() && !path.starts_with('-')) else {
             return Err(Denial::unanalysable("`cd` to a folder that is not known").by("G9").hint("name the folder"));
         };
@@ -400,7 +407,7 @@ impl Judge<'_> {
             entered.push(self.rules.enter(folder, &path)?);
         }
         self.reached.extend(entered.iter().cloned());
-        let words = vec![Field::literal("cd"), Field::literal("-P"), Field::literal("--"), target.clone()];
+        let words = vec![Field::literal("cd"), Field::literal("-P"), Field::literal("--"), target];
         Ok((words, Outcome { success: union(&entered, &[]), failure: at.folders.to_vec() }))
     }
 
@@ -464,6 +471,10 @@ impl Judge<'_> {
         self.record.writes_git |= judged.writes_git;
         self.record.open_ended |= judged.open_ended;
         self.needs(judged.isolation);
+        let root = self.rules.root();
+        let outside =
+            judged.directories.iter().map(PathBuf::from).filter(|path| path.is_absolute() && !path.starts_with(root));
+        self.record.named.extend(outside);
         if !self.record.rules.contains(&judged.rule) {
             self.record.rules.push(judged.rule.clone());
         }
@@ -475,13 +486,20 @@ impl Judge<'_> {
             Some(printed) => reprinted(&words, printed)?,
             None => words,
         };
+        let mut started_paths = Vec::new();
         for started in &judged.starts {
             let inner: Vec<Field> = started.iter().map(from_rule).collect();
             self.depth += 1;
             let result = self.dispatch(inner, At { by: By::Finder, certain: false, ..at });
             self.depth -= 1;
-            splice(&mut words, started, &result?.0)?;
+            let inner = result?.0;
+            splice(&mut words, started, &inner)?;
+            let placed = inner.into_iter().filter(|field| field.shown.parts.iter().any(|p| matches!(p, Part::Path(_))));
+            started_paths.extend(placed.map(|field| field.word.text));
         }
+        let paths = judged.effects.iter().map(Effect::path).chain(judged.directories.iter().map(String::as_str));
+        let paths: Vec<&str> = paths.chain(started_paths.iter().map(String::as_str)).collect();
+        self.place(&mut words, &paths, judged.open_ended);
         Ok((words, Outcome::stays(at.folders)))
     }
 }
@@ -542,7 +560,7 @@ fn refuse_unknown_name(word: &Word) -> Result<(), Denial> {
         let known = match part {
             Part::Plain(text) => !(text.contains(['*', '?', '[']) || at == 0 && text.starts_with('~')),
             Part::Quoted(_) => true,
-            Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => false,
+            _ => false,
         };
         if !known {
             return Err(Denial::unanalysable("the name of a command comes from an expansion")

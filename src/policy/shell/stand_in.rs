@@ -124,6 +124,7 @@ impl CommandRules for StandIn {
             writes_git: false,
             open_ended: false,
             isolation: Isolation::None,
+            directories: Vec::new(),
             printed: None,
         };
         match name {

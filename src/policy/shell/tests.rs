@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::ast::Script;
 use super::judge::{Approved, judge, judge_in_steps};
 use super::parser::parse;
-use super::printer::print;
+use super::printer::print_at;
 use super::stand_in::{Memory, StandIn};
 use crate::policy::decision::Denial;
 use crate::policy::grant::{Start, TreeAccess};
@@ -29,6 +29,11 @@ fn files() -> Memory {
         "link_env -> .env",
         "-r",
     ])
+}
+
+/// Prints for the workspace of [`review`].
+fn print(script: &Script) -> String {
+    print_at(script, "/ws")
 }
 
 /// A reviewer's rules.
@@ -208,6 +213,40 @@ fn the_directory_argument_is_a_cd_before_the_command() {
     assert!(judge("ls", Some(".."), &rules).is_err());
     assert!(judge("cat ../.env", Some("src"), &rules).is_err());
     assert_eq!(judge("ls", Some("src"), &rules).expect("allowed").plan.directory.to_string(), "src");
+}
+
+#[test]
+fn what_was_resolved_as_a_path_of_the_workspace_is_printed_for_the_tree_and_nothing_else_is() {
+    let at = |command: &str, rules: &StandIn| {
+        let plan = judge(command, None, rules).unwrap_or_else(|denial| panic!("{command}: {}", denial.reason)).plan;
+        let show = |start: Start| match start {
+            Start::Pipeline(words) => words.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join(" | "),
+            Start::Script(script) => script,
+            Start::AsWritten(_) => unreachable!("the judge never runs the model's text"),
+        };
+        assert_eq!(show(plan.start_at(std::path::Path::new("/ws"))), show(plan.start.clone()), "{command}");
+        show(plan.start_at(std::path::Path::new("/t r")))
+    };
+    let rules = review();
+    for (command, runs) in [
+        ("cat /ws/README.md", "cat /t r/README.md"),
+        ("cat -n /ws/README.md /ws/src/main.rs", "cat -n /t r/README.md /t r/src/main.rs"),
+        ("echo /ws/README.md", "echo /ws/README.md"),
+        ("cat docs/ws/x; true", "cat docs/ws/x\ntrue"),
+        ("cat /ws/src/lib.rs | wc", "cat /t r/src/lib.rs | wc"),
+        ("cd /ws/src && ls", "cd -P -- '/t r/src' && ls"),
+        ("cat < /ws/README.md > /ws/build/x", "cat < '/t r/README.md' > '/t r/build/x'"),
+        ("[[ -f /ws/README.md ]]", "[[ -f '/t r/README.md' ]]"),
+        ("[ -f /ws/README.md ]", "'[' -f '/t r/README.md' ']'"),
+        ("cat \"$PWD/README.md\"; true", "cat \"${PWD}\"/README.md\ntrue"),
+        ("bash -c 'cat /ws/README.md; echo /ws'", "bash --noprofile --norc -c cat '/t r/README.md'\necho /ws"),
+        (
+            "for f in /ws/src/lib.rs README.md; do cat \"$f\"; done",
+            "for f in /ws/src/lib.rs README.md\ndo case \"${f}\" in\n('/ws/src/lib.rs')\ncat '/t r/src/lib.rs'\n;;\n('README.md')\ncat \"${f}\"\n;;\nesac\ndone",
+        ),
+    ] {
+        assert_eq!(at(command, &rules), runs, "{command}");
+    }
 }
 
 #[test]

@@ -194,6 +194,7 @@ impl Judge<'_> {
                 }
                 Part::Substitution(_) => return Err(no_output()),
                 Part::Process(_) => return Err(Denial::unanalysable("`<( )` inside a word")),
+                Part::Path(_) | Part::Text(_) => return Err(decided_already()),
             }
         }
         if draft.kept {
@@ -288,6 +289,7 @@ impl Judge<'_> {
                 }
                 Part::Substitution(_) => return Err(no_output()),
                 Part::Process(_) => return Err(Denial::unanalysable("`<( )` that is no operand of a program")),
+                Part::Path(_) | Part::Text(_) => return Err(decided_already()),
             }
         }
         Ok(draft.finish())
@@ -314,6 +316,7 @@ impl Judge<'_> {
                         }
                     }
                 }
+                Part::Path(_) | Part::Text(_) => return Err(decided_already()),
                 Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => {
                     return Err(Denial::unanalysable("an expansion outside quotes in a pattern").hint("quote it"));
                 }
@@ -364,6 +367,11 @@ impl Judge<'_> {
 
 fn braced(parameter: &Parameter) -> Parameter {
     Parameter { name: parameter.name.clone(), braced: true }
+}
+
+/// No parser makes such a word.
+fn decided_already() -> Denial {
+    Denial::unanalysable("a word that was decided already")
 }
 
 fn no_output() -> Denial {
