@@ -25,7 +25,7 @@ use crate::tools::mcp::config::split_command;
 use crate::tools::mcp::launch::Process;
 use crate::tools::mcp::oauth::Tokens;
 use crate::tools::mcp::pins::Pins;
-use crate::tools::mcp::{Config, Connect, Launched, Launcher, Options, Program, Servers};
+use crate::tools::mcp::{Config, Connect, Launched, Launcher, Options, Program, Servers, with_path};
 use crate::workspace::disk::Disk;
 use crate::workspace::private_file;
 
@@ -330,7 +330,7 @@ impl SandboxLauncher {
             write.retain(|folder| !folder.starts_with(&tree));
         }
         let moved = |text: &String| match (self.place.workspace.to_str(), tree.to_str()) {
-            (Some(from), Some(to)) if !seen_at_home => text.replace(from, to),
+            (Some(from), Some(to)) if !seen_at_home => with_path(text, from, to),
             (Some(_) | None, Some(_) | None) => text.clone(),
         };
         let directory = match program.cwd.as_ref().map(|cwd| self.place.workspace.join(cwd)) {

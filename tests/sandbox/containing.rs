@@ -118,7 +118,9 @@ fn nothing_outside_is_read() {
 
 #[test]
 fn below_namespaces_names_outside_can_be_seen_and_in_them_not_even_that() {
-    let place = Place::new();
+    let mut place = Place::new();
+    // A toolchain of the home would be shown, and with it the way to it.
+    place.path = "/usr/bin:/bin".into();
     let ask = format!("stat -c %s {}", place.at("outside/secret").display());
     if let Some(sandbox) = place.sandbox(Tier::T3) {
         assert!(said(&sandbox, &place, &ask).contains("No such file"));

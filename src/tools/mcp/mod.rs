@@ -29,7 +29,7 @@ mod tool;
 
 pub use config::{Config, Connect, OAuth, Program};
 pub use launch::{Launched, Launcher};
-pub use server::{Failed, Listing, Server};
+pub use server::{Failed, Listing, Server, with_path};
 pub use servers::{Options, Servers, State};
 
 #[cfg(test)]

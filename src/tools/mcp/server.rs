@@ -480,18 +480,20 @@ fn replace_path(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Replaces a folder where it stands as a whole, not as the beginning of another name.
-fn with_path(text: &str, from: &str, to: &str) -> String {
+/// Replaces a directory where it stands as a whole path, neither within a longer one nor as the beginning of another name.
+pub fn with_path(text: &str, from: &str, to: &str) -> String {
+    let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(from) {
-        let after = &rest[at + from.len()..];
-        let whole = !after.starts_with(|c: char| c.is_alphanumeric() || "_-.".contains(c));
-        result.push_str(&rest[..at]);
-        result.push_str(if whole { to } else { from });
-        rest = after;
+    let mut done = 0;
+    for (at, _) in text.match_indices(from) {
+        let end = at + from.len();
+        if !text[..at].ends_with(is_name) && !text[end..].starts_with(is_name) {
+            result.push_str(&text[done..at]);
+            result.push_str(to);
+            done = end;
+        }
     }
-    result.push_str(rest);
+    result.push_str(&text[done..]);
     result
 }
 
@@ -574,6 +576,7 @@ mod tests {
         let moved = |text: &str| with_path(text, "/a/proj", "/t");
         assert_eq!(moved("see /a/proj/x, file:///a/proj and /a/project"), "see /t/x, file:///t and /a/project");
         assert_eq!(moved("/a/proj"), "/t");
+        assert_eq!(moved("--root=/a/proj sub/a/proj/x ./a/proj"), "--root=/t sub/a/proj/x ./a/proj");
         let mut value = serde_json::json!({"p": ["/a/proj/b", 1]});
         replace_path(&mut value, "/a/proj", "/t");
         assert_eq!(value, serde_json::json!({"p": ["/t/b", 1]}));
