@@ -729,7 +729,7 @@ fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
         // `REVISION:DIRECTORY` is a tree of its own, whose paths no rule knows.
         if index < before
             && word.text.contains(':')
-            && call.name.ends_with(" checkout") | call.name.ends_with(" restore")
+            && (call.name.ends_with(" checkout") || call.name.ends_with(" restore"))
         {
             return Err(call.deny(format!("`{}` has other paths than the rules name", word.text)));
         }
@@ -792,6 +792,10 @@ fn worktree(call: &mut Call<'_>) -> Result<(), Denial> {
 
 fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
     keeps(call)?;
+    let adds = call.operands.first().is_some_and(|word| word.text == "add");
+    if adds && !call.operands.iter().any(|word| word.text.contains("://") && !word.text.starts_with("file:")) {
+        return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
+    }
     if call.operands.iter().any(|word| matches!(word.text.as_str(), "run" | "foreach" | "visualize" | "view"))
         || call.name.ends_with("filter-branch")
     {

@@ -459,9 +459,8 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
         files.push(Word::literal("."));
     }
     // The last of `--include` and `--exclude` that matches a name decides, and without one the first option of them.
-    let choices: Vec<&Found> =
-        call.found.iter().filter(|found| found.name.starts_with("--exclude") || found.name == "--include").collect();
-    let choices: Vec<&Found> = choices.into_iter().filter(|found| found.name != "--exclude-dir").collect();
+    let is_choice = |found: &&Found| matches!(found.name.as_str(), "--include" | "--exclude" | "--exclude-from");
+    let choices: Vec<&Found> = call.found.iter().filter(is_choice).collect();
     let included = choices.iter().rposition(|found| found.name == "--include").map_or(0, |at| at + 1);
     let later = choices[included..].iter().filter(|found| found.name == "--exclude");
     let mut out: Vec<Pattern> =

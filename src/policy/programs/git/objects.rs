@@ -18,7 +18,7 @@ pub(super) enum Named {
 /// Looks up the ids in a revision or range of revisions, in the repository of a directory.
 pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
     let mut found = Named::NoId;
-    for one in revision.split("..").map(|part| part.trim_start_matches(['.', '^'])) {
+    for one in revision.split("..").map(|part| part.trim_start_matches(['.', '^', '+'])) {
         let base = one.split(['^', '~', ':', '@']).next().unwrap_or_default();
         let Some(id) = id_of(base) else { continue };
         // The parents of what is no commit are an error.
@@ -90,9 +90,17 @@ mod tests {
         {
             assert_eq!(named(&tree, nowhere, word), Named::NoId, "{word}");
         }
-        for word in
-            ["1a2b3c4", "v1-2-g1a2b3c4", "main..1a2b3c4", "^1a2b3c4", "1a2b^{}", "1a2b^{tree}", "1a2b:x", "1a2b^!"]
-        {
+        for word in [
+            "1a2b3c4",
+            "v1-2-g1a2b3c4",
+            "main..1a2b3c4",
+            "^1a2b3c4",
+            "1a2b^{}",
+            "1a2b^{tree}",
+            "1a2b:x",
+            "+1a2b:refs/x",
+            "1a2b^!",
+        ] {
             assert_eq!(named(&tree, nowhere, word), Named::Other, "{word}");
         }
     }
