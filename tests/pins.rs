@@ -47,3 +47,43 @@ fn what_is_pinned_runs_and_what_was_changed_does_not() {
         assert!(!project.root().join("out.txt").exists(), "{}", outcome.stderr);
     }
 }
+
+fn with_wrapper(script: impl IntoIterator<Item = Reply>) -> Project {
+    let project = Project::new()
+        .file("build.gradle", "\n")
+        .file("package.json", "{}\n")
+        .executable("gradlew", "#!/bin/sh\necho built > out.txt\n")
+        .executable("node_modules/jest/jest.js", "#!/bin/sh\necho tested > out.txt\n")
+        .file("node_modules/jest/index.js", "\n")
+        .file("node_modules/.bin/other", "#!/bin/sh\necho evil > out.txt\n")
+        .file("other", "#!/bin/sh\necho evil > out.txt\n");
+    std::os::unix::fs::symlink("../jest/jest.js", project.root().join("node_modules/.bin/jest")).unwrap();
+    project.model(script).git()
+}
+
+#[test]
+fn wrappers_and_installed_programs_run_only_as_they_were_when_the_run_began() {
+    for (command, text) in [("./gradlew test", "built\n"), ("node_modules/.bin/jest --ci", "tested\n")] {
+        let project = with_wrapper([start(command), say("Done.")]);
+        let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
+        assert_eq!((outcome.code, project.read("out.txt").as_str()), (0, text), "{}", outcome.stderr);
+    }
+    let write =
+        |path: &str| call("write_file", json!({"file_path": path, "content": "#!/bin/sh\necho evil > out.txt\n"}));
+    for attack in [
+        vec![write("gradlew"), start("./gradlew test")],
+        vec![start("cp other gradlew"), start("./gradlew test")],
+        vec![write("gradle/wrapper/gradle-wrapper.jar"), start("./gradlew test")],
+        vec![write("node_modules/jest/index.js"), start("node_modules/.bin/jest")],
+        vec![start("cp other node_modules/jest/jest.js"), start("node_modules/.bin/jest")],
+        vec![start("mv node_modules/.bin/other node_modules/.bin/jest"), start("node_modules/.bin/jest")],
+        vec![start("cp other gradlew && ./gradlew test")],
+    ] {
+        let last = attack.len();
+        let project = with_wrapper(attack.into_iter().chain([say("Done.")]));
+        let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
+        let asked = project.server().requests()[last].to_string();
+        assert!(asked.contains("Denied by policy"), "{asked}");
+        assert!(!project.root().join("out.txt").exists(), "{}", outcome.stderr);
+    }
+}

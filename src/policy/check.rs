@@ -324,8 +324,9 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             for name in interpreters {
                 found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
             }
-            let unknown =
-                |name: &&String| programs::find(name).is_none() && !name.contains('/') && !no_rule_allows(name);
+            let unknown = |name: &&String| {
+                programs::find_for_rules(name).is_none() && !name.contains('/') && !no_rule_allows(name)
+            };
             let lists = rule.value.options.is_some() || rule.value.args.is_some() || rule.value.operands.is_some();
             for name in rule.value.cmd[0]
                 .0

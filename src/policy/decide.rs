@@ -345,7 +345,7 @@ impl Policy {
             }
             let commands = |rules: &[layers::Located<super::file::CommandRule>]| {
                 let one = |rule: &layers::Located<super::file::CommandRule>| {
-                    let words: Vec<String> = rule.value.cmd.iter().map(|element| element.0.join("|")).collect();
+                    let words: Vec<String> = rule.value.cmd.iter().map(|element| shortened(&element.0)).collect();
                     words.join(" ")
                 };
                 rules.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -362,6 +362,13 @@ impl Policy {
         lines.dedup();
         lines.join("\n")
     }
+}
+
+// A long list tells the model enough by its beginning; a denial names the whole of it.
+fn shortened(words: &[String]) -> String {
+    const SHOWN: usize = 24;
+    let more = if words.len() > SHOWN { "|…" } else { "" };
+    format!("{}{more}", words[..words.len().min(SHOWN)].join("|"))
 }
 
 fn path_or_dot(path: &RelPath) -> &Path {
@@ -550,6 +557,7 @@ impl<'a> Judge<'a> {
                     },
                     isolation: Isolation::Required,
                     programs: vec!["bash".to_owned()],
+                    unchanged: Vec::new(),
                 });
                 Ok(())
             }

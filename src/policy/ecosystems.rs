@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Policy;
+use super::rules::named;
 use crate::path::{Node, Tree};
 
 /// The rules that are cut to what the workspace uses.
-const CUT: &str = "builtin:ci-dev";
+pub(crate) const CUT: &str = "builtin:ci-dev";
 
 /// Folders below the workspace that are looked into, and names that are looked at.
 const DEEPEST: usize = 3;
@@ -19,41 +20,68 @@ const PASSED_OVER: [&str; 6] = ["node_modules", "target", "vendor", "build", "di
 
 /// An ecosystem: the programs of [`CUT`] that belong to it, and the files that show it; `*` stands for a beginning.
 struct Ecosystem {
-    programs: &'static [&'static str],
-    shown_by: &'static [&'static str],
+    programs: &'static str,
+    shown_by: &'static str,
 }
 
-const ECOSYSTEMS: [Ecosystem; 11] = [
-    Ecosystem { programs: &["cargo"], shown_by: &["Cargo.toml"] },
-    Ecosystem { programs: &["go"], shown_by: &["go.mod", "go.work"] },
+const ECOSYSTEMS: [Ecosystem; 25] = [
+    Ecosystem { programs: "cargo rustc rustfmt", shown_by: "Cargo.toml *.rs" },
     Ecosystem {
-        programs: &["npm", "pnpm", "yarn", "tsc", "eslint", "prettier", "jest", "vitest"],
-        shown_by: &["package.json"],
+        programs: "go gofmt goimports gofumpt staticcheck errcheck gosec revive govulncheck ineffassign golangci-lint",
+        shown_by: "go.mod go.work",
     },
     Ecosystem {
-        programs: &["pytest", "ruff", "mypy"],
-        shown_by: &[
-            "pyproject.toml",
-            "setup.py",
-            "setup.cfg",
-            "tox.ini",
-            "pytest.ini",
-            "requirements.txt",
-            "Pipfile",
-            "*.py",
-        ],
+        programs: "npm pnpm yarn npx pnpx tsc vue-tsc eslint prettier jest vitest mocha stylelint standard xo biome node",
+        shown_by: "package.json",
     },
-    Ecosystem { programs: &["rspec", "rubocop"], shown_by: &["Gemfile", "Rakefile", ".rspec", "*.gemspec"] },
-    Ecosystem { programs: &["make"], shown_by: &["Makefile", "makefile", "GNUmakefile"] },
-    Ecosystem { programs: &["cmake", "ctest"], shown_by: &["CMakeLists.txt"] },
-    Ecosystem { programs: &["deno"], shown_by: &["deno.json", "deno.jsonc"] },
-    Ecosystem { programs: &["bun"], shown_by: &["package.json", "bunfig.toml"] },
-    Ecosystem { programs: &["dotnet"], shown_by: &["*.csproj", "*.fsproj", "*.vbproj", "*.sln", "*.slnx"] },
     Ecosystem {
-        programs: &["mvn", "gradle"],
-        shown_by: &["pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"],
+        programs: "pytest py.test python python3 pip pip3 uv poetry pipenv pdm rye hatch tox nox coverage mypy ruff black isort flake8 \
+            pylint pyright basedpyright ty vulture bandit pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon unittest \
+            compileall py_compile json.tool doctest",
+        shown_by: "pyproject.toml setup.py setup.cfg tox.ini noxfile.py pytest.ini requirements.txt Pipfile *.py",
     },
+    Ecosystem {
+        programs: "rspec rubocop standardrb erblint reek rake bundle rails ruby gem",
+        shown_by: "Gemfile Rakefile .rspec *.gemspec",
+    },
+    Ecosystem { programs: "make gmake", shown_by: "Makefile makefile GNUmakefile CMakeLists.txt" },
+    Ecosystem { programs: "cmake ctest", shown_by: "CMakeLists.txt" },
+    Ecosystem { programs: "ninja ninja-build samu", shown_by: "build.ninja CMakeLists.txt meson.build" },
+    Ecosystem { programs: "meson", shown_by: "meson.build" },
+    Ecosystem {
+        programs: "clang-format gcc g++ cc clang clang++",
+        shown_by: "CMakeLists.txt Makefile meson.build .clang-format *.c *.cc *.cpp *.h *.hpp",
+    },
+    Ecosystem { programs: "bazel bazelisk", shown_by: "MODULE.bazel WORKSPACE WORKSPACE.bazel" },
+    Ecosystem { programs: "deno", shown_by: "deno.json deno.jsonc" },
+    Ecosystem { programs: "bun bunx", shown_by: "package.json bunfig.toml" },
+    Ecosystem { programs: "dotnet", shown_by: "*.csproj *.fsproj *.vbproj *.sln *.slnx" },
+    Ecosystem { programs: "mvn mvnd ./mvnw", shown_by: "pom.xml" },
+    Ecosystem {
+        programs: "gradle ./gradlew ktlint detekt",
+        shown_by: "build.gradle build.gradle.kts settings.gradle settings.gradle.kts",
+    },
+    Ecosystem { programs: "sbt scalafmt scalafix scala", shown_by: "build.sbt .scalafmt.conf" },
+    Ecosystem {
+        programs: "java javac kotlinc",
+        shown_by: "pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts build.sbt *.java *.kt",
+    },
+    Ecosystem {
+        programs: "composer phpunit pest paratest phpstan psalm phpcs phpcbf php-cs-fixer pint rector infection phan php",
+        shown_by: "composer.json phpunit.xml phpunit.xml.dist",
+    },
+    Ecosystem { programs: "mix elixir", shown_by: "mix.exs" },
+    Ecosystem { programs: "swift swiftlint swiftformat", shown_by: "Package.swift *.xcodeproj *.xcworkspace" },
+    Ecosystem { programs: "zig", shown_by: "build.zig *.zig" },
+    Ecosystem { programs: "dart flutter", shown_by: "pubspec.yaml" },
+    Ecosystem { programs: "stack cabal ghc", shown_by: "stack.yaml cabal.project *.cabal package.yaml" },
+    Ecosystem { programs: "dune", shown_by: "dune-project" },
 ];
+
+/// Tells whether a program of [`CUT`] belongs to an ecosystem.
+pub(crate) fn is_tool(program: &str) -> bool {
+    ECOSYSTEMS.iter().any(|ecosystem| named(ecosystem.programs, program))
+}
 
 impl Policy {
     /// Returns the policy without the rules of `builtin:ci-dev` for ecosystems that the workspace does not use. Looks at
@@ -93,7 +121,7 @@ fn foreign(tree: &dyn Tree, root: &Path) -> BTreeSet<&'static str> {
                 break;
             }
             left -= 1;
-            missing.retain(|ecosystem| !ecosystem.shown_by.iter().any(|pattern| matches(pattern, name)));
+            missing.retain(|ecosystem| !ecosystem.shown_by.split(' ').any(|pattern| matches(pattern, name)));
             let is_looked_into = depth < DEEPEST && !name.starts_with('.') && !PASSED_OVER.contains(&name);
             let path: PathBuf = folder.join(name);
             if is_looked_into && matches!(tree.look(&path), Ok(Some(Node::Dir))) {
@@ -101,7 +129,7 @@ fn foreign(tree: &dyn Tree, root: &Path) -> BTreeSet<&'static str> {
             }
         }
     }
-    missing.into_iter().flat_map(|ecosystem| ecosystem.programs.iter().copied()).collect()
+    missing.into_iter().flat_map(|ecosystem| ecosystem.programs.split_whitespace()).collect()
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -138,11 +166,12 @@ mod tests {
 
     #[test]
     fn every_program_of_the_list_belongs_to_an_ecosystem_or_to_all() {
-        let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee shellcheck";
+        let everywhere = "ls cat head tail wc grep rg find sort uniq cut tr diff stat file tree jq sed awk git mkdir touch cp mv rm tee nproc shellcheck shfmt hadolint actionlint \
+                          markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit";
         let policy = Policy::builtin("ci-dev").unwrap();
         for rule in policy.layers[0].shell.allow.iter().flatten() {
             for program in &rule.value.cmd[0].0 {
-                let known = ECOSYSTEMS.iter().any(|ecosystem| ecosystem.programs.contains(&program.as_str()));
+                let known = is_tool(program);
                 assert!(known || everywhere.split(' ').any(|name| name == program), "{program}");
             }
         }

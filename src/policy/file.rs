@@ -268,6 +268,13 @@ pub struct Options {
     pub deny: Vec<String>,
 }
 
+impl Options {
+    /// Returns the options that the rule allows.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &str> {
+        self.allow.iter().chain(self.paths.keys()).map(String::as_str)
+    }
+}
+
 /// What is done with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -496,7 +503,7 @@ impl PolicyFile {
                     return Err(at(format!("`{name}` is not an option; options begin with `-`")));
                 }
                 let path = rule.value.cmd[0].0.iter().any(|word| word.contains('/'));
-                if kind == "allow" && path && rule.value.sha256.is_none() {
+                if kind == "allow" && path && rule.value.sha256.is_none() && !file.starts_with("builtin:") {
                     return Err(at("a program of the workspace needs its `sha256`".to_owned()));
                 }
                 if rule.value.sha256.as_ref().is_some_and(|sum| !is_sha256(sum)) {

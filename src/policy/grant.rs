@@ -100,6 +100,8 @@ pub struct CommandPlan {
     pub named: Vec<PathBuf>,
     /// The names of the programs in it, for the log.
     pub programs: Vec<String>,
+    /// Programs of the workspace that it runs, and what belongs to them: they must be as they were when the run began.
+    pub unchanged: Vec<RelPath>,
 }
 
 /// What the kernel lets a command do, made from the decision: a wrong table costs nothing where it holds.

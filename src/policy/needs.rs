@@ -4,6 +4,7 @@
 
 use super::file::DefaultRule;
 use super::layers::{Layer, Located};
+use super::programs::is_listed;
 use super::{Policy, glob::Glob};
 
 impl Policy {
@@ -14,7 +15,11 @@ impl Policy {
                 return true;
             }
             layer.shell.allow.iter().flatten().chain(&layer.shell.before_cut).any(|rule| {
-                rule.value.cmd.iter().zip(words).all(|(element, word)| element.0.iter().any(|known| known == word))
+                rule.value
+                    .cmd
+                    .iter()
+                    .zip(words)
+                    .all(|(element, word)| is_listed(element.0.iter().map(String::as_str), word))
             })
         })
     }

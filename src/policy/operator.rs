@@ -47,6 +47,7 @@ impl CommandRules for OperatorRules<'_> {
             rule: RuleRef { rule: "--verify".into(), source: "flag".into() },
             effects: Vec::new(),
             starts: Vec::new(),
+            unchanged: Vec::new(),
             writes_nothing: is_reader,
             writes_git: false,
             open_ended: !is_reader,

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use super::decide::{Facts, Policy};
 use super::decision::{Denial, RuleRef};
+use super::ecosystems::{CUT, is_tool};
 use super::effect::Effect;
-use super::file::{CommandRule, DefaultRule, OperandKind, PathKind};
+use super::file::{CommandRule, DefaultRule, OperandKind, Options, PathKind};
 use super::glob::fold_name;
 use super::grant::{Isolation, Network};
 use super::layers::{Layer, Located, Standing};
 use super::paths::{PathRules, Place};
-use super::programs::table::{Call, Context, Made, Mode, Out, Table, arity, hidden_path};
-use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word};
+use super::programs::build;
+use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity, hidden_path};
+use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word, is_listed};
 use crate::path::{RelPath, Tree};
 
 /// Variables that may stand before a command (G5).
@@ -133,10 +135,9 @@ impl<'a> Answers<'a> {
             return Ok((rule, Out::default()));
         };
         let cx = self.context(Mode::Strict, stdin, folders);
-        let table = programs::find(&program.text);
         let mut refused: Option<Denial> = None;
-        for rule in rules.iter().filter(|rule| rule.value.cmd[0].0.contains(&program.text)) {
-            match self.strict(cx, rule, table, words) {
+        for rule in rules.iter().filter(|rule| names_program(rule, &program.text)) {
+            match self.strict(cx, rule, words) {
                 Ok(Some(out)) => return Ok((rule.rule.clone(), out)),
                 Ok(None) => {}
                 Err(denial) => {
@@ -148,16 +149,17 @@ impl<'a> Answers<'a> {
     }
 
     // `None`: the rule does not speak of this command.
-    fn strict(
-        &self,
-        cx: Context<'_>,
-        rule: &Located<CommandRule>,
-        table: Option<&Table>,
-        words: &[Word],
-    ) -> Result<Option<Out>, Denial> {
+    fn strict(&self, cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -> Result<Option<Out>, Denial> {
         let cmd = &rule.value.cmd;
-        let is_path = words[0].text.contains('/');
-        let Some(table) = table.filter(|_| !is_path) else {
+        let program = words[0].text.as_str();
+        let is_path = program.contains('/');
+        let everyday = rule.rule.source == CUT;
+        if cmd.len() == 2 && asks_only(words) && cmd[1].0.contains(&words[1].text) {
+            let unchanged = if is_path { self.programs_at(cx, program)? } else { Vec::new() };
+            return Ok(Some(Out { unchanged, writes: is_path, ..Out::default() }));
+        }
+        let table = if everyday { programs::find(base_name(program)) } else { programs::find_for_rules(program) };
+        let Some(table) = table.filter(|_| everyday || !is_path) else {
             let fits = words.len() >= cmd.len()
                 && words.iter().zip(cmd).all(|(word, element)| word.literal && element.0.contains(&word.text));
             if !fits {
@@ -171,9 +173,15 @@ impl<'a> Answers<'a> {
         let listed: Vec<Vec<String>> = cmd[1..].iter().map(|element| element.0.clone()).collect();
         let moved;
         let mut call = Call::new(cx, words, &listed);
-        let subcommand = if table.subcommands.is_empty() {
-            // Targets of make and the like are looked at by the table itself.
-            if !programs::judges_its_list(table) && !starts_with(&words[1..], &listed) {
+        call.everyday = everyday;
+        call.granted = rule.value.options.iter().flat_map(Options::listed).collect();
+        if is_path {
+            call.out.unchanged = self.programs_at(cx, program)?;
+        }
+        let below = if table.subcommands.is_empty() {
+            // Tasks and the words of started commands are looked at by the table itself.
+            let judges = matches!(table.operands, Operands::Tasks(_) | Operands::Script | Operands::Starts);
+            if !judges && !starts_with(&words[1..], &listed) {
                 return Ok(None);
             }
             None
@@ -193,36 +201,36 @@ impl<'a> Answers<'a> {
                 }
                 return Ok(None);
             };
-            if !first.literal || !starts_with(&rest, &listed) {
+            // The names of scripts and tasks may stand behind options of the subcommand.
+            let judges = subcommand(table, &first.text)
+                .is_some_and(|sub| matches!(sub.operands, Operands::Tasks(_) | Operands::Script));
+            let places = if judges { listed.len().min(1) } else { listed.len() };
+            if !first.literal || !starts_with(&rest, &listed[..places]) {
                 return Ok(None);
             }
             Some(rest)
         };
-        match subcommand {
+        match below {
             None => call.apply(table, &words[1..])?,
-            Some(rest) => {
-                let found = table.subcommands.iter().find(|sub| named(sub.names, &rest[0].text));
-                match found {
-                    Some(sub) => {
-                        call.name = format!("{} {}", words[0].text, rest[0].text);
-                        call.found.retain(|found| found.name == "--literal-pathspecs");
-                        call.apply(sub, &rest[1..])?;
-                    }
-                    None if rule.value.options.is_some()
-                        || rule.value.operands.is_some()
-                        || rule.value.args.is_some() =>
-                    {
-                        let mut out = by_rule_alone(cx, rule, words)?;
-                        out.effects.extend(call.out.effects);
-                        return Ok(Some(out));
-                    }
-                    None if listed.is_empty() => return Ok(None),
-                    None => {
-                        let denial = call.deny(format!("the subcommand `{}` has no table", rest[0].text));
-                        return Err(denial.hint("a rule that lists `options` and `operands` can allow it"));
-                    }
+            Some(rest) => match subcommand(table, &rest[0].text)
+                .filter(|sub| everyday || sub.operands != Operands::Starts)
+            {
+                Some(sub) => {
+                    call.name = format!("{} {}", words[0].text, rest[0].text);
+                    call.found.retain(|found| found.name == "--literal-pathspecs");
+                    call.apply(sub, &rest[1..])?;
                 }
-            }
+                None if rule.value.options.is_some() || rule.value.operands.is_some() || rule.value.args.is_some() => {
+                    let mut out = by_rule_alone(cx, rule, words)?;
+                    out.effects.extend(call.out.effects);
+                    return Ok(Some(out));
+                }
+                None if listed.is_empty() => return Ok(None),
+                None => {
+                    let denial = call.deny(format!("the subcommand `{}` has no table", rest[0].text));
+                    return Err(denial.hint("a rule that lists `options` and `operands` can allow it"));
+                }
+            },
         }
         if call.out.writes_git && listed.is_empty() {
             return Err(call.deny("it writes .git, which needs a rule that names the subcommand").by("G11"));
@@ -278,6 +286,14 @@ impl<'a> Answers<'a> {
         let moved;
         let mut call = Call::new(cx, words, &[]);
         call.name = name.to_owned();
+        let of_git = |name: &&str| {
+            let known =
+                programs::find("git").is_some_and(|git| git.subcommands.iter().any(|sub| named(sub.names, name)));
+            known || words[0].text.contains("/git-core/")
+        };
+        if let Some(name) = name.strip_prefix("git-").filter(of_git) {
+            return Err(call.deny("git starts its programs itself").hint(format!("write `git {name}`")));
+        }
         let mut table = programs::find(name);
         if words[0].text.contains('/') {
             let place = self.program_path(cx, &words[0].text)?;
@@ -287,11 +303,10 @@ impl<'a> Answers<'a> {
                 call.read(&words[0]);
             }
         }
+        if programs::interpreters::reads_code(name) {
+            return programs::interpreters::judge(&mut call).map(|()| call.out);
+        }
         let Some(table) = table else {
-            let stdin_is_code = programs::interpreters::reads_code(name);
-            if stdin_is_code {
-                return programs::interpreters::judge(&mut call).map(|()| call.out);
-            }
             words_as_paths(&mut call, &words[1..])?;
             return Ok(call.out);
         };
@@ -311,8 +326,7 @@ impl<'a> Answers<'a> {
             return Err(call.deny("its subcommand is not known"));
         }
         call.name = format!("{name} {}", first.text);
-        let sub = table.subcommands.iter().find(|sub| named(sub.names, &first.text));
-        match sub {
+        match subcommand(table, &first.text) {
             Some(sub) => {
                 call.found.retain(|found| found.name == "--literal-pathspecs");
                 call.apply(sub, &rest[1..])?;
@@ -324,6 +338,25 @@ impl<'a> Answers<'a> {
         }
         self.seen_from(&mut call, cx);
         Ok(call.out)
+    }
+
+    // A program of the workspace and the links that lead to it, from each folder; what a wrapper loads belongs to it.
+    fn programs_at(&self, cx: Context<'_>, path: &str) -> Result<Vec<RelPath>, Denial> {
+        self.program_path(cx, path)?;
+        let outside = || Denial::new(format!("the program `{path}` is outside the workspace")).by("G7");
+        let mut found = Vec::new();
+        for folder in cx.folders {
+            let at = match Path::new(path).strip_prefix(&self.facts.root) {
+                Ok(below) => RelPath::new(below),
+                Err(_) => folder.join(path),
+            };
+            let at = at.ok_or_else(outside)?;
+            let beside = at.parent().unwrap_or_default();
+            let loads = build::LOADS.iter().filter(|(name, _)| *name == base_name(path));
+            found.extend(loads.flat_map(|(_, files)| files.split_whitespace()).filter_map(|file| beside.join(file)));
+            found.push(at);
+        }
+        Ok(found)
     }
 
     // Whether a program's path lies in the workspace; otherwise it must be one of the system's folders.
@@ -364,6 +397,7 @@ impl CommandRules for Answers<'_> {
                     known.effects.extend(
                         out.effects.into_iter().filter(|effect| !known.effects.contains(effect)).collect::<Vec<_>>(),
                     );
+                    known.unchanged.extend(out.unchanged);
                     known.starts.extend(
                         out.starts.into_iter().filter(|start| !known.starts.contains(start)).collect::<Vec<_>>(),
                     );
@@ -393,6 +427,7 @@ impl CommandRules for Answers<'_> {
             },
             effects: out.effects,
             starts: out.starts,
+            unchanged: out.unchanged,
             writes_git: out.writes_git,
             open_ended: out.open_ended,
             directories: out.directories,
@@ -454,8 +489,40 @@ pub(crate) fn named(names: &str, word: &str) -> bool {
 }
 
 fn starts_with(words: &[Word], listed: &[Vec<String>]) -> bool {
-    words.len() >= listed.len()
-        && words.iter().zip(listed).all(|(word, names)| word.literal && names.contains(&word.text))
+    let is =
+        |(word, names): (&Word, &Vec<String>)| word.literal && is_listed(names.iter().map(String::as_str), &word.text);
+    words.len() >= listed.len() && words.iter().zip(listed).all(is)
+}
+
+/// Returns the table of a subcommand: that of its name, or the one for any other.
+fn subcommand(table: &Table, name: &str) -> Option<&'static Table> {
+    let of = |wanted: &str| table.subcommands.iter().find(|sub| named(sub.names, wanted));
+    of(name).or_else(|| of("*"))
+}
+
+// Whether a program is only asked what it is, or how it is used.
+fn asks_only(words: &[Word]) -> bool {
+    words.len() == 2
+        && words[1].literal
+        && ["--version", "-V", "-v", "-version", "--info", "--help", "-h"].contains(&words[1].text.as_str())
+}
+
+/// Folders of the workspace in which programs are installed: a rule of `builtin:ci-dev` names them by their bare name.
+const INSTALLED: [&str; 5] = ["node_modules/.bin", "vendor/bin", ".venv/bin", "venv/bin", "bin"];
+
+// Whether a rule speaks of a program as it was written.
+fn names_program(rule: &Located<CommandRule>, program: &str) -> bool {
+    let listed = &rule.value.cmd[0].0;
+    if listed.iter().any(|known| known == program) {
+        return true;
+    }
+    let Some((folder, name)) = program.rsplit_once('/').filter(|_| rule.rule.source == CUT) else { return false };
+    let ends =
+        |installed: &&str| folder.strip_suffix(*installed).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+    let is_installed = !folder.starts_with('/') && INSTALLED.iter().any(ends);
+    listed
+        .iter()
+        .any(|known| if is_installed { known == name && is_tool(name) } else { known.strip_prefix("./") == Some(name) })
 }
 
 fn no_rule(layer: &Layer, rules: &[Located<CommandRule>], program: &Word, name: &str) -> Denial {
@@ -488,13 +555,19 @@ fn denied_by(layer: &Layer, words: &[Word]) -> Option<Denial> {
 // Tools that run the program behind a word of theirs, which a deny rule must find there too. What they fetch and run
 // under a name of their own is theirs.
 fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
+    // Other names for subcommands would hide them.
+    let renames = |word: &Word| word.text.trim_start_matches("--config=").starts_with("alias.");
+    if name == "cargo" && words.iter().any(renames) {
+        return Some(Denial::unanalysable("cargo: a setting that gives subcommands other names").by("G3"));
+    }
     let gate: &[&str] = match name {
         "npx" | "bunx" | "pnpx" | "uvx" | "cross-env" | "cross-env-shell" | "env-cmd" | "dotenv" | "dotenvx"
         | "direnv" | "nix-shell" | "concurrently" | "nodemon" | "corepack" | "xcrun" => &[],
-        "npm" | "pnpm" | "yarn" | "bun" => &["exec", "x", "dlx"],
+        "npm" | "pnpm" | "yarn" | "bun" => &["exec", "exe", "x", "dlx"],
         "uv" | "poetry" | "pipenv" | "pdm" | "hatch" | "rye" | "pixi" | "conda" | "mamba" | "micromamba" | "rustup"
         | "doppler" | "op" | "nix" => &["run", "exec", "shell", "develop"],
-        "bundle" | "rbenv" | "pyenv" | "nodenv" | "asdf" | "mise" | "volta" | "opam" | "stack" | "cabal" | "dune" => {
+        "bundle" => &["exec", "exe", "ex", "e"],
+        "tox" | "rbenv" | "pyenv" | "nodenv" | "asdf" | "mise" | "volta" | "opam" | "stack" | "cabal" | "dune" => {
             &["exec", "x", "run"]
         }
         _ => return None,
@@ -514,6 +587,15 @@ fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
 fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
     let Some(program) = words.first() else { return false };
     let name = fold_name(base_name(&program.text));
+    // `git-push` is `git push`.
+    if let Some((program, subcommand)) = name.split_once('-').filter(|(program, _)| matches!(*program, "git" | "cargo"))
+    {
+        let mut apart = vec![Word::literal(program), Word::literal(subcommand)];
+        apart.extend_from_slice(&words[1..]);
+        if deny_matches(rule, &apart) {
+            return true;
+        }
+    }
     // `nc.openbsd`, `mkfs.ext4`, `git.exe`: kinds of the program that is named.
     let names_program = |known: &String| {
         let known = fold_name(base_name(known));
@@ -525,12 +607,13 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
     let table = programs::find(base_name(&program.text)).or_else(|| programs::find(&name));
     let options = table.map(|table| table.options).unwrap_or_default();
     let denied = rule.options.as_ref().map(|options| options.deny.as_slice()).unwrap_or_default();
-    subcommand_matches(&rule.cmd[1..], &words[1..], table, options)
+    subcommand_matches(&name, &rule.cmd[1..], &words[1..], table, options)
         && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
 }
 
 // Whether the next level of a rule stands behind any options. Once an option's arity is unknown, each later word counts.
 fn subcommand_matches(
+    program: &str,
     elements: &[super::file::Element],
     words: &[Word],
     table: Option<&Table>,
@@ -545,16 +628,16 @@ fn subcommand_matches(
         if !word.literal {
             return true;
         }
-        let is = |known: &String| fold_name(known) == fold_name(&word.text);
+        let is = |known: &String| is_subcommand(program, table, known, &word.text);
         let below = || {
             let sub = table.and_then(|table| table.subcommands.iter().find(|sub| named(sub.names, &word.text)));
-            subcommand_matches(&elements[1..], &words[at..], sub, sub.map(|sub| sub.options).unwrap_or_default())
+            subcommand_matches("", &elements[1..], &words[at..], sub, sub.map(|sub| sub.options).unwrap_or_default())
         };
         if element.0.iter().any(is) && below() {
             return true;
         }
-        // `cargo +nightly`.
-        if word.text.starts_with('+') {
+        // `cargo +nightly`; npm takes `true` and `false` behind a flag as its value.
+        if word.text.starts_with('+') || matches!(word.text.as_str(), "true" | "false" | "null") {
             continue;
         }
         if word.text.len() > 1 && word.text.starts_with('-') {
@@ -570,6 +653,25 @@ fn subcommand_matches(
         }
     }
     false
+}
+
+// Whether a word names a subcommand: as it is written, by another name, or abbreviated where the program takes that.
+fn is_subcommand(program: &str, table: Option<&Table>, known: &str, word: &str) -> bool {
+    let (known, word) = (fold_name(known), fold_name(word));
+    if known == word {
+        return true;
+    }
+    let groups = build::ALIASES.iter().filter(|(programs, _)| named(programs, program)).flat_map(|(_, groups)| *groups);
+    let names = groups.into_iter().find(|names| named(names, &known)).copied().unwrap_or(&known);
+    let is_exact = || {
+        let tables = table.map_or(&[][..], |table| table.subcommands);
+        tables.iter().any(|sub| named(sub.names, &word))
+    };
+    named(names, &word)
+        || build::ABBREVIATES.contains(&program)
+            && !word.is_empty()
+            && names.split(' ').any(|name| name.starts_with(&word))
+            && !is_exact()
 }
 
 // Whether an option is there in any spelling, before `--`.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +22,7 @@ use crate::sandbox::{
     named,
 };
 use crate::tools::mcp::Config;
-use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError};
+use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError, ToolErrorKind};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::git::git_environment;
@@ -32,6 +33,9 @@ use super::servers::Place;
 
 /// Where commands in namespaces see the repository's objects: at their own place stands what they write.
 const OBJECTS_AT: &str = "/.qwen/objects";
+
+/// The most links from a program's name to the program.
+const MOST_LINKS: usize = 40;
 
 /// That the project itself is lent, by the operator's word (`sandbox.workspace: in-place`).
 pub struct InPlace {
@@ -320,6 +324,42 @@ impl Runner {
         Ok(found)
     }
 
+    /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
+    /// that is not as it was when the run began is refused.
+    fn unchanged(&self, plan: &CommandPlan, lent: &Lent) -> Result<Vec<PathBuf>, ToolError> {
+        let refuse = |path: &RelPath, why: &str| ToolError {
+            message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
+            kind: ToolErrorKind::Denied,
+        };
+        let staged = self.workspace.changes();
+        let mut held: Vec<PathBuf> = Vec::new();
+        let mut seen = 0;
+        let mut pending = plan.unchanged.clone();
+        while let Some(path) = pending.pop() {
+            if self.in_place.is_some() {
+                return Err(refuse(&path, "cannot be compared where commands work in the project itself"));
+            }
+            seen += 1;
+            let before = Disk.entry(&path.under(self.workspace.root())).ok();
+            let now = lent.entry(&path).ok();
+            let is_replaced = staged.iter().any(|(changed, _)| is_installed_with(changed, &path));
+            if before.is_none() || before != now || is_replaced || seen > MOST_LINKS + plan.unchanged.len() {
+                return Err(refuse(&path, "is not as it was when the run began"));
+            }
+            match now {
+                Some(Entry::Link { target }) => {
+                    let folder = path.parent().unwrap_or_default();
+                    pending.extend(folder.join(OsStr::from_bytes(&target)));
+                    // The link is held by its directory; the root is where commands work.
+                    held.extend((!folder.is_root()).then(|| folder.as_path().to_path_buf()));
+                }
+                Some(Entry::File { .. }) => held.push(path.as_path().to_path_buf()),
+                Some(Entry::Absent) | None => {}
+            }
+        }
+        Ok(held)
+    }
+
     /// Tells whether a scratch folder is mounted over git's own.
     fn stands_in(&self, git: &Scratch) -> bool {
         self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
@@ -389,11 +429,11 @@ impl Runner {
             return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
         }
         let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git);
-        let pinned = self.pinned(plan, lent)?;
+        let held = [self.pinned(plan, lent)?, self.unchanged(plan, lent)?].concat();
         let seen_at_home = sandbox.tier() == Tier::T3;
         if seen_at_home {
             // What was checked is what runs, whatever the rest of the command does.
-            around.read_only.extend(pinned);
+            around.read_only.extend(held);
         }
         let home = self.environment.get(OsStr::new("HOME")).map(Path::new);
         around.read.extend(named::shown(plan.named.iter().map(PathBuf::as_path), home));
@@ -483,6 +523,16 @@ impl Runner {
             changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
         })
     }
+}
+
+/// Tells whether a path lies in the folder of packages that a program was installed in; caches in it do not count.
+fn is_installed_with(changed: &RelPath, program: &RelPath) -> bool {
+    const PACKAGES: [&[u8]; 4] = [b"node_modules", b"vendor", b".venv", b"venv"];
+    let parts: Vec<&[u8]> = program.components().collect();
+    let Some(end) = parts.iter().position(|part| PACKAGES.contains(part)) else { return false };
+    let mut rest = changed.components();
+    let below = parts[..=end].iter().all(|part| rest.next() == Some(part));
+    below && rest.next().is_some_and(|part| !part.starts_with(b".") || part == b".bin")
 }
 
 /// Says what is not in the tree that commands see, a few names for all; `None` if that is nothing of interest.

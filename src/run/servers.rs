@@ -357,6 +357,7 @@ impl SandboxLauncher {
             // Whoever wrote the settings named it; a warning says where nothing isolates it.
             isolation: Isolation::None,
             programs: vec![program.command.clone()],
+            unchanged: Vec::new(),
         };
         let mut variables: Vec<(String, String)> = Vec::new();
         if !seen_at_home {

@@ -375,6 +375,7 @@ mod tests {
             profile: SandboxProfile { tree: TreeAccess::ReadOnly, network: Network::None, git: GitAccess::None },
             isolation: Isolation::None,
             programs: vec!["x".into()],
+            unchanged: Vec::new(),
         };
         let Value::Object(arguments) = json!({"command": "x", "timeout": 900_000}) else { unreachable!() };
         let call = RunShellCommand.parse(arguments).unwrap();

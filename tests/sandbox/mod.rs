@@ -113,7 +113,16 @@ fn pipeline(programs: &[&[&str]]) -> CommandPlan {
 fn plan(start: Start) -> CommandPlan {
     let profile = SandboxProfile { tree: TreeAccess::Writable, network: Network::Any, git: GitAccess::Scratch };
     let (directory, isolation) = (RelPath::root(), Isolation::None);
-    CommandPlan { directory, start, form: None, named: Vec::new(), profile, isolation, programs: Vec::new() }
+    CommandPlan {
+        directory,
+        start,
+        form: None,
+        named: Vec::new(),
+        profile,
+        isolation,
+        programs: Vec::new(),
+        unchanged: Vec::new(),
+    }
 }
 
 fn wait<F: Future>(future: F) -> F::Output {

@@ -9,7 +9,7 @@ mod words;
 pub(crate) use content::NEVER;
 
 use super::Word;
-use super::table::{Call, Operands, Style, TABLE, Table, arity};
+use super::table::{Call, Dashes, Operands, Style, TABLE, Table, arity};
 use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
@@ -81,6 +81,7 @@ pub(crate) const GIT: Table = Table {
     style: Style::First,
     writes_nothing: true,
     special: None,
+    dashes: Dashes::Operands,
     subcommands: &[
         Table {
             names: "status",

@@ -138,6 +138,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
                 let value = Word::literal(value);
                 call.read(&value);
             } else if TAKES_VALUE.contains(&text) {
+                words.get(at).iter().for_each(|word| loads(call, &word.text));
                 at += 1;
             }
             continue;
@@ -150,22 +151,26 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
         for (index, letter) in text.char_indices().skip(1) {
             let rest = &text[index + letter.len_utf8()..];
             if letter == 'm' && known.names.starts_with("python") {
-                // A module by its name; what follows is the module's.
-                let named = if rest.is_empty() {
-                    words.get(at).map(|word| (word.literal, word.text.as_str()))
-                } else {
-                    Some((true, rest))
-                };
-                return match named {
-                    Some((true, name)) if !name.is_empty() => Ok(()),
-                    _ => Err(unknown(call, "a module whose name is not known")),
-                };
+                // A module by its name, which is judged as the program of that name.
+                let attached = (!rest.is_empty()).then(|| Word::literal(rest));
+                let started: Vec<Word> = attached.iter().chain(&words[at..]).cloned().collect();
+                if !started.first().is_some_and(|module| module.literal && !module.text.is_empty()) {
+                    return Err(unknown(call, "a module whose name is not known"));
+                }
+                call.out.starts.push(started);
+                return Ok(());
             }
             if known.code.contains(letter) {
                 return Err(unknown(call, &format!("code given by `-{letter}`")));
             }
             if known.values.contains(letter) {
+                let next = words.get(at).filter(|_| rest.is_empty()).map(|word| word.text.as_str());
                 at += usize::from(rest.is_empty());
+                let value = next.unwrap_or(rest);
+                if known.names == "perl" && value.contains([';', '(', '`', '{', '|', '"', '\\', ' ']) {
+                    return Err(unknown(call, &format!("code given by `-{letter}`")));
+                }
+                loads(call, value);
                 break;
             }
         }
@@ -175,6 +180,14 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
         Stdin::Pipe | Stdin::Data => "code on its standard input",
     };
     Err(unknown(call, from))
+}
+
+// What an option loads, or a list of folders that it loads from: a path is one that is read, a name is a module.
+fn loads(call: &mut Call<'_>, value: &str) {
+    let value = value.split_once('=').map_or(value, |(_, value)| value);
+    for path in value.split(':').filter(|path| path.contains('/') || path.starts_with('.')) {
+        call.read(&Word::literal(path));
+    }
 }
 
 // The first operand is a script that is read; later words are the script's.

@@ -10,6 +10,10 @@ pub(crate) mod jq;
 pub(crate) mod sed;
 pub(crate) mod table;
 pub(crate) mod text;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
@@ -63,6 +67,8 @@ pub struct Judged {
     pub effects: Vec<Effect>,
     /// Commands that it starts itself (`xargs`, `find -exec`, `env`, `timeout`): each is still to be judged.
     pub starts: Vec<Vec<Word>>,
+    /// Programs of the workspace that it runs: they must be as they were when the run began.
+    pub unchanged: Vec<RelPath>,
     /// The table says that it writes nothing, on disk or elsewhere.
     pub writes_nothing: bool,
     /// It is a git subcommand that writes `.git`.
@@ -118,7 +124,13 @@ pub trait CommandRules: Sync {
     fn tree(&self) -> &dyn Tree;
 }
 
-pub(crate) use build::judges_its_list;
+pub(crate) use words::is_listed;
+
+/// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
+/// such a rule lists what they get.
+pub(crate) fn find_for_rules(name: &str) -> Option<&'static table::Table> {
+    find(name).filter(|table| table.operands != table::Operands::Starts && !interpreters::reads_code(name))
+}
 
 /// Programs that run where the kernel holds nothing: they read files and print, and no option of theirs that a table
 /// lets through does more. Of git the subcommands that only read belong to them.
@@ -149,10 +161,13 @@ pub(crate) fn is_described(table: &table::Table) -> bool {
 /// Returns every table.
 pub(crate) fn all() -> impl Iterator<Item = &'static table::Table> {
     static LONE: &[table::Table] = &[git::GIT, find::FIND, find::XARGS, sed::SED, awk::AWK, jq::JQ];
-    LONE.iter().chain(text::TABLES).chain(files::TABLES).chain(build::TABLES)
+    [LONE, text::TABLES, files::TABLES].into_iter().chain(build::TABLES).flatten()
 }
 
 /// Returns the table of a program, by its bare name.
 pub(crate) fn find(name: &str) -> Option<&'static table::Table> {
-    all().find(|table| super::rules::named(table.names, name))
+    static BY_NAME: LazyLock<HashMap<&str, &table::Table>> = LazyLock::new(|| {
+        all().flat_map(|table| table.names.split_whitespace().map(move |name| (name, table))).collect()
+    });
+    BY_NAME.get(name).copied()
 }

@@ -11,10 +11,14 @@ use crate::policy::effect::Effect;
 use crate::policy::paths::{PathRules, Place, walk};
 
 /// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is),
-/// `!` before it: denied where rules list what may run; `!!`: denied everywhere, since it runs programs.
+/// `!` before it: it loads code or configuration, and is denied where rules list what may run, unless the rule lists it;
+/// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs.
 /// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at,
 /// `T` read with all below, `E` a folder to work in, `I` a folder inside that the program keeps its own files in,
-/// `O` written below. `=?D`: only attached; `=*D`: attached, or the next word if there is one; `-NUM`: `-` and digits.
+/// `O` written below, `N` a bare name that is no file's, `P` a name, or a file
+/// that is read, `C` cargo's `KEY=VALUE` or a file, `{a|b*}` one of these words.
+/// `=?D`: only attached; `=*D`: attached, or the next word if there is one; `=>`: all later words are the started
+/// program's; `-NUM`: `-` and digits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
     /// Names of the program.
@@ -29,7 +33,9 @@ pub(crate) struct Table {
     pub(crate) writes_nothing: bool,
     /// Reads the operands where no general kind fits, and what the options mean together.
     pub(crate) special: Option<Special>,
-    /// Tables of its subcommands; where there are any, `options` are the ones before them.
+    /// What stands behind `--`.
+    pub(crate) dashes: Dashes,
+    /// Tables of its subcommands; where there are any, `options` are the ones before them. `*` is any other word.
     pub(crate) subcommands: &'static [Table],
 }
 
@@ -49,12 +55,31 @@ pub(crate) enum Operands {
     TextThenRead(&'static str),
     /// Files that are created or changed.
     Write,
+    /// Files or folders, with a place in them behind a colon (`tests/a.py::name`, `spec/a_spec.rb:12`).
+    Inside,
+    /// Tasks, of which the rule must list each; before this separator stands the part of the project it is for.
+    Tasks(&'static str),
+    /// The name of a script that the rule must list, then the script's own words.
+    Script,
+    /// The words of a command that is started.
+    Starts,
     /// What `special` makes of them.
     Special,
     /// `special` reads all words itself.
     Raw,
     /// There may be none.
     None,
+}
+
+/// What words behind `--` are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Dashes {
+    /// Operands.
+    Operands,
+    /// Words for a program of the project: none may lead out of the workspace.
+    Passed,
+    /// Words that this table reads.
+    Table(&'static Table),
 }
 
 /// How options are spelled.
@@ -77,6 +102,7 @@ pub(crate) const TABLE: Table = Table {
     style: Style::Gnu,
     writes_nothing: true,
     special: None,
+    dashes: Dashes::Operands,
     subcommands: &[],
 };
 
@@ -181,6 +207,10 @@ pub(crate) struct Call<'a> {
     pub(crate) unknown: bool,
     /// Targets or subcommands that the allow rule lists behind the program's name.
     pub(crate) listed: &'a [Vec<String>],
+    /// The rule is one of `builtin:ci-dev`.
+    pub(crate) everyday: bool,
+    /// Options that the rule lists.
+    pub(crate) granted: Vec<&'a str>,
     pub(crate) out: Out,
 }
 
@@ -189,6 +219,8 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Out {
     pub(crate) effects: Vec<Effect>,
     pub(crate) starts: Vec<Vec<Word>>,
+    /// Programs of the workspace that it runs: they must be as they were when the run began.
+    pub(crate) unchanged: Vec<RelPath>,
     pub(crate) writes: bool,
     pub(crate) writes_git: bool,
     /// Directories that it works in or keeps its own files in.
@@ -205,11 +237,13 @@ struct Spec {
     denied: Denied,
     value: Value,
     kind: char,
+    choices: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Denied {
     Never,
+    Usual,
     Strict,
     Always,
 }
@@ -220,6 +254,7 @@ enum Value {
     Required,
     Attached,
     NextIfAny,
+    Rest,
 }
 
 /// Splits a table's options, once for each table: a command of twenty programs would split as many long texts.
@@ -235,21 +270,15 @@ fn specs(options: &'static str) -> Arc<[Spec]> {
 }
 
 fn spec(text: &'static str) -> Spec {
-    let (denied, text) = match text.strip_prefix("!!") {
-        Some(rest) => (Denied::Always, rest),
-        None => match text.strip_prefix('!') {
-            Some(rest) => (Denied::Strict, rest),
-            None => (Denied::Never, text),
-        },
-    };
+    let marks = [("!!", Denied::Always), ("!", Denied::Strict), ("~", Denied::Usual)];
+    let marked = marks.iter().find_map(|(mark, denied)| Some((*denied, text.strip_prefix(mark)?)));
+    let (denied, text) = marked.unwrap_or((Denied::Never, text));
     let (names, kind) = text.split_once('=').unwrap_or((text, ""));
-    let (value, kind) = match (kind.strip_prefix('?'), kind.strip_prefix('*')) {
-        (Some(kind), _) => (Value::Attached, kind),
-        (_, Some(kind)) => (Value::NextIfAny, kind),
-        (None, None) if kind.is_empty() => (Value::None, kind),
-        (None, None) => (Value::Required, kind),
-    };
-    Spec { names: names.split(',').collect(), denied, value, kind: kind.chars().next().unwrap_or('D') }
+    let values = [("?", Value::Attached), ("*", Value::NextIfAny), (">", Value::Rest)];
+    let value = values.iter().find_map(|(mark, value)| Some((*value, kind.strip_prefix(mark)?)));
+    let (value, kind) = value.unwrap_or(if kind.is_empty() { (Value::None, kind) } else { (Value::Required, kind) });
+    let choices = kind.strip_prefix('{').map_or("", |kind| kind.trim_end_matches('}'));
+    Spec { names: names.split(',').collect(), denied, value, kind: kind.chars().next().unwrap_or('D'), choices }
 }
 
 impl<'a> Call<'a> {
@@ -264,6 +293,8 @@ impl<'a> Call<'a> {
             dashes: None,
             unknown: false,
             listed,
+            everyday: false,
+            granted: Vec::new(),
             out: Out::default(),
         }
     }
@@ -287,6 +318,12 @@ impl<'a> Call<'a> {
             Operands::Read => operands.iter().for_each(|word| self.read(word)),
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
             Operands::Write => operands.iter().for_each(|word| self.write(word)),
+            Operands::Inside => operands.iter().try_for_each(|word| self.inside(word))?,
+            // Where a table has its own reading of the words, that names the tasks.
+            Operands::Tasks(separator) if table.special.is_none() => self.tasks(separator, &operands)?,
+            Operands::Tasks(_) => {}
+            Operands::Script => self.script(&operands)?,
+            Operands::Starts => self.starts(operands.clone()),
             Operands::TextThenRead(options) => {
                 let given = options.split(',').any(|name| self.has(name));
                 let recursive = table.special.is_some();
@@ -326,7 +363,14 @@ impl<'a> Call<'a> {
         let reads = match table.operands {
             Operands::Data | Operands::Read | Operands::List => true,
             Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
-            Operands::Write | Operands::Special | Operands::Raw | Operands::None => false,
+            Operands::Write
+            | Operands::Inside
+            | Operands::Tasks(_)
+            | Operands::Script
+            | Operands::Starts
+            | Operands::Special
+            | Operands::Raw
+            | Operands::None => false,
         };
         if !reads || self.out.writes || (harmful && !ended) {
             let denial = self.deny("the words that are added to it are not known");
@@ -346,7 +390,7 @@ impl<'a> Call<'a> {
             let is_option = word.literal && text.len() > 1 && text.starts_with('-');
             if !is_option {
                 self.operands.push(word.clone());
-                if table.style == Style::First {
+                if table.style == Style::First || !table.subcommands.is_empty() {
                     self.operands.extend(words[at..].iter().cloned());
                     break;
                 }
@@ -354,7 +398,7 @@ impl<'a> Call<'a> {
             }
             if text == "--" {
                 self.dashes = Some(self.operands.len());
-                self.operands.extend(words[at..].iter().cloned());
+                self.behind_dashes(table, &words[at..])?;
                 break;
             }
             if table.style == Style::SingleDash || text.starts_with("--") {
@@ -383,6 +427,22 @@ impl<'a> Call<'a> {
             known == name || (style == Style::SingleDash && (known == double || format!("-{known}") == name))
         };
         let exact = specs.iter().find(|spec| spec.names.iter().any(|known| same(known)));
+        // `-j8`, `-T1C`, `-Pname`: a letter and its number or name.
+        if let (Style::SingleDash, None, Some(rest)) = (style, exact, word.text.get(2..))
+            && let Some(spec) =
+                specs.iter().find(|spec| spec.names.contains(&&word.text[..2]) && spec.value != Value::None)
+            && (spec.kind == 'N' || rest.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            self.option(spec, &word.text[..2], Some(Word::literal(rest)))?;
+            return Ok(at);
+        }
+        // `--collect:NAME`, as MSBuild has it.
+        if let (Style::SingleDash, None, Some((before, value))) = (style, exact, word.text.split_once(':'))
+            && let Some(spec) = specs.iter().find(|spec| spec.names.contains(&before) && spec.value != Value::None)
+        {
+            self.option(spec, before, Some(Word::literal(value)))?;
+            return Ok(at);
+        }
         let spec = match exact {
             Some(spec) => Some(spec),
             None if matches!(style, Style::Gnu | Style::First) && name.len() > 2 => {
@@ -417,6 +477,10 @@ impl<'a> Call<'a> {
         let value = match spec.value {
             Value::None if attached.is_some() && !self.is_open() && spec.denied == Denied::Never => {
                 return Err(self.deny(format!("the option `{name}` takes no value")));
+            }
+            Value::Rest => {
+                let rest = attached.iter().chain(&words[at..]).cloned().collect();
+                return self.rest(spec, rest).map(|()| words.len());
             }
             Value::None | Value::Attached => attached,
             Value::Required | Value::NextIfAny => match attached {
@@ -466,6 +530,10 @@ impl<'a> Call<'a> {
                     self.option(spec, &name, None)?;
                     continue;
                 }
+                Value::Rest => {
+                    let rest = attached.iter().chain(&words[at..]).cloned().collect();
+                    return self.rest(spec, rest).map(|()| words.len());
+                }
                 Value::Attached => attached,
                 Value::Required | Value::NextIfAny => match attached {
                     Some(value) => Some(value),
@@ -484,6 +552,16 @@ impl<'a> Call<'a> {
         Ok(at)
     }
 
+    // All words behind an option are those of a program that it starts (`python -m NAME …`), or of one of the project.
+    fn rest(&mut self, spec: &Spec, words: Vec<Word>) -> Result<(), Denial> {
+        self.option(spec, spec.names[0], None)?;
+        match spec.kind {
+            'S' => self.starts(words),
+            _ => words.iter().try_for_each(|word| self.passed(word))?,
+        }
+        Ok(())
+    }
+
     fn needs_value(&self, spec: &Spec, name: &str, value: Option<&Word>) -> Result<(), Denial> {
         if spec.value == Value::Required && value.is_none() && !self.is_open() {
             return Err(self.deny(format!("the option `{name}` needs a value")));
@@ -496,8 +574,14 @@ impl<'a> Call<'a> {
             Denied::Always => {
                 return Err(self.deny(format!("`{name}` (`{}`) runs programs or hides what is done", spec.names[0])));
             }
-            Denied::Strict if !self.is_open() => return Err(self.deny(format!("the option `{name}` is denied"))),
-            Denied::Strict | Denied::Never => {}
+            Denied::Strict | Denied::Usual
+                if !(self.is_open()
+                    || spec.denied == Denied::Usual && self.everyday
+                    || spec.names.iter().any(|name| self.granted.contains(name))) =>
+            {
+                return Err(self.deny(format!("the option `{name}` is denied")));
+            }
+            Denied::Strict | Denied::Usual | Denied::Never => {}
         }
         if let Some(value) = &value {
             if matches!(spec.kind, 'E' | 'I') {
@@ -506,6 +590,7 @@ impl<'a> Call<'a> {
             match spec.kind {
                 'R' => self.read(value),
                 'T' => self.read_tree(value, false),
+                'W' if value.text == "/dev/null" => {}
                 'W' => self.write(value),
                 'O' => {
                     self.out.writes = true;
@@ -518,6 +603,9 @@ impl<'a> Call<'a> {
                     }
                 }
                 'I' => self.own_folder(value)?,
+                'C' => self.setting(value)?,
+                'P' => self.looks_at(&value.text),
+                'N' | '{' => self.name(spec.choices, name, value)?,
                 _ => {}
             }
         }
@@ -530,7 +618,7 @@ impl<'a> Call<'a> {
     }
 
     // What a build writes into its own folder is judged as a diff later; the folder itself must be inside and unprotected.
-    fn own_folder(&self, word: &Word) -> Result<(), Denial> {
+    pub(crate) fn own_folder(&self, word: &Word) -> Result<(), Denial> {
         for folder in self.cx.folders {
             self.cx.paths.own_folder(folder, Path::new(&word.text))?;
         }

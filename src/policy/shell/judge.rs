@@ -1,6 +1,6 @@
 //! The judgement of a command: allowed only if every simple command that could run is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::path::RelPath;
@@ -67,6 +67,8 @@ pub fn judge_in_steps(
             rules: Vec::new(),
             programs: Vec::new(),
             named: Vec::new(),
+            unchanged: Vec::new(),
+            written: Vec::new(),
             writes: false,
             writes_git: false,
             open_ended: false,
@@ -122,6 +124,9 @@ pub(super) struct Record {
     pub(super) programs: Vec<String>,
     /// Directories and files outside the workspace that rules accepted by name.
     pub(super) named: Vec<PathBuf>,
+    pub(super) unchanged: Vec<RelPath>,
+    /// What the command writes or removes itself, by its words.
+    written: Vec<RelPath>,
     pub(super) writes: bool,
     pub(super) writes_git: bool,
     pub(super) open_ended: bool,
@@ -162,6 +167,12 @@ impl Judge<'_> {
             }
         };
         let (decided, _) = self.script(&parsed, std::slice::from_ref(&start), Stdin::Empty)?;
+        let changes = |program: &&RelPath| self.record.written.iter().any(|path| program.is_under(path));
+        if let Some(program) = self.record.unchanged.iter().find(changes) {
+            let reason =
+                format!("{program} is changed by the same command, and runs only as it was when the run began");
+            return Err(Denial::new(reason).by("G7"));
+        }
         let form = Form { decided: decided.clone(), shell: self.record.shell };
         let start_as = form.start(self.rules.root());
         let record = &self.record;
@@ -174,6 +185,7 @@ impl Judge<'_> {
                 named: record.named.clone(),
                 isolation: if record.writes { record.isolation.max(Isolation::Waivable) } else { record.isolation },
                 programs: record.programs.clone(),
+                unchanged: record.unchanged.clone(),
             },
             effects: record.effects.clone(),
             rules: record.rules.clone(),
@@ -509,6 +521,12 @@ impl Judge<'_> {
     /// Asks the rules about an effect and notes it.
     pub(super) fn checked(&mut self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
         self.rules.check(effect, folders)?;
+        if let Effect::Write(path) | Effect::WriteTree(path) | Effect::Delete(path) | Effect::DeleteTree(path) = effect
+        {
+            let root = self.rules.root();
+            let below = |folder: &RelPath| RelPath::below(root, Path::new(path)).or_else(|| folder.join(path));
+            self.record.written.extend(folders.iter().filter_map(below));
+        }
         self.effect(effect_line(effect));
         Ok(())
     }

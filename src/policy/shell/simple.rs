@@ -9,9 +9,10 @@ use crate::policy::effect::Effect;
 use crate::policy::grant::Isolation;
 use crate::policy::programs::{Stdin, Word as RuleWord};
 
-use super::ast::{Kind, Part, Simple, Word};
+use super::ast::{Kind, Part, Piece, Simple, Word};
 use super::judge::{Judge, Outcome, Step, effect_line, line_of, nothing, union};
 use super::parser::is_reserved;
+use super::printer::print;
 use super::words::{Field, Place};
 use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, shell_text, starts_any, wrapped};
 
@@ -152,8 +153,11 @@ impl Judge<'_> {
         let name = words.first().and_then(Field::text).unwrap_or_default().to_owned();
         let is_builtin = name == "[" || HARMLESS.contains(&name.as_str());
         let place = Place { folders, stdin, output: name == "echo", process: !is_builtin };
-        for word in &simple.words[1..] {
-            words.extend(self.fields(word, place)?);
+        for pair in simple.words.windows(2) {
+            match self.count_of_processors(&pair[0], &pair[1])? {
+                Some(number) => words.push(Field::literal(&number)),
+                None => words.extend(self.fields(&pair[1], place)?),
+            }
         }
         let at = At { folders, stdin, by: By::Shell, certain: certain && assignments.is_empty() };
         let (words, outcome) = self.dispatch(words, at)?;
@@ -162,6 +166,33 @@ impl Judge<'_> {
             *name = as_name(name);
         }
         Ok((Kind::Simple(Simple { assignments, words: shown }), outcome))
+    }
+
+    // `-j$(nproc)`: the one substitution whose output is known, as the value of an option that takes a number of jobs.
+    fn count_of_processors(&mut self, before: &Word, word: &Word) -> Result<Option<String>, Denial> {
+        let (option, last) = match word.parts.as_slice() {
+            [Part::Plain(option), last] if matches!(option.as_str(), "-j" | "--jobs=" | "--parallel=") => {
+                (option.as_str(), last)
+            }
+            [last] if matches!(before.as_plain(), Some("-j" | "--jobs" | "--parallel")) => ("", last),
+            _ => return Ok(None),
+        };
+        let script = match last {
+            Part::Substitution(script) => script,
+            Part::Double(pieces) => match pieces.as_slice() {
+                [Piece::Substitution(script)] => script,
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if print(script).trim() != "nproc" {
+            return Ok(None);
+        }
+        if let Some(denial) = self.rules.denied(&[RuleWord::literal("nproc")]) {
+            return Err(denial);
+        }
+        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Some(format!("{option}{count}")))
     }
 
     fn assignment(&mut self, name: &str, value: &Word) -> Result<Word, Denial> {
@@ -478,6 +509,7 @@ impl Judge<'_> {
         if !self.record.rules.contains(&judged.rule) {
             self.record.rules.push(judged.rule.clone());
         }
+        self.record.unchanged.extend(judged.unchanged.iter().cloned());
         let name = given.first().map(|word| word.text.clone()).unwrap_or_default();
         if !self.record.programs.contains(&name) {
             self.record.programs.push(name);

@@ -120,6 +120,7 @@ impl CommandRules for StandIn {
             rule: RuleRef { rule: format!("allow {name}"), source: "stand-in".to_owned() },
             effects: Vec::new(),
             starts: Vec::new(),
+            unchanged: Vec::new(),
             writes_nothing: true,
             writes_git: false,
             open_ended: false,

@@ -1,0 +1,72 @@
+//! Maven, Gradle and sbt, and what is like them.
+
+use super::{Call, Denial, Operands, Style, TASKS, TOOL, Table};
+
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        names: "mvn mvnw mvnd",
+        options: "-q,--quiet -o,--offline -B,--batch-mode -v,--version -h,--help -V,--show-version -T,--threads=D -am,--also-make -amd,--also-make-dependents -pl,--projects=D -rf,--resume-from=D -U,--update-snapshots -nsu,--no-snapshot-updates \
+            -e,--errors -X,--debug -ntp,--no-transfer-progress -fae,--fail-at-end -ff,--fail-fast -fn,--fail-never -N,--non-recursive -C,--strict-checksums -c,--lax-checksums --color=D -l,--log-file=W -r,--resume -ns -P,--activate-profiles=N \
+            -DskipTests=?D -DskipITs=?D -DskipUTs=?D -Dmaven.test.skip=?D -Dtest=D -Dit.test=D -DfailIfNoTests=D -DfailIfNoSpecifiedTests=D -Dsurefire.failIfNoSpecifiedTests=D -Dfailsafe.failIfNoSpecifiedTests=D -Dsurefire.useFile=D \
+            -Dsurefire.rerunFailingTestsCount=D -Dsurefire.skipAfterFailureCount=D -Dmaven.javadoc.skip=?D -Dmaven.source.skip=?D -Dcheckstyle.skip=?D -Dspotbugs.skip=?D -Dpmd.skip=?D -Dcpd.skip=?D -Djacoco.skip=?D -Denforcer.skip=?D -Drat.skip=?D -Dspotless.check.skip=?D \
+            -Dspotless.apply.skip=?D -Dlicense.skip=?D -Dfmt.skip=?D -Dstyle.color=D -Dgroups=D -DexcludedGroups=D -Dtests=D -DtrimStackTrace=D -Dmaven.test.failure.ignore=?D -Dmaven.wagon.http.retryHandler.count=D -Dquick=?D -Dfast=?D -Dci=?D -Dparallel=D -DforkCount=D -DreuseForks=D -Dverbose=?D -Dincludes=D -Dscope=D -Dmaven.compiler.release=D \
+            -Dorg.slf4j.simpleLogger.log.org.apache.maven.cli.transfer.Slf4jMavenTransferListener=D -Dorg.slf4j.simpleLogger.defaultLogLevel=D \
+            !-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R !-D,--define=P !-b=P !-ep=P !-emp=P !--raw-streams",
+        style: Style::SingleDash,
+        ..TASKS
+    },
+    Table {
+        names: "gradle gradlew",
+        options: "-q,--quiet -w,--warn -i,--info -d,--debug -s,--stacktrace -S,--full-stacktrace --offline -v,--version -h,--help --no-daemon --daemon --parallel --no-parallel --build-cache --no-build-cache --continue --no-continue --tests=D -x,--exclude-task=D \
+            --rerun-tasks --rerun -m,--dry-run --console=D --warning-mode=D --max-workers=D --configuration-cache --no-configuration-cache --configure-on-demand --no-configure-on-demand --profile --refresh-dependencies -a,--no-rebuild --fail-fast --no-scan --info \
+            --status --stop --watch-fs --no-watch-fs --write-locks --configuration=D --dependency=D --all --priority=D --problems-report --no-problems-report \
+            -PskipTests=?D -Pci=?D -PCI=?D \
+            !--scan !-b,--build-file=R !-c,--settings-file=R !-I,--init-script=R !-p,--project-dir=L !-g,--gradle-user-home=L !--project-cache-dir=I !--include-build=L !-D,--system-prop=P !-P,--project-prop=P !-F,--dependency-verification=P !-M,--write-verification-metadata=P !-U,--update-locks=P !-t,--continuous !--gui",
+        operands: Operands::Tasks(":"),
+        ..TASKS
+    },
+    Table {
+        names: "sbt sbtn",
+        options: "-no-colors,--no-colors -v,--verbose -h,--help --version,-version --batch,-batch -error -warn -info -debug --supershell=D -Dsbt.log.noformat=D -Dsbt.color=D -Dsbt.supershell=D -Dsbt.ci=D --client -client --timings -timings \
+            !-J=P !-D=P !--java-home=L !-java-home=L !--sbt-dir=L !--sbt-jar=R !--ivy=L !--addPluginSbtFile=R !--sbt-opts=R !-sbt-boot=L !-jvm-debug=P",
+        style: Style::SingleDash,
+        special: Some(sbt),
+        ..TASKS
+    },
+    Table { names: "lein", options: "", operands: Operands::Tasks(""), ..TASKS },
+    Table {
+        names: "ktlint detekt",
+        options: "-F,--format --color --relative --parallel --log-level=D -l=D --reporter={plain|json|checkstyle|html|plain-summary|sarif} --editorconfig=R --android --fail-fast --auto-correct -h,--help -v,--version --excludes=D --includes=D --build-upon-default-config \
+            !-R,--ruleset=R !-c,--config=R !-p,--plugins=P !-b,--baseline=R !-i,--input=P !-r,--report=P",
+        ..TOOL
+    },
+    Table {
+        names: "scalafmt scalafix",
+        options: "--check --test --list --mode=D --diff --quiet --reportError -h,--help -v,--version --exclude=D --non-interactive !-c,--config=R !--rules=P !--tool-classpath=P",
+        ..TOOL
+    },
+];
+
+// A word may hold several commands of sbt, each a task behind its project and configuration, and its arguments.
+fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.is_open() {
+        return Ok(());
+    }
+    let mut tasks = Vec::new();
+    for word in call.operands.clone() {
+        if !word.literal {
+            return Err(call.deny("a word of it is not known"));
+        }
+        for command in word.text.split([';', '\n']).map(str::trim).filter(|command| !command.is_empty()) {
+            let command = command.split('/').map(str::trim).collect::<Vec<_>>().join("/");
+            let mut words = command.trim_start_matches('+').split_whitespace();
+            let task = words.next().unwrap_or_default();
+            let name = task.rsplit(['/', ':']).next().unwrap_or_default();
+            if command.contains('!') || name == "project" && words.clone().count() != 1 {
+                return Err(call.deny(format!("the command `{command}` is not known to be harmless")));
+            }
+            tasks.push(super::Word::literal(name));
+        }
+    }
+    call.tasks("", &tasks)
+}

@@ -1,0 +1,64 @@
+//! Build and test tools, as tables. What they write while they build is judged as a diff before delivery.
+//!
+//! The tables are closed: an option that loads code or configuration is marked `!`, one that is in no table is denied,
+//! and every task must be listed by the rule.
+
+mod jvm;
+mod native;
+mod node;
+mod others;
+mod python;
+mod rust;
+
+use super::Word;
+use super::table::{Call, Dashes, Operands, Style, TABLE, Table};
+use crate::policy::decision::Denial;
+
+pub(crate) const TABLES: [&[Table]; 6] =
+    [rust::TABLES, native::TABLES, node::TABLES, python::TABLES, jvm::TABLES, others::TABLES];
+
+/// What a wrapper of the workspace loads and runs, from its own folder.
+pub(crate) static LOADS: [(&str, &str); 2] = [
+    ("gradlew", "gradle/wrapper/gradle-wrapper.jar gradle/wrapper/gradle-wrapper.properties"),
+    ("mvnw", ".mvn/wrapper/maven-wrapper.jar .mvn/wrapper/maven-wrapper.properties .mvn/jvm.config .mvn/maven.config"),
+];
+
+/// Names of one subcommand, for deny rules: the programs, and for each subcommand its names.
+pub(crate) static ALIASES: [(&str, &[&str]); 3] = [
+    (
+        "npm pnpm bun",
+        &[
+            "install i in ins inst insta instal isnt isnta isntal isntall add",
+            "uninstall un unlink remove rm r",
+            "ci clean-install ic install-clean isntall-clean",
+            "run run-script rum urn",
+            "exec x",
+            "test t tst",
+            "view v info show",
+            "update up upgrade udpate",
+            "config c",
+            "adduser add-user login",
+            "owner author",
+            "init create innit",
+            "link ln",
+            "dist-tag dist-tags",
+        ],
+    ),
+    ("cargo", &["build b", "check c", "clippy", "doc d", "test t", "run r", "remove rm"]),
+    ("bundle", &["exec e ex exe", "install i"]),
+];
+
+/// Programs that take any beginning of a subcommand's name for it.
+pub(crate) const ABBREVIATES: [&str; 5] = ["npm", "composer", "bundle", "gem", "hg"];
+
+/// A tool whose words are files or folders of the project; what it is asked to write is judged as a diff.
+const TOOL: Table = Table { operands: Operands::Inside, style: Style::Whole, writes_nothing: false, ..TABLE };
+
+/// A tool with subcommands.
+const GROUP: Table = Table { operands: Operands::Special, style: Style::Whole, ..TABLE };
+
+/// A tool that starts the command in its words.
+const LAUNCHER: Table = Table { operands: Operands::Starts, style: Style::First, writes_nothing: false, ..TABLE };
+
+/// A tool that runs tasks of the project, which the rule must list.
+const TASKS: Table = Table { operands: Operands::Tasks(""), style: Style::Whole, writes_nothing: false, ..TABLE };

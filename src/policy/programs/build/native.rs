@@ -1,0 +1,451 @@
+//! make and what generates for it, and the build tools of C, Go, Zig, Swift and their like.
+
+use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
+use crate::path::Node;
+use crate::policy::effect::{Effect, Pattern};
+
+const MAKE: Table = Table {
+    names: "make gmake",
+    options: "-j,--jobs=?D -k,--keep-going -s,--silent,--quiet !-f,--file,--makefile=R ~-C,--directory=E !-I,--include-dir=L !!-E,--eval=D \
+        ~-B,--always-make ~-n,--just-print,--dry-run,--recon ~-i,--ignore-errors !-e,--environment-overrides ~-l,--load-average=?D \
+        !-o,--old-file=P !-W,--what-if=P ~-q,--question ~-r,--no-builtin-rules !-R,--no-builtin-variables !-t,--touch ~-w,--print-directory \
+        ~--no-print-directory !-d !--debug=?P !-p,--print-data-base !-S,--no-keep-going ~--trace ~-O,--output-sync=?D !-L ~-v,--version ~-h,--help \
+        !--warn-undefined-variables",
+    operands: Operands::Tasks(""),
+    writes_nothing: false,
+    special: Some(make),
+    ..TABLE
+};
+
+/// Variables that a person may set for make: by custom they change what is printed.
+const SHOWS: [&str; 4] = ["VERBOSE", "V", "DEBUG", "CI"];
+
+fn make(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.values("-f").iter().any(|file| file.text == "-") {
+        return Err(Denial::unanalysable("make: rules on its standard input").by("G3"));
+    }
+    if let Some(word) = call.operands.iter().find(|word| !word.literal) {
+        return Err(call.deny(format!("the target `{}` is not known", word.text)));
+    }
+    // make takes `-j 4` too: the number is then no target.
+    let jobs_apart = call.found.iter().any(|found| found.name == "-j" && found.value.is_none());
+    let mut targets = Vec::new();
+    for word in call.operands.clone() {
+        match word.text.split_once('=') {
+            Some((name, value)) => assigned(call, name, value)?,
+            None if jobs_apart && !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit()) => {}
+            None => targets.push(word),
+        }
+    }
+    call.tasks("", &targets)
+}
+
+fn assigned(call: &Call<'_>, name: &str, value: &str) -> Result<(), Denial> {
+    let refused = if call.is_open() {
+        let runs = ["SHELL", "MAKEFLAGS", "GNUMAKEFLAGS", "MAKEFILES"];
+        runs.contains(&name.trim_end_matches([':', '+', '?'])) || value.contains("$(") || value.contains('`')
+    } else {
+        !call.everyday || !SHOWS.contains(&name) || !value.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    if refused { Err(call.deny(format!("the assignment `{name}={value}`"))) } else { Ok(()) }
+}
+
+/// What `cmake --build DIR --` passes on to make or ninja.
+const TO_MAKE: Table = Table {
+    options: "-j,--jobs=?D -k=?D -s,--silent,--quiet -v,--verbose -d=N --no-print-directory -l=D",
+    operands: Operands::Special,
+    writes_nothing: false,
+    special: Some(to_make),
+    ..TABLE
+};
+
+fn to_make(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words: Vec<Word> = call.operands.drain(..).collect();
+    for word in &words {
+        match word.text.split_once('=') {
+            Some((name, value)) => assigned(call, name, value)?,
+            None if word.text.bytes().all(|b| b.is_ascii_digit()) => {}
+            None => built(call, &word.text)?,
+        }
+    }
+    Ok(())
+}
+
+fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
+    for target in call.values("-t") {
+        built(call, &target.text)?;
+    }
+    for word in call.values("-D") {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        let name = name.split(':').next().unwrap_or_default();
+        let known = super::super::is_listed(CMAKE_VARIABLES.split_whitespace(), name);
+        if !call.is_open() && (!known || value.contains(['/', '$', ';', '"', '`'])) {
+            return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
+        }
+    }
+    for word in call.operands.clone() {
+        call.read(&word);
+    }
+    Ok(())
+}
+
+/// Variables of CMake that choose how much is built, and how it is optimised.
+const CMAKE_VARIABLES: &str = "CMAKE_BUILD_TYPE CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD CMAKE_C_STANDARD CMAKE_VERBOSE_MAKEFILE BUILD_* ENABLE_* \
+    WITH_* USE_* CMAKE_UNITY_BUILD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_COLOR_DIAGNOSTICS CMAKE_COMPILE_WARNING_AS_ERROR";
+
+// What is built by a tool that runs whatever the project's rules say: installing leaves the workspace.
+fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
+    let listed =
+        ["all", "test", "tests", "check", "clean", "lint", "format", "docs", "help", "clang-tidy", "clang-format"];
+    if call.is_open()
+        || listed.contains(&target)
+        || !["install", "uninstall", "package", "deploy", "publish", "upload"].iter().any(|word| target.contains(word))
+            && target.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
+    {
+        return Ok(());
+    }
+    Err(call.deny(format!("the target `{target}` is not listed")))
+}
+
+const GO_BUILD: &str = "-v -race -cover -covermode=D -coverpkg=D -count=D -run=D -skip=D -bench=D -benchtime=D -benchmem -short -timeout=D -parallel=D -p=D -cpu=D \
+    -failfast -json -a -n -x -trimpath -tags=D -mod={mod|readonly|vendor} -m -f=D -deps -e -u -all -list=D -shuffle=D -fullpath -c -s -w -l -d -fix -compiled -test \
+    -find -versions -retracted -buildvcs=D -buildmode={default|exe|pie|c-archive|c-shared|archive} -o=W -coverprofile=W -vet=D -msan -asan -work -args,--args=> \
+    -h,--help -fuzz=D -fuzztime=D -fuzzminimizetime=D -outputdir=O -ldflags=D -gcflags=D -cpuprofile=W -memprofile=W -blockprofile=W -mutexprofile=W -trace=W -html=R -func=R -testcache -cache -fuzzcache -r -i \
+    -unsafeptr=?D -printf=?D -shadow=?D -copylocks=?D -composites=?D -assign=?D -atomic=?D -bools=?D -nilfunc=?D -structtag=?D -unreachable=?D -unusedresult=?D -lostcancel=?D \
+    -diff -go=D -compat=D -module=D -vendor -C=E \
+    !!-exec=D !!-toolexec=D !!-vettool=D !-asmflags=P !-overlay=R !-modfile=R !-modcacherw !-pkgdir=L !-gccgoflags=P !-compiler=P";
+
+pub(super) const TABLES: &[Table] = &[
+    MAKE,
+    Table {
+        names: "ctest",
+        options: "-j,--parallel=*D -R,--tests-regex=D -E,--exclude-regex=D -L,--label-regex=D -LE,--label-exclude=D -I,--tests-information=D -V,--verbose -VV,--extra-verbose \
+            --output-on-failure -N,--show-only=?D -Q,--quiet --rerun-failed --repeat=D --timeout=D --test-dir=I --stop-on-failure --progress -C,--build-config=D \
+            --no-tests=D --schedule-random --output-junit=W --preset=D --list-presets --version --help --print-labels -F --no-label-summary \
+            --test-load=D -j1 -j2 -j4 -j8 -j16 -j32 !-S=R !-SP=R !-D=P !-M=P !-T=P !-O,--output-log=W !--build-and-test=P !--build-makeprogram=P",
+        operands: Operands::Special,
+        style: Style::SingleDash,
+        writes_nothing: false,
+        special: Some(only_numbers),
+        ..TABLE
+    },
+    Table {
+        names: "cmake",
+        options: "--build=I -S=L -B=I -j,--parallel=*D --config=D -t,--target=D --clean-first --fresh -v,--verbose -G=N --preset=D \
+            --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
+            !--install=I !--prefix=O !--component=P !-C=R !-P=R !-E=>S !-U=P !--toolchain=R !--open=I !--find-package !--debugger !--trace-source=R !--graphviz=W !-A=P !-T=P",
+        operands: Operands::Special,
+        style: Style::Whole,
+        writes_nothing: false,
+        special: Some(cmake),
+        dashes: Dashes::Table(&TO_MAKE),
+        ..TABLE
+    },
+    Table {
+        names: "ninja ninja-build samu",
+        options: "-C=E -j=D -k=D -l=D -n -v,--verbose --quiet --version -h,--help -d={stats|explain|keepdepfile} !-f=R !-t=P !-w=P",
+        special: Some(ninja),
+        ..TASKS
+    },
+    Table {
+        names: "meson",
+        options: "-h,--help -v,--version",
+        subcommands: &[
+            Table {
+                names: "setup",
+                options: "--buildtype=D -Doptimization=D -Dbuildtype=D -Dwarning_level=D -Dwerror=D -Db_coverage=D -Db_lto=D -Dtests=D -Ddocs=D --reconfigure --wipe -h,--help --werror --warnlevel=D \
+                    --debug --optimization=D !--native-file=R !--cross-file=R !-D=P !--prefix=P",
+                operands: Operands::Special,
+                style: Style::SingleDash,
+                special: Some(own_folders),
+                ..TOOL
+            },
+            Table {
+                names: "compile",
+                options: "-C=E -j,--jobs=D -l=D -v,--verbose --clean -h,--help !--ninja-args=P !--vs-args=P !--xcode-args=P",
+                operands: Operands::Special,
+                special: Some(targets),
+                ..TOOL
+            },
+            Table {
+                names: "test",
+                options: "-C=E --suite=D --no-suite=D -v,--verbose -q,--quiet --no-rebuild --repeat=D --print-errorlogs --num-processes=D -j=D -t,--timeout-multiplier=D --list \
+                    --benchmark --maxfail=D --no-stdsplit --logbase=N -h,--help !--wrapper=P !--gdb !--gdb-path=P !--setup=P !--test-args=P",
+                operands: Operands::Data,
+                ..TOOL
+            },
+            Table {
+                names: "introspect",
+                options: "-a,--all -i,--indent --targets --tests --buildoptions --dependencies --projectinfo -f --installed",
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "bazel bazelisk",
+        options: "~--nohome_rc ~--noworkspace_rc ~--version !--bazelrc=R !--output_base=O !--output_user_root=O !--host_jvm_args=P !--server_javabase=P !--max_idle_secs=P",
+        style: Style::Whole,
+        subcommands: &[Table {
+            names: "build test query cquery info version clean coverage",
+            options: "--config=N -c,--compilation_mode=D --test_output=D --test_filter=D --test_tag_filters=D --build_tag_filters=D --test_size_filters=D --test_summary=D --test_timeout=D -k,--keep_going \
+                --nokeep_going -j,--jobs=D --verbose_failures -s,--subcommands --cache_test_results=D --nocache_test_results --runs_per_test=D --test_env=D --output=D --show_progress \
+                --noshow_progress --color=D --curses=D --flaky_test_attempts=D --build_tests_only --announce_rc --show_result=D --ui_event_filters=D --test_arg=D --nobuild --instrumentation_filter=D \
+                --combined_report=D --local_test_jobs=D --features=D --expunge \
+                !--run_under=P !--action_env=P !--define=P !--override_repository=P !--spawn_strategy=P !--strategy=P !--sandbox_writable_path=P !--crosstool_top=P !--symlink_prefix=P !--remote_cache=P !--bes_backend=P",
+            operands: Operands::Special,
+            special: Some(labels),
+            dashes: Dashes::Passed,
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "gofmt goimports gofumpt",
+        options: "-d -e -l -s -w -r=D -local=D -extra -v -format-only !-cpuprofile=W !-srcdir=L",
+        operands: Operands::Special,
+        style: Style::SingleDash,
+        writes_nothing: false,
+        special: Some(gofmt),
+        ..TABLE
+    },
+    Table {
+        names: "go",
+        options: "!-C=E",
+        operands: Operands::Special,
+        style: Style::SingleDash,
+        subcommands: &[
+            Table {
+                names: "build test vet fmt list run generate install get clean",
+                options: GO_BUILD,
+                operands: Operands::Special,
+                style: Style::SingleDash,
+                writes_nothing: false,
+                special: Some(go),
+                ..TABLE
+            },
+            Table {
+                names: "mod work tool",
+                options: GO_BUILD,
+                operands: Operands::Special,
+                style: Style::SingleDash,
+                writes_nothing: false,
+                special: Some(go),
+                ..TABLE
+            },
+            Table {
+                names: "env version doc help",
+                options: "-json -changed -m -v -all -src -short -u -c -cmd !-w !-u=P",
+                operands: Operands::Data,
+                style: Style::SingleDash,
+                ..TABLE
+            },
+        ],
+        ..TABLE
+    },
+    Table {
+        names: "golangci-lint",
+        options: "-v,--verbose --color=D -h,--help --version !-c,--config=R",
+        subcommands: &[
+            Table {
+                names: "run fmt",
+                options: "-v,--verbose --fix --fast --fast-only --timeout=D -E,--enable=D -D,--disable=D --enable-only=D --disable-all --enable-all --default=D --out-format={colored-line-number|line-number|json|tab|checkstyle|github-actions|junit-xml} \
+                    --new --new-from-rev=D --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
+                    --color=D --skip-dirs=D --exclude=D -p,--presets=D --show-stats --no-config -d,--diff --allow-serial-runners --modules-download-mode={readonly|vendor|mod} --go=D -h,--help -c,--config={.golangci.*} !--path-prefix=P !--cpu-profile-path=W",
+                ..TOOL
+            },
+            Table {
+                names: "linters version help",
+                options: "-h,--help --json --enabled",
+                operands: Operands::Data,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "staticcheck errcheck gosec revive govulncheck ineffassign",
+        options: "-checks=D -fail=D -f={text|json|stylish|sarif|junit-xml|null} -tests=?D -go=D -tags=D -show-ignored -explain=D -version -debug.version -blank -asserts -ignoretests -exclude=D \
+            -severity=D -confidence=D -quiet -fmt={text|json|sarif} -no-fail -formatter={default|friendly|stylish|json} -set_exit_status -test -mode=D -json -v !-config=R !-out=W !-matrix !-exclude-dir=P",
+        operands: Operands::Special,
+        style: Style::SingleDash,
+        special: Some(go),
+        ..TOOL
+    },
+    Table {
+        names: "zig",
+        options: "",
+        subcommands: &[
+            Table {
+                names: "build",
+                options: "--summary=D -Doptimize=D -Dtarget=N -j=D -fincremental -freference-trace --verbose -h,--help -l,--list-steps --release=?D --color=D -Dtest-filter=D --prominent-compile-errors \
+                    -j1 -j2 -j4 -j8 !-D=P !--prefix=O !-p=O !--build-file=R !--zig-lib-dir=R !--global-cache-dir=O !--cache-dir=I !--build-runner=R !--search-prefix=L !--libc=R",
+                operands: Operands::Special,
+                style: Style::SingleDash,
+                special: Some(steps),
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table {
+                names: "test build-exe build-lib build-obj ast-check",
+                options: "-O=D -OReleaseSafe -OReleaseFast -ODebug --test-filter=D -fsummary --name=N -target=N -lc -freference-trace --color=D -t \
+                    !-I=P !-L=P !-l=P !--test-cmd=P !--test-cmd-bin !--mod=P !--dep=P !--main-mod-path=L !-femit-bin=W !--zig-lib-dir=R",
+                style: Style::SingleDash,
+                ..TOOL
+            },
+            Table { names: "fmt", options: "--check --ast-check --color=D --exclude=R", ..TOOL },
+            Table { names: "version env targets zen", operands: Operands::None, ..TABLE },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "swift",
+        options: "--version -h,--help",
+        subcommands: &[
+            Table {
+                names: "build test package",
+                options: "-c,--configuration=D -v,--verbose --very-verbose -q,--quiet --filter=D --skip=D --parallel --num-workers=D --enable-code-coverage --list-tests -l --target=N --product=N --build-tests \
+                    --skip-build -j,--jobs=D --enable-test-discovery --show-bin-path --xunit-output=W --skip-update --disable-automatic-resolution --explicit-target-dependency-import-check=D --enable-swift-testing \
+                    --enable-xctest --disable-xctest --sanitize=D \
+                    !--package-path=L !--chdir=E !--scratch-path=I !--build-path=I !-Xswiftc=P !-Xcc=P !-Xcxx=P !-Xlinker=P !--toolchain=P !--swift-sdk=P !--destination=R !--sdk=P !--triple=P !--disable-sandbox !--cache-path=O !--config-path=R",
+                operands: Operands::Special,
+                special: Some(swift),
+                ..TOOL
+            },
+            Table {
+                names: "format",
+                options: "-r,--recursive -i,--in-place -p,--parallel -s,--strict !--configuration=R",
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "swiftlint swiftformat",
+        options: "--strict --quiet --lint --fix --format --reporter={xcode|json|csv|checkstyle|github-actions-logging|emoji|markdown|sarif|summary} --autocorrect --lenient --swiftversion=D --verbose \
+            --no-cache --dryrun --disable=D --enable=D --rules=D --exclude=D !--config=R !--output=W !--cache=P",
+        operands: Operands::Special,
+        special: Some(after_lint),
+        ..TOOL
+    },
+    Table {
+        names: "clang-format",
+        options: "-i -n,--dry-run --Werror,-Werror --style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|microsoft|gnu|GNU} -style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|gnu|GNU} --verbose --version --sort-includes=?D --fallback-style=D --lines=D --assume-filename=D !--files=R",
+        style: Style::SingleDash,
+        ..TOOL
+    },
+    Table { names: "nproc", options: "--all --ignore=D --version --help", operands: Operands::None, ..TABLE },
+];
+
+fn ninja(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.iter().find(|word| word.text.contains('=')) {
+        Some(word) => Err(call.deny(format!("the assignment `{}`", word.text))),
+        None => call.tasks("", &call.operands.clone()),
+    }
+}
+
+fn only_numbers(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.iter().find(|word| word.text.is_empty() || !word.text.bytes().all(|b| b.is_ascii_digit())) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("takes no operand such as `{}`", word.text))),
+        _ => Ok(()),
+    }
+}
+
+fn targets(call: &mut Call<'_>) -> Result<(), Denial> {
+    let targets: Vec<Word> = call.operands.clone();
+    targets.iter().try_for_each(|word| built(call, &word.text))
+}
+
+fn own_folders(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.operands.clone().iter().try_for_each(|word| call.own_folder(word))
+}
+
+fn steps(call: &mut Call<'_>) -> Result<(), Denial> {
+    let listed = ["test", "check", "fmt", "docs", "build", "lint", "bench", "unit", "integration"];
+    match call
+        .operands
+        .iter()
+        .find(|word| !listed.iter().any(|name| word.text == *name || word.text.starts_with(&format!("{name}-"))))
+    {
+        Some(word) if !call.is_open() => Err(call.deny(format!("the step `{}` is not listed", word.text))),
+        _ => Ok(()),
+    }
+}
+
+fn swift(call: &mut Call<'_>) -> Result<(), Denial> {
+    let listed = ["describe", "dump-package", "show-dependencies", "clean", "resolve", "tools-version"];
+    let package = call.name.ends_with(" package");
+    match call.operands.iter().find(|word| !package || !listed.contains(&word.text.as_str())) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("takes no operand such as `{}`", word.text))),
+        _ => Ok(()),
+    }
+}
+
+fn after_lint(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let skipped =
+        usize::from(words.first().is_some_and(|word| matches!(word.text.as_str(), "lint" | "format" | "analyze")));
+    words.iter().skip(skipped).for_each(|word| call.read(word));
+    Ok(())
+}
+
+// Labels of Bazel are no paths: `//pkg:target` is of this workspace, `@repo//pkg` of one that it names.
+fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
+    let climbs = |word: &&Word| {
+        !word.literal
+            || word.text.contains("..") && !word.text.contains("...")
+            || word.text.starts_with('/') && !word.text.starts_with("//")
+    };
+    match call.operands.iter().find(climbs) {
+        Some(word) => Err(call.deny(format!("`{}` is no label of the workspace", word.text))),
+        None => Ok(()),
+    }
+}
+
+fn gofmt(call: &mut Call<'_>) -> Result<(), Denial> {
+    for word in call.operands.clone() {
+        if !word.literal {
+            return Err(call.deny("a word of it is not known"));
+        }
+        let sources = vec![Pattern::File("*.go".to_owned())];
+        let path = word.text.clone();
+        call.out.effects.push(Effect::ReadTree {
+            path,
+            follow_links: false,
+            left_out: vec![],
+            only: sources,
+            skips_hidden: false,
+        });
+        // Below a folder what is formatted is judged as a diff, as with every formatter.
+        if call.has("-w") && call.node(&word.text)? != Some(Node::Dir) {
+            call.write(&word);
+        }
+    }
+    Ok(())
+}
+
+fn go(call: &mut Call<'_>) -> Result<(), Denial> {
+    let flags = ["-s", "-w", "-N", "-l", "-m", "-m=2", "-e", "-v"];
+    for value in [call.values("-ldflags"), call.values("-gcflags")].concat() {
+        let mut words = value.text.split_whitespace().map(|word| word.strip_prefix("all=").unwrap_or(word));
+        while let Some(word) = words.next() {
+            let sets = word == "-X" && words.next().is_some();
+            if !call.is_open() && !sets && !word.starts_with("-X=") && !flags.contains(&word) {
+                return Err(call.deny(format!("the flag `{word}` is not known to be harmless")));
+            }
+        }
+    }
+    for word in call.operands.clone() {
+        if !word.literal {
+            return Err(call.deny("a word of it is not known"));
+        }
+        // `./...` and package names; a name with dots is a module's address.
+        let path = word.text.trim_end_matches("...").trim_end_matches('/');
+        if path.starts_with('.') || path.starts_with('/') {
+            call.effect(Effect::List, &Word::literal(if path.is_empty() { "/" } else { path }));
+        } else if path.split('/').any(|part| part == "..") || path.ends_with(".go") {
+            call.read(&Word::literal(path));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,367 @@
+//! The tools of JavaScript and TypeScript.
+
+use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TOOL, Table, Word};
+use crate::path::{Node, RelPath};
+
+macro_rules! npm_options {
+    () => {
+        "~-s,--silent ~-q,--quiet ~-d ~-dd ~--verbose ~--loglevel=N ~--if-present ~-w,--workspace=L ~-ws,--workspaces ~-iwr,--include-workspace-root ~--prefix=E ~-C=E \
+        ~--no-color ~--color=?D ~--ignore-scripts ~--foreground-scripts ~--no-audit ~--no-fund ~--offline ~--prefer-offline ~--no-update-notifier ~--no-progress \
+        ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--production ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
+        !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
+    };
+}
+
+/// A script of the project; words behind its name are npm's until `--`.
+const SCRIPT: Table = Table {
+    options: npm_options!(),
+    operands: Operands::Script,
+    style: Style::SingleDash,
+    writes_nothing: false,
+    dashes: Dashes::Passed,
+    ..TABLE
+};
+
+/// What npm, pnpm and yarn do besides running scripts; `builtin:ci-dev` lists what only looks.
+const OTHERS: &str = "ls list ll la outdated why explain version view info audit ci install i in ins inst insta instal isnt isnta isntal isntall add remove rm r un unlink uninstall publish pack \
+    init create link ln login logout adduser add-user owner author config c get set prefix root bin cache fund doctor ping query licenses constraints explore rebuild rb dedupe ddp prune update up upgrade udpate \
+    deprecate undeprecate unpublish access team token org hook profile star stars unstar search find s se shrinkwrap sbom stage trust diff dist-tag dist-tags edit docs home bugs issues repo help completion \
+    install-test it install-ci-test cit ic clean-install clean-install-test set-script import patch store server deploy setup env dlx plugin policies";
+
+const OTHER: Table = Table {
+    names: OTHERS,
+    options: npm_options!(),
+    operands: Operands::Special,
+    style: Style::SingleDash,
+    special: Some(other),
+    ..SCRIPT
+};
+
+/// Scripts by the subcommands that are named as they are.
+const BY_NAME: &str = "test t tst start stop restart";
+
+const YARN: Table = Table { style: Style::First, ..SCRIPT };
+
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        names: "npm",
+        options: npm_options!(),
+        style: Style::SingleDash,
+        writes_nothing: false,
+        subcommands: &[
+            Table { names: "run run-script rum urn", ..SCRIPT },
+            Table { names: BY_NAME, operands: Operands::Special, special: Some(passes_all), ..SCRIPT },
+            Table { names: "exec x", special: Some(installed), options: EXEC, ..LAUNCHER },
+            OTHER,
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "pnpm",
+        options: "~-r,--recursive ~--filter=D ~-F=D ~-w,--workspace-root ~-C,--dir=E ~--silent ~-s ~--parallel ~--stream ~--if-present ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--offline \
+            ~--aggregate-output ~--workspace-concurrency=D ~--sequential ~--no-sort ~--color ~--no-color ~--loglevel=N !--shell-emulator !--script-shell=P !--config.*=P !--ignore-workspace !-g,--global",
+        style: Style::Whole,
+        subcommands: &[
+            Table { names: "run run-script", options: PNPM_RUN, special: Some(run), ..YARN },
+            Table {
+                names: "test t start",
+                operands: Operands::Raw,
+                special: Some(script_or_tool),
+                options: PNPM_RUN,
+                ..YARN
+            },
+            Table { names: "exec", special: Some(installed), options: PNPM_RUN, ..LAUNCHER },
+            OTHER,
+            Table { names: "*", operands: Operands::Raw, special: Some(script_or_tool), ..YARN },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "yarn yarnpkg",
+        options: "~-s,--silent ~--cwd=E ~--offline ~--no-progress ~--non-interactive ~--json ~--frozen-lockfile !--use-yarnrc=R !--script-shell=P !--global-folder=O",
+        style: Style::Whole,
+        subcommands: &[
+            Table {
+                names: "run",
+                special: Some(run),
+                options: "~-s,--silent ~-T,--top-level ~-B,--binaries-only !--inspect=?P !--require=R",
+                ..YARN
+            },
+            Table { names: "exec", special: Some(installed), options: "", ..LAUNCHER },
+            Table { names: "workspace", operands: Operands::Special, special: Some(workspace), ..YARN },
+            Table { names: "workspaces", operands: Operands::Special, special: Some(workspaces), ..YARN },
+            OTHER,
+            Table { names: "*", operands: Operands::Raw, special: Some(script_or_tool), ..YARN },
+        ],
+        ..GROUP
+    },
+    Table { names: "npx pnpx bunx", options: EXEC, special: Some(installed), ..LAUNCHER },
+    Table {
+        names: "bun",
+        options: "~--silent ~--cwd=E ~-b,--bun ~-v,--version !--preload=R !-r=R !-c,--config=R !-e,--eval=P !-p,--print=P !--env-file=R !--inspect=?P !--define=P !--loader=P",
+        style: Style::Whole,
+        subcommands: &[
+            Table {
+                names: "test",
+                options: "--coverage --coverage-reporter={text|lcov} --coverage-dir=O -t,--test-name-pattern=D --bail=?D --timeout=D --rerun-each=D --only --todo -u,--update-snapshots --watch \
+                    --concurrent --max-concurrency=D --randomize --seed=D --reporter={junit|dots} --reporter-outfile=W --pass-with-no-tests --only-failures --silent --smol \
+                    !--preload=R !-r=R !-c,--config=R !--env-file=R !--define=P !--loader=P",
+                ..TOOL
+            },
+            Table {
+                names: "run",
+                special: Some(run),
+                options: "~-s,--silent ~-b,--bun ~--if-present ~--filter=D ~-F=D !--preload=R !-r=R !-c,--config=R",
+                ..YARN
+            },
+            Table { names: "x", special: Some(installed), options: EXEC, ..LAUNCHER },
+            OTHER,
+            Table { names: "*", operands: Operands::Raw, special: Some(script_or_tool), ..YARN },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "deno",
+        options: "~-V,--version ~-h,--help ~-q,--quiet",
+        style: Style::Whole,
+        subcommands: &[
+            Table {
+                names: "test check lint fmt bench doc info",
+                options: "-A,--allow-all -R,--allow-read=?D -W,--allow-write=?D -N,--allow-net=?D -E,--allow-env=?D -S,--allow-sys=?D --allow-run=?D --allow-ffi=?D --allow-hrtime --no-prompt -P,--permission-set=?N \
+                    --check --no-check=?D --coverage=?I --filter=D --fail-fast=?D --parallel -q,--quiet --doc --junit-path=W --reporter={pretty|dot|junit|tap} --shuffle=?D --no-run --trace-leaks --trace-ops \
+                    --permit-no-files --ignore=D --clean --all --json --rules --rules-tags=D --rules-include=D --rules-exclude=D --fix --ext=D --line-width=D --indent-width=D --single-quote --no-semicolons \
+                    --use-tabs --prose-wrap=D --options-line-width=D --unstable --unstable-kv --unstable-sloppy-imports --unstable-net --unstable-temporal --node-modules-dir=?D --cached-only --frozen=?D --hide-stacktraces \
+                    --allow-import=?D --no-lock --no-remote --no-npm --compact --private --html --lint --sourcemap --recursive \
+                    !-c,--config=R !--import-map=R !--cert=R !--lock=R !-r,--reload=?P !--preload=R !--env-file=?R !--location=P !--v8-flags=P !--inspect=?P !--output=O",
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table {
+                names: "task",
+                options: "~-q,--quiet ~-r,--recursive ~-f,--filter=D !-c,--config=R !--cwd=E !--eval",
+                operands: Operands::Script,
+                ..YARN
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "node nodejs",
+        options: "-c,--check --test --test-name-pattern=D --test-skip-pattern=D --test-only --test-reporter={spec|tap|dot|junit|lcov} --test-concurrency=D --test-timeout=D --test-shard=D \
+            --experimental-test-coverage --test-coverage-* --enable-source-maps --trace-warnings --no-warnings --throw-deprecation --trace-deprecation --test-force-exit --experimental-strip-types --max-old-space-size=D \
+            !-r,--require=R !--import=R !--loader=R !--experimental-loader=R !-e,--eval=P !-p,--print=P !--env-file=R !--inspect=?P !--test-reporter-destination=W !-C,--conditions=P",
+        operands: Operands::Special,
+        special: Some(node_test),
+        ..TOOL
+    },
+    Table {
+        names: "tsc vue-tsc",
+        options: "--noEmit,--noemit -p,--project=R -b,--build --watch=?D --pretty=?D --strict=?D --skipLibCheck=?D --incremental=?D --listFiles --listEmittedFiles --noUnusedLocals --noUnusedParameters --traceResolution \
+            --diagnostics --extendedDiagnostics -v,--version,--verbose -h,--help --showConfig --force,-f --dry,-d --clean --declaration=?D --emitDeclarationOnly --noErrorTruncation --explainFiles --jsx=D -t,--target=D -m,--module=D \
+            --moduleResolution=D --esModuleInterop --allowJs --checkJs --noImplicitAny --strictNullChecks --lib=D --types=D --isolatedModules --resolveJsonModule --sourceMap --removeComments --preserveWatchOutput --assumeChangesOnlyAffectDirectDependencies \
+            --all --init=? --composite --noEmitOnError --stopBuildOnErrors --noCheck --singleThreaded --downlevelIteration --experimentalDecorators --forceConsistentCasingInFileNames --tsBuildInfoFile=W --outDir,--outdir=O --declarationDir=O --outFile=W --generateTrace=O --generateCpuProfile=W --rootDir=L --baseUrl=L \
+            !--plugins=P !--typeRoots=L !--locale=N",
+        ..TOOL
+    },
+    Table {
+        names: "eslint eslint_d",
+        options: "--fix --fix-dry-run --fix-type=D --quiet --max-warnings=D --ext=D --cache --cache-strategy=D --color --no-color -f,--format={stylish|compact|json|unix|visualstudio|junit|checkstyle|html|tap|codeframe|json-with-metadata|jslint-xml} \
+            --report-unused-disable-directives --report-unused-disable-directives-severity=D --no-eslintrc --no-ignore --ignore-pattern=D --no-error-on-unmatched-pattern --rule=D --env=D --debug -v,--version -h,--help --stats \
+            --no-warn-ignored --pass-on-no-patterns --exit-on-fatal-error --no-inline-config --concurrency=D --print-config=R --flag=D --suppress-all --pass-on-unpruned-suppressions --stdin --stdin-filename=L --no-cache --ignore-path=R --global=D --parser-options=D \
+            -o,--output-file=W --cache-location=W --cache-file=W \
+            -c,--config={eslint.config.*|.eslintrc|.eslintrc.*} !--plugin=P !--parser=P !--rulesdir=R !--resolve-plugins-relative-to=L !--init !--inspect-config !--no-config-lookup",
+        ..TOOL
+    },
+    Table {
+        names: "prettier",
+        options: "-c,--check -w,--write -l,--list-different -u,--ignore-unknown --no-error-on-unmatched-pattern --log-level=N --loglevel=N --cache --no-cache --cache-strategy=D --color --no-color --no-config --no-editorconfig --single-quote --no-semi \
+            --print-width=D --tab-width=D --use-tabs --trailing-comma=D --end-of-line=D --prose-wrap=D --arrow-parens=D --bracket-same-line --no-bracket-spacing --quote-props=D --jsx-single-quote \
+            --parser={babel|babel-ts|babel-flow|flow|typescript|espree|meriyah|acorn|css|less|scss|json|json5|jsonc|json-stringify|graphql|markdown|mdx|vue|yaml|html|angular|lwc|glimmer} --stdin-filepath=L -v,--version -h,--help --with-node-modules \
+            --ignore-path=R --config-precedence=D --find-config-path=L --file-info=L --support-info --require-pragma --insert-pragma --experimental-cli \
+            --cache-location=W \
+            --config={.prettierrc|.prettierrc.*|prettier.config.*|package.json} !--plugin=P !--plugin-search-dir=L !--no-plugin-search",
+        ..TOOL
+    },
+    Table {
+        names: "jest",
+        options: "--ci --coverage=?D --collectCoverage=?D --collectCoverageFrom=D --coverageReporters={text|text-summary|json|json-summary|lcov|lcovonly|html|clover|cobertura|none} --silent=?D --verbose=?D --watch --watchAll=?D -i,--runInBand \
+            -w,--maxWorkers=D -t,--testNamePattern=D --testPathPattern=D --testPathPatterns=D --testPathIgnorePatterns=D --passWithNoTests --bail=?D -b -u,--updateSnapshot --no-cache --cache=?D --clearCache -o,--onlyChanged --changedSince=D --lastCommit \
+            --onlyFailures -f --findRelatedTests --listTests --detectOpenHandles --forceExit --logHeapUsage --colors --no-colors --color --no-color --expand -e --json --testTimeout=D --shard=D --maxConcurrency=D --randomize --seed=D --showSeed --errorOnDeprecated \
+            --notify=?D --noStackTrace --selectProjects=D --ignoreProjects=D --runTestsByPath --useStderr --testLocationInResults --showConfig --debug --version --help -h --no-coverage --no-watchman --watchman=?D --no-watch --workerThreads --openHandlesTimeout=D --injectGlobals=?D --clearMocks --resetMocks --restoreMocks --resetModules --changedFilesWithAncestor \
+            --reporters={default|verbose|summary|github-actions|agent} --env={node|jsdom|jest-environment-node|jest-environment-jsdom} --testEnvironment={node|jsdom|jest-environment-node|jest-environment-jsdom} --coverageDirectory=O --outputFile=W --coverageProvider={v8|babel} --cacheDirectory=O \
+            -c,--config={jest.config.*|jest.*|package.json} !--rootDir=L !--roots=L !--globalSetup=R !--globalTeardown=R !--setupFiles=R !--setupFilesAfterEnv=R !--setupTestFrameworkScriptFile=R !--transform=P !--runner=P !--testRunner=P !--resolver=P !--moduleLoader=P \
+            !--preset=P !--testResultsProcessor=R !--testSequencer=R !--snapshotSerializers=P !--filter=R !--globals=P !--projects=R !--prettierPath=R !--haste=P !--moduleNameMapper=P !--moduleDirectories=P !--modulePaths=P !--dependencyExtractor=R !--watchPlugins=P !--testMatch=P !--testRegex=P !--testEnvironmentOptions=P",
+        ..TOOL
+    },
+    Table { names: "vitest", options: VITEST, operands: Operands::Special, special: Some(vitest), ..TOOL },
+    Table {
+        names: "mocha",
+        options: "-t,--timeout=D -b,--bail -g,--grep=D -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
+            --extension=D -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
+            !-r,--require=R --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
+        ..TOOL
+    },
+    Table {
+        names: "biome",
+        options: "--version -h,--help",
+        subcommands: &[Table {
+            names: "check lint format ci",
+            options: "--write --fix --apply --unsafe --staged --changed --since=D --diagnostic-level=D --max-diagnostics=D --error-on-warnings --no-errors-on-unmatched --colors=D --reporter={summary|json|json-pretty|github|junit|gitlab} --verbose \
+                --formatter-enabled=D --linter-enabled=D --only=D --skip=D --files-ignore-unknown=D --indent-style=D --line-width=D --stdin-file-path=L !--config-path=R",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "stylelint standard xo",
+        options: "--fix --quiet -q --color --no-color --cache --allow-empty-input --max-warnings=D --ignore-pattern=D --global=D --env=D --verbose --version --help -f,--formatter={compact|github|json|string|tap|unix|verbose} \
+            --report-needless-disables --ext=D --config={.stylelintrc|.stylelintrc.*|stylelint.config.*} !--config-basedir=L !--custom-syntax=P !--plugins=P !--parser=P",
+        ..TOOL
+    },
+];
+
+const EXEC: &str = "~-y,--yes ~--no-install ~--no ~-q,--quiet ~--offline ~--prefer-offline ~--bun ~-s,--silent ~--workspaces ~-w,--workspace=L \
+    !!-c,--call=D !!--shell-auto-fallback=D !-p,--package=P !--node-options=P !--node-arg=P !--userconfig=R !--script-shell=P";
+
+const PNPM_RUN: &str = "~-r,--recursive ~--if-present ~--silent ~-s ~--filter=D ~-F=D ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
+
+const VITEST: &str = "--run --watch=?D -w -t,--testNamePattern=D --coverage=?D --coverage.enabled=?D --coverage.reporter={text|text-summary|json|json-summary|lcov|html|clover|cobertura} --coverage.provider={v8|istanbul} --coverage.all=?D --coverage.include=D \
+    --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?D --shard=D \
+    --project=D --no-threads --threads=?D --single-thread --pool={threads|forks|vmThreads|vmForks} --poolOptions.threads.singleThread=?D --poolOptions.forks.singleFork=?D --maxWorkers=D --minWorkers=D --no-file-parallelism --fileParallelism=?D --isolate=?D --no-isolate --globals=?D \
+    --environment={node|jsdom|happy-dom|edge-runtime} --dom --hideSkippedTests --logHeapUsage --testTimeout=D --hookTimeout=D --retry=D --sequence.shuffle=?D --sequence.seed=D --allowOnly=?D --no-color --color --dangerouslyIgnoreUnhandledErrors --exclude=D --typecheck=?D --typecheck.only=?D \
+    --mode=N --clearScreen=?D --ui=?D --open=?D --browser=?D --browser.headless=?D --no-coverage --disable-console-intercept --expandSnapshotDiff --teardownTimeout=D --slowTestThreshold=D --related --version -v -h,--help --json --filesOnly --includeTaskLocation --printConsoleTrace --no-cache --cache=?D --standalone \
+    --outputFile=W --outputFile.junit=W --outputFile.json=W --coverage.reportsDirectory=O \
+    -c,--config={vitest.config.*|vitest.*|vite.config.*} !-r,--root=L !--dir=L !--globalSetup=R !--setupFiles=R !--workspace=R !--alias=P !--configLoader=P !--inspect=?P !--execArgv=P !--browser.provider=P !--diff=R !--snapshotEnvironment=R !--runner=R !--coverage.customProviderModule=R !--typecheck.checker=P";
+
+// A table cannot be looked up before it is there: what belongs to `vitest run src` is that of `vitest src`.
+fn vitest(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let skipped = usize::from(
+        words
+            .first()
+            .is_some_and(|word| matches!(word.text.as_str(), "run" | "watch" | "dev" | "bench" | "list" | "related")),
+    );
+    words.iter().skip(skipped).try_for_each(|word| call.inside(word))
+}
+
+// `npm test X`, `pnpm test X`: the words are the script's.
+fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.operands.clone().iter().try_for_each(|word| call.passed(word))
+}
+
+fn other(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.listed.is_empty() && !call.is_open() {
+        return Err(call.deny("a rule must name this subcommand"));
+    }
+    call.operands
+        .clone()
+        .iter()
+        .filter(|word| word.text.starts_with(['.', '/']))
+        .for_each(|word| call.read_tree(word, false));
+    Ok(())
+}
+
+/// Programs that yarn, pnpm and bun run by their bare name where no script has it.
+const TOOLS: &str = "npm tsc vue-tsc eslint prettier jest vitest mocha biome stylelint standard xo";
+
+// `yarn run jest`: as the script of that name is not known to be there, the words are judged as the program's, too.
+fn run(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    if words.first().is_some_and(|name| TOOLS.split(' ').any(|tool| tool == name.text)) {
+        call.starts(words);
+    }
+    Ok(())
+}
+
+// `yarn lint`, `yarn jest`: a script, or a program of an installed package with its own words.
+fn script_or_tool(call: &mut Call<'_>) -> Result<(), Denial> {
+    let name = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
+    let words: Vec<Word> = call.words.iter().skip_while(|word| word.text != name).cloned().collect();
+    if TOOLS.split(' ').any(|tool| tool == name) {
+        call.starts(words);
+        return Ok(());
+    }
+    words.iter().skip(1).try_for_each(|word| call.passed(word))
+}
+
+// `yarn workspace NAME test`: what follows the name is yarn's again.
+fn workspace(call: &mut Call<'_>) -> Result<(), Denial> {
+    nested(call, 1)
+}
+
+// `yarn workspaces run test`, `yarn workspaces foreach -A run test`.
+fn workspaces(call: &mut Call<'_>) -> Result<(), Denial> {
+    let at = call.operands.iter().position(|word| word.text == "run");
+    let plain = |word: &Word| {
+        matches!(
+            word.text.as_str(),
+            "foreach"
+                | "-A"
+                | "-p"
+                | "-i"
+                | "-v"
+                | "-t"
+                | "-pt"
+                | "-Apt"
+                | "--all"
+                | "--parallel"
+                | "--verbose"
+                | "--interlaced"
+                | "--topological"
+                | "-W"
+        )
+    };
+    match at {
+        Some(at) if call.operands[..at].iter().all(plain) => nested(call, at),
+        _ => Err(call.deny("`workspaces` without `run`")),
+    }
+}
+
+fn nested(call: &mut Call<'_>, at: usize) -> Result<(), Denial> {
+    let Some(rest) = call.operands.get(at..).filter(|rest| !rest.is_empty()) else {
+        return Err(call.deny("no script is named"));
+    };
+    let yarn = vec![call.words[0].clone()];
+    let words = [yarn.as_slice(), rest].concat();
+    call.starts(words);
+    Ok(())
+}
+
+// A package that is not installed would be fetched: its program must be there, as it was when the run began.
+fn installed(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.is_open() {
+        return Ok(());
+    }
+    let Some(program) = call.operands.first().filter(|word| word.literal && !word.text.contains('/')).cloned() else {
+        return Err(call.deny("no program of an installed package is named"));
+    };
+    for folder in call.cx.folders {
+        let mut at = Some(folder.clone());
+        let mut found = None;
+        while let Some(above) = at {
+            let path = above.join("node_modules/.bin").and_then(|bin| bin.child(&program.text));
+            let node = path.as_ref().map(|path| call.cx.paths.resolve(&RelPath::root(), path.as_path())).transpose()?;
+            if matches!(node.and_then(|resolved| resolved.node), Some(Node::File { .. })) {
+                found = path;
+                break;
+            }
+            at = above.parent();
+        }
+        match found {
+            Some(path) => call.out.unchanged.push(path),
+            None => {
+                let denial = call.deny(format!("`{}` is not installed in the workspace", program.text));
+                return Err(denial.hint("only programs in `node_modules/.bin` run this way"));
+            }
+        }
+    }
+    Ok(())
+}
+
+// Without `--test` or `--check`, node runs any script.
+fn node_test(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.has("--test") && !call.has("-c") {
+        return Err(call.deny("without `--test` or `--check` it runs any script"));
+    }
+    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+}

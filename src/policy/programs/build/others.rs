@@ -1,0 +1,315 @@
+//! The tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml.
+
+use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
+
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        names: "rspec",
+        options: "-f,--format={progress|p|documentation|doc|d|json|j|html|h|failures|f} -c,--color,--colour --no-color --force-color --order=D --seed=D --fail-fast=?D --no-fail-fast --failure-exit-code=D --only-failures -n,--next-failure --dry-run -b,--backtrace -w,--warnings -p,--profile=*D \
+            -e,--example=D -E,--example-matches=D -t,--tag=D -P,--pattern=D --exclude-pattern=D --bisect=?D -v,--version -h,--help -o,--out=W --error-exit-code=D --deprecation-out=W --no-profile \
+            !-r,--require=R !-I=L !-O,--options=R !--drb !--drb-port=P !--init !--default-path=L",
+        ..TOOL
+    },
+    Table {
+        names: "rubocop standardrb erblint reek",
+        options: "-a,--autocorrect,--auto-correct -A,--autocorrect-all,--auto-correct-all -x,--fix-layout -l,--lint --only=D --except=D -f,--format={progress|p|simple|s|clang|c|emacs|e|json|j|offenses|o|files|fi|html|h|worst|w|tap|t|quiet|q|github|g|junit|ju|autogenconf|fuubar|fu|pacman|markdown|m|compact} \
+            -D,--display-cop-names --no-display-cop-names -S,--display-style-guide -E,--extra-details -F,--fail-fast -P,--parallel --no-parallel --fail-level=D --force-exclusion --display-only-fail-level-offenses --display-only-correctable --only-recognized-file-types -L,--list-target-files --safe \
+            --cache=D -C=D --color --no-color -d,--debug -v,--version -V,--verbose-version -h,--help --show-cops=?D --show-docs-url=?D --disable-pending-cops --enable-pending-cops --display-time --fix --no-fix --no-server --lint-all --enable-all-linters \
+            -o,--out=W --cache-root=O --auto-gen-config --regenerate-todo -s,--stdin=L \
+            -c,--config={.rubocop.*|.standard.yml} !-r,--require=R !--plugin=P !--init !--server !--lsp !--memory !--profile",
+        ..TOOL
+    },
+    Table {
+        names: "rake",
+        options: "-n,--dry-run -q,--quiet -s,--silent -v,--verbose -t,--trace=?D -T,--tasks=*D -A,--all -P,--prereqs -j,--jobs=*D -m,--multitask -D,--describe=*D -W,--where=*D -N,--no-search,--nosearch --backtrace=?D -V,--version -h,--help --suppress-backtrace=D -B,--build-all \
+            !-e,--execute=P !-E,--execute-continue=P !-p,--execute-print=P !-f,--rakefile=R !-r,--require=R !-R,--rakelibdir=L !-I,--libdir=L !-G !-g,--system !-C=E",
+        special: Some(rake),
+        ..TASKS
+    },
+    Table {
+        names: "bundle",
+        options: "~--no-color ~-V,--verbose ~--version ~-v ~-h,--help ~-r,--retry=D",
+        subcommands: &[
+            Table { names: "exec e", options: "~--keep-file-descriptors !--gemfile=R", ..LAUNCHER },
+            Table {
+                names: "check list show info outdated platform doctor version env",
+                options: "--dry-run --only-group=D --without-group=D --paths --name-only --path --version --local --strict --parseable --porcelain !--gemfile=R !--path=L",
+                operands: Operands::Data,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "rails",
+        options: "~-v,--version ~-h,--help",
+        subcommands: &[
+            Table {
+                names: "test t test:all test:system test:units test:models",
+                options: "-v,--verbose -n,--name=D -f,--fail-fast -b,--backtrace -d,--defer-output -s,--seed=D -w,--warnings -c,--color --no-color -p,--pride -j=D -e,--exclude=D --profile=?D !-r=P !-I=P !-e,--environment=P",
+                ..TOOL
+            },
+            Table {
+                names: "routes about stats zeitwerk:check middleware notes db:version",
+                options: "-c,--controller=D -g,--grep=D -E,--expanded --unused -a,--annotations=D",
+                operands: Operands::None,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "ruby",
+        options: "-c -w -W=?D -v,--version -h,--help !!-e=D !-r=R !-I=L !-C=E",
+        operands: Operands::Special,
+        special: Some(syntax_alone),
+        ..TOOL
+    },
+    Table {
+        names: "php",
+        options: "-l -n -v,--version -m -i,--info -h,--help -d={memory_limit*|memory_limit=-1|memory_limit=512M|memory_limit=1G|memory_limit=2G|memory_limit=4G|xdebug.mode=off|xdebug.mode=coverage} !!-r=D !-c=R !-z=R !-S=P !-t=L !-f=R",
+        operands: Operands::Special,
+        style: Style::First,
+        special: Some(php),
+        ..TOOL
+    },
+    Table {
+        names: "composer",
+        options: "~-q,--quiet ~-n,--no-interaction ~-v ~-vv ~-vvv,--verbose ~--no-ansi ~--ansi ~--no-plugins ~--no-cache ~--version ~-V ~--profile ~--no-scripts !-d,--working-dir=E",
+        subcommands: &[
+            Table {
+                names: "validate show outdated check-platform-reqs licenses diagnose why why-not depends prohibits audit status fund",
+                options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A --format=D -f=D -q,--quiet -n,--no-interaction --direct -D --tree -t --installed -i --latest -l --minor-only -m --locked --no-ansi --ansi -v --self --platform -p --name-only -N --lock --all",
+                operands: Operands::Data,
+                ..TOOL
+            },
+            Table {
+                names: "dump-autoload dumpautoload install",
+                options: "-o,--optimize -a,--classmap-authoritative --no-dev --no-scripts --no-interaction -n --prefer-dist --no-progress -q,--quiet --no-plugins --strict-psr",
+                operands: Operands::None,
+                ..TOOL
+            },
+            Table {
+                names: "run-script run",
+                options: "~-q,--quiet ~-n,--no-interaction ~--dev ~--no-dev ~-v ~--timeout=D ~-l,--list ~--no-ansi ~--ansi",
+                operands: Operands::Script,
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table { names: "exec", options: "~-q,--quiet ~-n,--no-interaction ~-l,--list ~-v", ..LAUNCHER },
+            Table {
+                names: "require update remove global config create-project init self-update archive browse clear-cache search reinstall bump",
+                operands: Operands::Special,
+                special: Some(refused),
+                ..TOOL
+            },
+            Table {
+                names: "*",
+                options: "~-q,--quiet ~-n,--no-interaction ~-v ~--no-ansi ~--ansi ~--timeout=D",
+                operands: Operands::Special,
+                special: Some(passes_all),
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "phpunit pest paratest",
+        options: "--filter=D --exclude-filter=D --group=D --exclude-group=D --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
+            --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
+            --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
+            --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
+            -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !--passthru-php=P",
+        ..TOOL
+    },
+    Table {
+        names: "phpstan psalm phpcs phpcbf php-cs-fixer pint rector infection phan",
+        options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --no-cache --show-info=D --threads=D --stats --output-format=D --find-dead-code=?D --alter --issues=D --no-diff --diff --standard={PSR1|PSR2|PSR12|PEAR|Squiz|Generic|Zend|PSR-*} \
+            -s -p --colors --no-colors --extensions=D --ignore=D --report={full|summary|json|diff|source|emacs|checkstyle|junit} --warning-severity=D --error-severity=D --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=D --path-mode=D --format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
+            --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache \
+            -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|psalm.xml|psalm.xml.dist|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !--plugin=P !--root,-r=L !--runtime-set=P !-d=P !--init !--taint-analysis !--test-framework-options=P !--initial-tests-php-options=P !--installed_paths=P !--autoload-file=R",
+        operands: Operands::Special,
+        special: Some(php_verb),
+        ..TOOL
+    },
+    Table {
+        names: "dotnet",
+        options: "~--version ~--info ~--list-sdks ~--list-runtimes ~-h,--help !--additionalprobingpath=L !--additional-deps=R !--runtimeconfig=R !--depsfile=R !--fx-version=P !--roll-forward=P",
+        subcommands: &[
+            Table {
+                names: "build test format restore clean list",
+                options: "-c,--configuration=D -f,--framework=D --no-restore --no-build --no-incremental -v,--verbosity=D --nologo,-nologo,/nologo --filter=D -t,--list-tests --verify-no-changes --severity=D --no-dependencies -r,--runtime=N -l,--logger={console|trx|html|junit|GitHubActions|GithubActions} --include=D --exclude=D --blame --blame-hang --blame-hang-timeout=D --blame-crash \
+                    --collect=N --diagnostics=D --arch,-a=D --os=D -m=?D -maxcpucount=?D --interactive=?D --locked-mode --use-lock-file --tl=?D -tl=?D --self-contained=?D --version-suffix=N --force --no-cache --ignore-failed-sources --include-generated --report=W \
+                    -warnaserror=?D --warnaserror=?D -p:Configuration=D -p:Version=D -p:TreatWarningsAsErrors=D -p:CollectCoverage=D -p:CoverletOutputFormat=D -p:Deterministic=D -p:ContinuousIntegrationBuild=D -p:WarningLevel=D -p:NoWarn=D /p:CollectCoverage=D /p:CoverletOutputFormat=D /p:Configuration=D -h,--help --outdated --vulnerable --deprecated --include-transitive \
+                    -o,--output=O --results-directory=O --artifacts-path=O \
+                    !-p,--property=P !--project=R !-s,--settings=R !--source=P !--configfile=R !--test-adapter-path=L !-e,--environment=P !--diag=W !-d=P !--packages=O !--disable-build-servers !-bl=?W !--ucr !-t:=P !-target=P !-logger=P !-fl",
+                operands: Operands::Special,
+                special: Some(dotnet),
+                style: Style::SingleDash,
+                dashes: Dashes::Table(&RUN_SETTINGS),
+                ..TOOL
+            },
+            Table {
+                names: "run",
+                options: "-c,--configuration=D -f,--framework=D --no-build --no-restore --project=R -v,--verbosity=D --launch-profile=D",
+                operands: Operands::Special,
+                special: Some(passes_all),
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table { names: "csharpier", options: "--check", ..TOOL },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "mix",
+        options: "~-v,--version ~-h,--help",
+        subcommands: &[
+            Table {
+                names: "test",
+                options: "--trace --cover --failed --stale --seed=D --only=D --include=D --exclude=D --max-failures=D --slowest=D --color --no-color --no-compile --no-start --no-deps-check --no-archives-check --partitions=D --timeout=D --warnings-as-errors --max-cases=D --listen-on-stdin --profile-require=D --repeat-until-failure=D --all-warnings --force --max-requires=D --raise --slowest-modules=D --preload-modules --breakpoints \
+                    !--formatter=P !-r,--require=R !--elixirc-paths=L !--export-coverage=P",
+                ..TOOL
+            },
+            Table {
+                names: "compile format credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit sobelow lint check help clean",
+                options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "dart flutter",
+        options: "~--version ~-h,--help ~-v,--verbose ~--no-color ~--suppress-analytics ~--disable-analytics !--packages=R",
+        subcommands: &[Table {
+            names: "test analyze format doctor",
+            options: "-n,--name=D -N,--plain-name=D -t,--tags=D -x,--exclude-tags=D -r,--reporter={compact|expanded|github|json|failures-only|silent} --coverage=?O -j,--concurrency=D --no-pub --pub --update-goldens --fatal-infos --fatal-warnings --no-fatal-infos --no-fatal-warnings -o,--output={none|show|write|json} --set-exit-if-changed -l,--line-length=D --run-skipped --total-shards=D --shard-index=D --test-randomize-ordering-seed=D --machine --timeout=D --no-color --fail-fast !-p,--platform=P !-d=P !--dart-define=P !--dart-define-from-file=R !--configuration=R !--test-assets=P",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "stack cabal",
+        options: "~--version ~-h,--help ~-v ~--silent",
+        subcommands: &[Table {
+            names: "build test check",
+            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w=N --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
+            operands: Operands::Data,
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "dune",
+        options: "~--version",
+        subcommands: &[Table {
+            names: "build test runtest fmt",
+            options: "-j=D --display=D --force -f --auto-promote --check --profile=D --verbose --no-buffer !--root=L !--build-dir=I !-x=P !--workspace=R",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "shfmt hadolint actionlint markdownlint markdownlint-cli2 cspell typos taplo dprint editorconfig-checker",
+        options: "-d -l -w -i=D -ci -bn -s -sr -ln=D --fix -f={json|tty|sarif} --format={json|tty|sarif} --color --no-color -color -no-color -verbose --write-changes --diff --exclude=D --no-progress --quiet -q --check --ignore=D -h,--help --version -v !-c,--config=R !--rcfile=R !-config-file=R",
+        style: Style::SingleDash,
+        ..TOOL
+    },
+];
+
+/// What stands behind `--` of `dotnet test`: settings, some of which name code.
+const RUN_SETTINGS: Table =
+    Table { names: "", options: "", operands: Operands::Special, special: Some(settings), ..TOOL };
+
+fn settings(call: &mut Call<'_>) -> Result<(), Denial> {
+    let plain = [
+        "RunConfiguration.MaxCpuCount=",
+        "RunConfiguration.TestSessionTimeout=",
+        "RunConfiguration.DisableParallelization=",
+        "NUnit.NumberOfTestWorkers=",
+        "MSTest.Parallelize.Workers=",
+        "xUnit.MaxParallelThreads=",
+    ];
+    match call.operands.iter().find(|word| !plain.iter().any(|known| word.text.starts_with(known))) {
+        Some(word) if !call.is_open() => {
+            Err(call.deny(format!("the setting `{}` is not known to be harmless", word.text)))
+        }
+        _ => Ok(()),
+    }
+}
+
+// `dotnet test tests/A.csproj`; MSBuild takes options that begin with `/`, which lead outside as paths.
+fn dotnet(call: &mut Call<'_>) -> Result<(), Denial> {
+    let verbs: &[&str] = match call.name.rsplit(' ').next() {
+        Some("list") => &["package", "reference"],
+        Some("format") => &["whitespace", "style", "analyzers"],
+        _ => &[],
+    };
+    for word in call.operands.clone() {
+        if !verbs.contains(&word.text.as_str()) {
+            call.inside(&word)?;
+        }
+    }
+    Ok(())
+}
+
+// `rake test TEST=test/a_test.rb`: variables that choose which tests run.
+fn rake(call: &mut Call<'_>) -> Result<(), Denial> {
+    let mut tasks = Vec::new();
+    for word in call.operands.clone() {
+        match word.text.split_once('=') {
+            Some(("TEST" | "SPEC", path)) => call.inside(&Word::literal(path))?,
+            Some(("SEED" | "VERBOSE" | "V", value)) if value.chars().all(|c| c.is_ascii_alphanumeric()) => {}
+            _ => tasks.push(word),
+        }
+    }
+    call.tasks("", &tasks)
+}
+
+fn refused(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.is_open() { Ok(()) } else { Err(call.deny("it changes what is installed")) }
+}
+
+fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.operands.clone().iter().try_for_each(|word| call.passed(word))
+}
+
+fn syntax_alone(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.has("-c") {
+        return Err(call.deny("without `-c` it runs any script"));
+    }
+    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+}
+
+// `php -l FILE`, `php artisan test`, and tools of installed packages.
+fn php(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    if call.has("-l") {
+        return words.iter().try_for_each(|word| call.inside(word));
+    }
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    match texts.as_slice() {
+        ["artisan", "test", rest @ ..] => {
+            let tool = [vec![Word::literal("phpunit")], words[words.len() - rest.len()..].to_vec()].concat();
+            // Its options are those of phpunit.
+            call.out.starts.push(tool);
+            Ok(())
+        }
+        [tool, ..] if tool.trim_start_matches("./").starts_with("vendor/bin/") => {
+            call.out.starts.push(words);
+            Ok(())
+        }
+        [] if ["-m", "-i", "-v"].iter().any(|option| call.has(option)) => Ok(()),
+        _ => Err(call.deny("it runs any script")),
+    }
+}
+
+// `phpstan analyse src`, `psalm`, `php-cs-fixer fix --dry-run`.
+fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
+    let verbs = ["analyse", "analyze", "fix", "check", "process", "list-files", "describe", "clear-result-cache"];
+    let words = call.operands.clone();
+    let skipped = usize::from(words.first().is_some_and(|word| verbs.contains(&word.text.as_str())));
+    words.iter().skip(skipped).try_for_each(|word| call.inside(word))
+}

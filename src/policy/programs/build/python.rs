@@ -1,0 +1,338 @@
+//! The tools of Python.
+
+use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table};
+
+const PYTEST: Table = Table {
+    names: "pytest py.test",
+    options: "-k=D -m=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
+        --ff,--failed-first --nf,--new-first --cache-show=?D --cache-clear --lfnf,--last-failed-no-failures=D --sw,--stepwise --sw-skip,--stepwise-skip \
+        --durations=D --durations-min=D -v,--verbose --no-header --no-summary -q,--quiet --verbosity=D -r=D --disable-warnings,--disable-pytest-warnings \
+        -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --pastebin=D --junit-xml,--junitxml=W \
+        --junit-prefix=D -W,--pythonwarnings=D --maxfail=D --strict-config --strict-markers --strict --continue-on-collection-errors --collect-only,--co \
+        --pyargs --ignore=D --ignore-glob=D --deselect=D --noconftest --keep-duplicates --collect-in-virtualenv --import-mode=D --doctest-modules \
+        --doctest-report=D --doctest-glob=D --doctest-ignore-import-errors --doctest-continue-on-failure --setup-only --setup-show --setup-plan --version -V \
+        -h,--help --log-level=D --log-format=D --log-cli-level=D --log-file=W -n,--numprocesses=D --dist=D --cov=?D --cov-report=D --cov-fail-under=D \
+        --no-cov --cov-branch --cov-append --cov-context=D --no-cov-on-fail --cov-reset --forked --looponfail --random-order --randomly-seed=D --snapshot-update --timeout-method=D --only-rerun=D --reruns-delay=D --sugar --no-sugar --last-failed-no-failures=D --stepwise-reset --force-sugar --create-db --reuse-db --nomigrations --no-migrations --ds=N --benchmark-disable --memray --maxprocesses=D --max-worker-restart=D -d --hypothesis-seed=D --hypothesis-show-statistics --hypothesis-profile=N --log-cli-format=D --log-date-format=D --no-fold-skipped --force-short-summary --doctest-plus --mypy --ruff --flake8 --run-slow --runslow --timeout=D --reruns=D --benchmark-skip --benchmark-only --asyncio-mode=D \
+        ~-p={no:*|xdist|pytest_cov|pytest_asyncio|pytest_mock|pytest_timeout|pytest_randomly|randomly|terminal|cacheprovider} !-c,--config-file=R !-o,--override-ini=P !--rootdir=L !--confcutdir=L !--basetemp=W !--debug=?W !--pdbcls=P",
+    operands: Operands::Inside,
+    writes_nothing: false,
+    special: Some(pytest),
+    ..TABLE
+};
+
+fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
+    for report in call.values("--cov-report") {
+        // `html:FOLDER`; `term:skip-covered` writes nothing.
+        if let Some((kind, path)) = report.text.split_once(':')
+            && !kind.starts_with("term")
+        {
+            call.out.effects.push(crate::policy::effect::Effect::Write(path.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+pub(super) const TABLES: &[Table] = &[
+    PYTEST,
+    Table {
+        names: "python python3 python2 pypy3",
+        options: "-u -B -O -OO -I -E -s -S -q -bb -b -v -W=D -X={dev|utf8|faulthandler|importtime|tracemalloc|frozen_modules} -V,--version -h,--help -m=>S !!-c=D !-i !-x",
+        operands: Operands::None,
+        special: Some(module_alone),
+        ..LAUNCHER
+    },
+    Table {
+        names: "unittest",
+        options: "-v,--verbose -q,--quiet -f,--failfast -b,--buffer -c,--catch -k=D -s,--start-directory=L -p,--pattern=D -t,--top-level-directory=L --locals --durations=D -h,--help",
+        operands: Operands::Special,
+        special: Some(unittest),
+        ..TOOL
+    },
+    Table { names: "compileall py_compile", options: "-q -f -l -j=D -x=D -r=D", ..TOOL },
+    Table {
+        names: "json.tool",
+        options: "--sort-keys --indent=D --compact --no-ensure-ascii --json-lines --tab --no-indent",
+        operands: Operands::Special,
+        special: Some(json_tool),
+        ..TABLE
+    },
+    Table { names: "doctest", options: "-v -f -o=D", ..TOOL },
+    Table {
+        names: "coverage",
+        options: "-h,--help --version",
+        subcommands: &[
+            Table {
+                names: "run",
+                options: "--branch -a,--append -p,--parallel-mode --source=D --omit=D --include=D --concurrency=D --context=D --timid -m,--module=>S --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                operands: Operands::None,
+                special: Some(module_alone),
+                ..LAUNCHER
+            },
+            Table {
+                names: "report html xml json lcov combine erase debug",
+                options: "-m,--show-missing --skip-covered --skip-empty --fail-under=D --include=D --omit=D --sort=D --precision=D --format=D -i,--ignore-errors -q,--quiet -o=W -d,--directory=O --keep -a,--append --pretty-print --title=D --no-skip-covered --data-file=R --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "mypy dmypy",
+        options: "--strict --ignore-missing-imports --show-error-codes --hide-error-codes --no-incremental --incremental --python-version=D --platform=D --namespace-packages --no-namespace-packages --explicit-package-bases -p,--package=D -m,--module=D \
+            --follow-imports=D --pretty --no-pretty --no-error-summary --disallow-untyped-defs --disallow-any-generics --disallow-untyped-calls --disallow-incomplete-defs --check-untyped-defs --warn-unused-ignores --warn-return-any --warn-unreachable --warn-redundant-casts \
+            --warn-unused-configs --no-implicit-optional --implicit-optional --show-column-numbers --show-error-context --show-absolute-path --exclude=D --no-color-output --color-output --install-types --non-interactive --no-site-packages --allow-redefinition --strict-optional --no-strict-optional \
+            --disable-error-code=D --enable-error-code=D --skip-version-check --sqlite-cache --fast-module-lookup --output=D --error-summary --enable-incomplete-feature=D --local-partial-types --strict-equality --extra-checks -v,--verbose -V,--version -h,--help --cache-fine-grained --txt-report=O --html-report=O --junit-xml=W --cache-dir=O --disallow-subclassing-any --disallow-untyped-decorators --no-strict-equality --no-implicit-reexport --silence-site-packages -s --no-warn-no-return --hide-error-context --soft-error-limit=D --exclude-gitignore --linecount-report=O --xml-report=O --any-exprs-report=O \
+            --config-file={mypy.ini|.mypy.ini|pyproject.toml|setup.cfg} !-c,--command=P !--python-executable=P !--custom-typeshed-dir=L !--custom-typing-module=P !--plugins=P !--shadow-file=R !--pdb !--find-occurrences=P",
+        operands: Operands::Inside,
+        style: Style::Whole,
+        ..TOOL
+    },
+    Table {
+        names: "ruff",
+        options: "-q,--quiet -v,--verbose -s,--silent -V,--version -h,--help --color=D --isolated !--config=R",
+        subcommands: &[Table {
+            names: "check format rule linter clean version config analyze",
+            options: "--fix --fix-only --unsafe-fixes --no-unsafe-fixes --no-fix --diff --check --show-fixes --output-format=D --select=D --extend-select=D --ignore=D --extend-ignore=D --fixable=D --unfixable=D --exclude=D --extend-exclude=D --force-exclude \
+                    --target-version=D --line-length=D --show-files --show-settings --statistics --exit-zero --exit-non-zero-on-fix --exit-non-zero-on-format -e -n,--no-cache --preview --no-preview --respect-gitignore --no-respect-gitignore --add-noqa --watch -w --isolated \
+                    -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml} !--extension=P",
+            ..TOOL
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "black",
+        options: "--check --diff --color --no-color -q,--quiet -v,--verbose -l,--line-length=D -t,--target-version=D -S,--skip-string-normalization -C,--skip-magic-trailing-comma --preview --unstable --fast --safe --pyi --ipynb -W,--workers=D --include=D --exclude=D \
+            --extend-exclude=D --force-exclude=D --line-ranges=D --required-version=D --no-cache -x,--skip-source-first-line --stdin-filename=L --version -h,--help !-c,--code=P --config={pyproject.toml} --enable-unstable-feature=D --python-cell-magics=D",
+        ..TOOL
+    },
+    Table {
+        names: "isort",
+        options: "--check,--check-only -c --diff,--df -q,--quiet -v,--verbose --profile={black|django|pycharm|google|open_stack|plone|attrs|hug|wemake|appnexus} -l,--line-length,--line-width=D -m,--multi-line=D --skip,-s=D --skip-glob,--sg=D --extend-skip=D --filter-files --gitignore --atomic --float-to-top --combine-as \
+            --force-single-line-imports,--sl --trailing-comma,--tc -e --only-modified --lai=D --src=L -p,--project=D -o,--thirdparty=D --py=D --color -V,--version -h,--help --show-files --show-config --jobs,-j=?D --dont-follow-links --force-sort-within-sections --use-parentheses --ensure-newline-before-comments \
+            --settings-path,--sp,--settings-file,--settings={pyproject.toml|setup.cfg|.isort.cfg|tox.ini} !--formatter=P !--virtual-env=L !--conda-env=L !--extend-skip-glob=P",
+        style: Style::Whole,
+        ..TOOL
+    },
+    Table {
+        names: "flake8",
+        options: "-v,--verbose -q,--quiet --count --color=D --diff --exclude=D --extend-exclude=D --filename=D --format=N --hang-closing --ignore=D --extend-ignore=D --per-file-ignores=D --max-line-length=D --max-doc-length=D --select=D --extend-select=D --disable-noqa \
+            --show-source --no-show-source --statistics --exit-zero -j,--jobs=D --max-complexity=D --benchmark --bug-report --indent-size=D --doctests --version -h,--help --enable-extensions=D --isolated --require-plugins=D --output-file=W --tee --import-order-style=D --application-import-names=D --docstring-convention=D --inline-quotes=D --stdin-display-name=L \
+            --config={.flake8|setup.cfg|tox.ini} !--append-config=R !--local-plugins=P",
+        ..TOOL
+    },
+    Table {
+        names: "pylint",
+        options: "-E,--errors-only -d,--disable=D -e,--enable=D -f,--output-format={text|colorized|parseable|json|json2|msvs|github|no-header} -r,--reports=D -s,--score=D -j,--jobs=D --fail-under=D --fail-on=D --ignore=D --ignore-patterns=D --ignore-paths=D --recursive=D --max-line-length=D --msg-template=D -v,--verbose --py-version=D \
+            --exit-zero --persistent=D --list-msgs --list-msgs-enabled --good-names=D --max-args=D --min-similarity-lines=D --disable-all --from-stdin --clear-cache-post-run=D --confidence=D -h,--help --version --output=W --ignored-modules=D --ignored-classes=D --generated-members=D --extension-pkg-whitelist=N --max-locals=D --max-branches=D --suggestion-mode=D --notes=D --errors-only --source-roots=L \
+            --rcfile={.pylintrc|pylintrc|pyproject.toml|setup.cfg} !--load-plugins=P !--init-hook=P !--extension-pkg-allow-list=P !--unsafe-load-any-extension=P !--spelling-dict=P",
+        ..TOOL
+    },
+    Table {
+        names: "pyright basedpyright pyre ty pytype vulture bandit pydocstyle codespell yamllint autopep8 yapf pyupgrade autoflake interrogate radon",
+        options: "--outputjson --warnings --stats --verbose -v -q,--quiet --level=D --pythonversion=D --pythonplatform=D --skipunannotated --dependencies --verifytypes=D --ignoreexternal --version --help -h -r,--recursive -ll -lll -l -i -ii -iii -x,--exclude=D -s=D -f={txt|json|csv|html|xml|screen|parsable|standard|colored|github|auto} \
+            --min-confidence=D --sort-by-size --skip=D -S,--skip-tests -d,--diff --in-place --check -c={pyproject.toml|.bandit|bandit.yaml} --aggressive -a --max-line-length=D --convention=D --select=D --ignore=D --add-ignore=D --count --strict --ignore-words-list=D -L=D -e --severity-level=D --confidence-level=D --threads=D --output-format=D --no-warnings \
+            --py36-plus --py37-plus --py38-plus --py39-plus --py310-plus --remove-all-unused-imports --remove-unused-variables --fail-under=D --style={pep8|google|facebook|yapf} -n -m --exit-zero -w --no-filename \
+            -p,--project={pyrightconfig.json|pyproject.toml} --config={pyproject.toml|.bandit|.codespellrc} !--pythonpath=P !--venvpath=L !--typeshedpath=L !--ini=R !--config-file=R !--configfile=R !--output=W",
+        ..TOOL
+    },
+    Table {
+        names: "tox",
+        options: "-e=D -q,--quiet -v,--verbose -r,--recreate -p,--parallel=*D --parallel-no-spinner -o --skip-missing-interpreters=?D -s=D --skip-pkg-install --notest -n -l,--listenvs -a,--listenvs-all --colored=D -m=D -f=D --develop --no-provision --skip-env=D --version -h,--help --result-json=W -vv \
+            -c,--conf,--config-file={tox.ini|pyproject.toml|setup.cfg} !-x,--override=P !--workdir=O !--root=L !--runner=P !--default-runner=P !-i=P !--pre !--installpkg=R !--discover=P !--sitepackages !--force-dep=P",
+        operands: Operands::Special,
+        special: Some(only_known),
+        dashes: Dashes::Passed,
+        ..TASKS
+    },
+    Table {
+        names: "nox",
+        options: "-s,-e,--session,--sessions=D -k,--keywords=D -t,--tags=D -l,--list -r,--reuse-existing-virtualenvs -R -v,--verbose -x,--stop-on-first-error --no-install -p,--python,--pythons=D --error-on-missing-interpreters --no-error-on-missing-interpreters --non-interactive --forcecolor --nocolor --json --reuse-venv=D --no-venv --version -h,--help --report=W \
+            -f,--noxfile={noxfile.py} !--envdir=O !--default-venv-backend=P !-db=P !-fb=P !--force-venv-backend=P !--force-python=P !-P=P !--extra-pythons=P !--add-timestamp",
+        operands: Operands::Special,
+        special: Some(only_known),
+        dashes: Dashes::Passed,
+        ..TASKS
+    },
+    Table {
+        names: "hatch",
+        options: "-e,--env=N -q,--quiet -v,--verbose --color --no-color --version -h,--help !--config=R !--data-dir=O !--cache-dir=O",
+        subcommands: &[
+            Table { names: "run", special: Some(scripts), ..LAUNCHER },
+            Table {
+                names: "test fmt",
+                options: "-c,--cover -a,--all -p,--parallel -r,--randomize -py,--python=D -i,--include=D -x,--exclude=D --check -l,--linter -f,--formatter -q,--quiet -v,--verbose --show --retries=D --cover-quiet -h,--help",
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table {
+                names: "version status env dep project",
+                options: "-h,--help --ascii -i",
+                operands: Operands::Data,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "uv",
+        options: "~-q,--quiet ~-v,--verbose ~-V,--version ~-h,--help ~--no-color ~--color=D ~--offline ~--no-cache ~-n ~--no-progress !--python=P !--config-file=R !--directory=E !--project=L",
+        subcommands: &[
+            Table {
+                names: "run",
+                options: "~--frozen ~--locked ~--offline ~--no-sync ~-q,--quiet ~-v,--verbose ~--all-extras ~--extra=N ~--group=N ~--no-group=N ~--only-group=N ~--all-groups ~--dev ~--no-dev ~--only-dev ~--no-progress ~--no-cache ~-n ~--exact ~--no-editable ~--active ~--package=N ~--all-packages ~-p,--python=N ~--color=D ~--resolution=N ~-m,--module=>S \
+                    !--isolated !--with=P !--with-requirements=R !--with-editable=T !--env-file=R !--directory=E !--project=L !--config-file=R !--index-url=P !--index=P !--default-index=P !-s,--script !--gui-script !--no-project !-i=P !-f=P",
+                special: Some(uv_run),
+                ..LAUNCHER
+            },
+            Table {
+                names: "tree version lock",
+                options: "--frozen --locked --check --offline -q --short --depth=D --outdated --universal --dry-run --no-dev -v",
+                operands: Operands::None,
+                ..TOOL
+            },
+            Table {
+                names: "pip",
+                options: "--offline -q -v",
+                operands: Operands::Special,
+                special: Some(pip_looks),
+                style: Style::First,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "poetry pipenv pdm rye",
+        options: "~-q,--quiet ~-v,--verbose ~-vv ~-vvv ~-V,--version ~-h,--help ~--no-ansi ~--ansi ~-n,--no-interaction ~--no-cache ~--no-plugins !-C,--directory=E !-P,--project=L !--python=P !-c=P",
+        subcommands: &[
+            Table {
+                names: "run",
+                options: "~-q,--quiet ~-v,--verbose ~-n,--no-interaction ~-s,--silent !-p,--project=L !-e,--env-file=R",
+                special: Some(scripts),
+                ..LAUNCHER
+            },
+            Table {
+                names: "check show env version lock graph verify list info",
+                options: "--tree --latest -l --outdated -o --top-level -T --no-dev --only=D --with=D --without=D -s,--short --lock --strict --check -q --json --info -p,--path -a,--all --no-interaction -n --no-update --dry-run --venv --where --bare",
+                operands: Operands::Data,
+                ..TOOL
+            },
+            Table {
+                names: "test lint fmt",
+                options: "-a,--all -p,--package=D -v,--verbose -q,--quiet --check --fix",
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "pip pip3",
+        options: "-q,--quiet -v,--verbose -V,--version -h,--help --no-color --offline --no-cache --disable-pip-version-check --no-input !--python=P !--config-file=R !--directory=E !--project=L",
+        style: Style::First,
+        subcommands: &[Table {
+            names: "list show freeze check inspect debug help",
+            options: "--format={columns|freeze|json} -o,--outdated -u,--uptodate --all -v -q --tree --local -l --user --not-required -e,--editable --exclude=D --exclude-editable -f,--files --path=L --disable-pip-version-check",
+            operands: Operands::Data,
+            ..TABLE
+        }],
+        ..GROUP
+    },
+    Table {
+        names: "pre-commit",
+        options: "--version -h,--help",
+        subcommands: &[Table {
+            names: "run",
+            options: "-a,--all-files -v,--verbose --show-diff-on-failure --color=D --hook-stage=D --files=R --from-ref=D --to-ref=D !-c,--config=R",
+            operands: Operands::Data,
+            ..TOOL
+        }],
+        ..GROUP
+    },
+];
+
+fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
+    let module = call.out.starts.first().and_then(|words| words.first());
+    match module {
+        Some(module)
+            if call.is_open() || module.literal && MODULES.split_whitespace().any(|name| name == module.text) =>
+        {
+            Ok(())
+        }
+        Some(module) => Err(call.deny(format!("the module `{}` is not listed", module.text))),
+        None => Err(call.deny("without `-m` it runs any script")),
+    }
+}
+
+fn uv_run(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-m") { module_alone(call) } else { Ok(()) }
+}
+
+/// Modules that rules name like programs; of any other name the workspace may have one of its own.
+const MODULES: &str = "pytest unittest mypy black isort flake8 pylint pyright ruff tox nox coverage compileall py_compile json.tool doctest pip \
+    bandit vulture pydocstyle autopep8 yapf pyupgrade autoflake interrogate radon codespell yamllint hatch poetry pipenv pdm";
+
+fn json_tool(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    words.iter().take(1).for_each(|word| call.read(word));
+    words.iter().skip(1).for_each(|word| call.write(word));
+    Ok(())
+}
+
+// `python -m unittest discover -s tests`, a file, or the dotted name of a test.
+fn unittest(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+}
+
+// Before `--` tox and nox know few words; what is behind it is the project's.
+fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
+    let known = ["run", "r", "run-parallel", "p", "list", "l", "config", "c", "depends", "d", "quickstart"];
+    match call.operands.iter().find(|word| !known.contains(&word.text.as_str())) {
+        Some(word) if !call.is_open() => {
+            Err(call.deny(format!("`{}` before `--` is not known to be harmless", word.text)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.first().map(|word| word.text.as_str()) {
+        Some("list" | "show" | "freeze" | "check" | "tree") => Ok(()),
+        _ if call.is_open() => Ok(()),
+        _ => Err(call.deny("only `list show freeze check tree` of `pip` change nothing")),
+    }
+}
+
+// A script of the project by its name, such as `hatch run test`, or a command.
+fn scripts(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.is_open() {
+        return Ok(());
+    }
+    let Some(first) = call.operands.first().cloned() else { return Err(call.deny("no command is named")) };
+    // `hatch run ENV:SCRIPT`.
+    let name = first.text.rsplit(':').next().unwrap_or_default();
+    let is_script = [
+        "test",
+        "tests",
+        "lint",
+        "check",
+        "format",
+        "fmt",
+        "cov",
+        "coverage",
+        "types",
+        "typecheck",
+        "typing",
+        "style",
+        "build",
+        "docs",
+        "all",
+    ]
+    .iter()
+    .any(|known| name == *known || name.starts_with(&format!("{known}-")) || name.starts_with(&format!("{known}_")));
+    if is_script && first.literal {
+        call.out.starts.clear();
+        return call.operands.clone().iter().skip(1).try_for_each(|word| call.passed(word));
+    }
+    Ok(())
+}

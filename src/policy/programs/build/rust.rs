@@ -1,0 +1,156 @@
+//! cargo and the compilers of Rust.
+
+use super::{Call, Dashes, Denial, Operands, Style, TABLE, Table, Word};
+
+const CARGO_GLOBAL: &str = "-V,--version --list --explain=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen -h,--help \
+    !--config=C !-Z=P !-C=E";
+
+macro_rules! cargo_options {
+    () => {
+        "-p,--package=*D --workspace --all --exclude=D --lib --bin=*D --bins --example=*D --examples --test=*D --tests --bench=*D \
+        --benches --all-targets -F,--features=D --all-features --no-default-features -r,--release --profile=*D --target=*N --target-dir=I \
+        --manifest-path=R -j,--jobs=D --keep-going --message-format=D -v,--verbose -q,--quiet --color=D --locked --offline --frozen \
+        --ignore-rust-version --timings=?D --no-fail-fast --doc --no-run --fix --allow-dirty --allow-staged --allow-no-vcs --broken-code --edition \
+        --edition-idioms --no-deps --check --document-private-items --future-incompat-report --unit-graph -h,--help --format-version=D \
+        --filter-platform=D -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
+        --emit=D --frozen --retries=D --failure-output=D --success-output=D --status-level=D --final-status-level=D --test-threads=D \
+        --run-ignored=D --partition=D --filter-expr=D -E=D --no-capture --nocapture --no-tests=D -P=D --dry-run --aggressive -w --bless --max-fail=D \
+        --baseline=D !--config=C !-Z=P !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
+    };
+}
+
+const CARGO: Table = Table {
+    names: "cargo",
+    options: CARGO_GLOBAL,
+    operands: Operands::Special,
+    style: Style::First,
+    subcommands: &[
+        Table {
+            names: "build b check c test t clippy doc d bench run r tree metadata nextest fix rustc rustdoc update fetch vendor package clean install uninstall publish login owner yank search info new init add remove generate-lockfile locate-project pkgid verify-project report audit deny machete outdated expand llvm-cov tarpaulin hack miri",
+            options: cargo_options!(),
+            operands: Operands::Special,
+            style: Style::First,
+            writes_nothing: false,
+            special: Some(cargo),
+            dashes: Dashes::Passed,
+            ..TABLE
+        },
+        Table {
+            names: "fmt",
+            options: "-p,--package=D --all --check --message-format=D -v,--verbose -q,--quiet --manifest-path=R -h,--help --version",
+            operands: Operands::Special,
+            style: Style::First,
+            writes_nothing: false,
+            special: Some(cargo),
+            ..TABLE
+        },
+        Table { names: "version help", options: "-v,--verbose -q", operands: Operands::Data, ..TABLE },
+    ],
+    ..TABLE
+};
+
+// Options may stand behind a filter (`cargo test name --release`), and everything behind `--` is the program's.
+fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.is_open() {
+        passed_on(call)?;
+        nested(call)?;
+    }
+    if call.dashes == Some(0) || call.operands.is_empty() {
+        return Ok(());
+    }
+    let rest: Vec<Word> = call.operands.clone();
+    let first_end = call.dashes;
+    let mut seen = Vec::new();
+    // A nested subcommand (`cargo nextest run`) or a filter, then options again.
+    let mut pending = rest.as_slice();
+    while let Some((word, more)) = pending.split_first() {
+        if first_end.is_some_and(|end| seen.len() >= end) {
+            break;
+        }
+        if word.text == "--" && word.literal {
+            break;
+        }
+        if !word.literal {
+            return Err(call.deny("a word of it is not known"));
+        }
+        seen.push(word.clone());
+        call.operands.clear();
+        call.dashes = None;
+        let table = CARGO.subcommands.iter().find(|sub| sub.special.is_some()).expect("cargo's builds have a table");
+        let table = Table { special: None, ..*table };
+        call.parse(&table, more)?;
+        if call.dashes == Some(0) {
+            break;
+        }
+        let left = call.operands.len();
+        pending = &more[more.len() - left..];
+        if left == 0 {
+            break;
+        }
+    }
+    call.operands = seen;
+    call.dashes = None;
+    Ok(())
+}
+
+// `cargo nextest run` tests as `cargo test` does; its other subcommands replace programs and archives.
+fn nested(call: &Call<'_>) -> Result<(), Denial> {
+    let first = call.operands.first().map_or("", |word| word.text.as_str());
+    if call.name.ends_with(" nextest") && !matches!(first, "run" | "r" | "list" | "show-config" | "") {
+        return Err(call.deny(format!("`{first}` is neither `run` nor `list`")));
+    }
+    Ok(())
+}
+
+// What rustfmt and clippy are given behind `--`: as the compiler's own options these write files and load code.
+fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
+    let behind = |word: &Word| word.text == "--";
+    let Some(at) = call.words.iter().position(behind) else { return Ok(()) };
+    let mut words = call.words[at + 1..].iter();
+    let formats = call.name.ends_with(" fmt");
+    if !formats && !call.name.ends_with(" clippy") {
+        return Ok(());
+    }
+    while let Some(word) = words.next() {
+        let text = word.text.as_str();
+        let (name, attached) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let takes_value = match (formats, name) {
+            (true, "--check" | "-v" | "--verbose" | "-q" | "--quiet" | "-l" | "--files-with-diff" | "--backup") => {
+                false
+            }
+            (true, "--edition" | "--color" | "--config" | "--style-edition") => true,
+            (true, _) if !text.starts_with(['-', '@']) => {
+                call.read(word);
+                false
+            }
+            (false, "--no-deps" | "-v" | "--verbose") => false,
+            (false, "-A" | "-W" | "-D" | "-F" | "--allow" | "--warn" | "--deny" | "--forbid" | "--cap-lints") => true,
+            (false, _) if ["-A", "-W", "-D", "-F"].iter().any(|lint| text.starts_with(lint)) => false,
+            (_, _) => return Err(call.deny(format!("`{text}` behind `--` is not known to be harmless"))),
+        };
+        if takes_value && attached.is_none() {
+            words.next();
+        }
+    }
+    Ok(())
+}
+
+pub(super) const TABLES: &[Table] = &[
+    CARGO,
+    Table {
+        names: "rustc",
+        options: "-V,--version -v,--verbose --edition=D --crate-type=D --crate-name=D -O -g --test -A=D -W=D -D=D -F=D --cap-lints=D --cfg=D \
+            --explain=D --print=D -h,--help --error-format=D --color=D -o=W --out-dir=O --target=N !-C=P !-L=P !-Z=P !--extern=P !--sysroot=P !--emit=P",
+        operands: Operands::Inside,
+        writes_nothing: false,
+        ..TABLE
+    },
+    Table {
+        names: "rustfmt",
+        options: "--check --edition=D --style-edition=D --emit={stdout|files} -l,--files-with-diff -q,--quiet -v,--verbose --color=D -V,--version -h,--help \
+            !--config=P !--config-path=R",
+        operands: Operands::Write,
+        writes_nothing: false,
+        ..TABLE
+    },
+];

@@ -1,0 +1,162 @@
+//! What words of build tools are: places in files, tasks and scripts that a rule lists, words for a program of the project.
+
+use super::Word;
+use super::table::{Call, Dashes, Table};
+use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
+use crate::policy::protected::{braces, names_secret};
+
+/// Tells whether a word is one of the names: `test:*` stands for every name that begins so.
+pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || ":_.-".contains(c);
+    names.into_iter().any(|name| match name.strip_suffix('*') {
+        Some(start) if start.len() > 2 => {
+            word.strip_prefix(start).is_some_and(|rest| !rest.is_empty() && rest.chars().all(plain))
+        }
+        _ => name == word,
+    })
+}
+
+impl Call<'_> {
+    // A file or folder of the project, and perhaps a place in it.
+    pub(crate) fn inside(&mut self, word: &Word) -> Result<(), Denial> {
+        let text = word.text.as_str();
+        if let Some(file) = text.strip_prefix('@') {
+            if !self.is_open() {
+                return Err(self.deny(format!("`{text}` takes options from a file")).hint("write the options"));
+            }
+            self.out.effects.push(Effect::Read(file.to_owned()));
+        }
+        let (path, place) = text.split_once(':').map_or((text, None), |(path, place)| (path, Some(place)));
+        if path.contains(['*', '?', '[', '{']) {
+            let spread = braces(path).unwrap_or_default();
+            if spread.is_empty() || spread.iter().any(|path| path.split('/').any(names_secret)) {
+                return Err(self.deny(format!("`{text}` may name a file that is never read")).by("F3"));
+            }
+        }
+        if !path.is_empty() {
+            self.read(&Word::literal(path));
+        }
+        if place.is_some() {
+            self.effect(Effect::List, word);
+        }
+        Ok(())
+    }
+
+    /// Judges tasks: where rules list what may run, each must be listed, and one must be named where some are listed.
+    pub(crate) fn tasks(&mut self, separator: &str, tasks: &[Word]) -> Result<(), Denial> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let listed = self.listed.first().map(Vec::as_slice).unwrap_or_default();
+        let hint = || format!("listed are {}", listed.join(", "));
+        let name = |word: &Word| match separator {
+            "" => word.text.clone(),
+            separator => word.text.rsplit(separator).next().unwrap_or_default().to_owned(),
+        };
+        match tasks.iter().find(|word| !is_listed(listed.iter().map(String::as_str), &name(word))) {
+            Some(word) => Err(self.deny(format!("the target `{}` is not listed", word.text)).hint(hint())),
+            None if tasks.is_empty() && !listed.is_empty() => Err(self.deny("no target is named").hint(hint())),
+            None => Ok(()),
+        }
+    }
+
+    // The name of a script, at the place behind the subcommand, and the script's own words.
+    pub(super) fn script(&mut self, words: &[Word]) -> Result<(), Denial> {
+        let listed = self.listed.get(1..).unwrap_or_default();
+        let is_named = words.len() >= listed.len()
+            && words.iter().zip(listed).all(|(word, names)| is_listed(names.iter().map(String::as_str), &word.text));
+        if !self.is_open() && !is_named {
+            let name = words.first().map_or("", |word| word.text.as_str());
+            let names: Vec<String> = listed.iter().map(|names| names.join("|")).collect();
+            let denial = self.deny(format!("the script `{name}` is not listed"));
+            return Err(denial.hint(format!("listed are {}", names.join(" "))));
+        }
+        words.iter().skip(listed.len().max(1)).try_for_each(|word| self.passed(word))
+    }
+
+    /// A word for a program of the project: what looks like a path must be one that may be read.
+    pub(crate) fn passed(&mut self, word: &Word) -> Result<(), Denial> {
+        if !word.literal {
+            return Err(self.deny("a word of it is not known"));
+        }
+        if !self.is_open() {
+            self.looks_at(&word.text);
+        }
+        Ok(())
+    }
+
+    /// Notes a command that is started. A launcher may keep a `--` among its words for itself or pass it on: both are judged.
+    pub(super) fn starts(&mut self, words: Vec<Word>) {
+        if let Some(at) = words.iter().position(|word| word.literal && word.text == "--") {
+            let mut without = words.clone();
+            without.remove(at);
+            self.out.starts.extend((!without.is_empty()).then_some(without));
+        }
+        self.out.starts.extend((!words.is_empty()).then_some(words));
+    }
+
+    /// Notes a word that looks like a path, or the part of an option that does, as a file that is read.
+    pub(super) fn looks_at(&mut self, text: &str) {
+        let value = match text.strip_prefix('-') {
+            None => text,
+            Some(option) => match option.split_once('=') {
+                Some((_, value)) => value,
+                None => option.find(['/', '.', '~']).map_or("", |at| &option[at..]),
+            },
+        };
+        let leads = value.contains('/') || value.starts_with(['.', '~']);
+        if leads && !value.contains("://") && !value.chars().any(char::is_control) {
+            self.out.effects.push(Effect::Read(value.to_owned()));
+        }
+    }
+
+    pub(super) fn behind_dashes(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
+        match table.dashes {
+            Dashes::Operands => self.operands.extend(words.iter().cloned()),
+            Dashes::Passed => words.iter().try_for_each(|word| self.passed(word))?,
+            Dashes::Table(other) => {
+                let operands = std::mem::take(&mut self.operands);
+                self.apply(other, words)?;
+                self.operands = operands;
+            }
+        }
+        Ok(())
+    }
+
+    // `KEY=VALUE`, of which some name programs or give other names to subcommands, or a file.
+    pub(super) fn setting(&mut self, word: &Word) -> Result<(), Denial> {
+        let runs = ["alias", "runner", "wrapper", "linker", "rustc", "rustdoc", "credential", "include", "env"];
+        match word.text.split_once('=') {
+            Some((key, _)) if runs.iter().any(|name| key.contains(name)) => {
+                Err(self.deny(format!("the setting `{}` runs programs or renames subcommands", word.text)))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.read(word);
+                Ok(())
+            }
+        }
+    }
+
+    // A name that stands for something built in, where a path would be code that is loaded.
+    pub(super) fn name(&mut self, choices: &str, option: &str, word: &Word) -> Result<(), Denial> {
+        let known = match choices {
+            "" => !word.text.contains(['/', '.', '@', '\\']),
+            choices => {
+                let (names, settings) = word.text.split_once(';').unwrap_or((&word.text, ""));
+                names.split(',').all(|name| is_listed(choices.split('|'), name))
+                    && !settings.contains(['/', '\\'])
+                    && !settings.contains("..")
+            }
+        };
+        if known && word.literal {
+            return Ok(());
+        }
+        if !self.is_open() {
+            return Err(self.deny(format!("the value `{}` of `{option}` is not known to be harmless", word.text)));
+        }
+        self.looks_at(&word.text);
+        Ok(())
+    }
+}
