@@ -141,7 +141,7 @@ fn write_lines(mark: u8, lines: &[&[u8]], out: &mut Vec<u8>) {
 
 /// Compares by number instead of by text, and only between the common head and tail: lines that one side alone has
 /// cannot match, so they are taken out first, and a rewritten file costs no more than its length.
-fn operations(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
+pub(super) fn operations(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
     let (old_middle, new_middle) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);

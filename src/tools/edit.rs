@@ -187,6 +187,10 @@ impl EditCall {
                     numbers.join(", ")
                 )
             }
+            Failure::Unclear { line, why } => format!(
+                "Failed to edit, old_string is like the text from line {line} of {shown}, but {why}. No edits made. {}",
+                self.what_there_is(text)
+            ),
             Failure::NotFound => format!(
                 "Failed to edit, 0 occurrences found for old_string in {shown}. No edits made. {}",
                 self.what_there_is(text)

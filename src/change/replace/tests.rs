@@ -13,6 +13,20 @@ fn gives(text: &str, old: &str, new: &str, expected: &str, stage: Stage) {
 }
 
 #[track_caller]
+fn is_unclear(text: &str, old: &str, new: &str) {
+    let found = once(text, old, new);
+    assert!(matches!(found, Err(Failure::Unclear { .. })), "{old:?} in {text:?}: {found:?}");
+}
+
+#[track_caller]
+fn counts(text: &str, old: &str, expected: usize) {
+    match once(text, old, "new") {
+        Err(Failure::WrongCount { lines, .. }) => assert_eq!(lines.len(), expected, "{old:?} in {text:?}"),
+        other => panic!("{old:?} in {text:?}: {other:?}"),
+    }
+}
+
+#[track_caller]
 fn finds_nothing(text: &str, old: &str) {
     assert_eq!(once(text, old, "new"), Err(Failure::NotFound), "{old:?} in {text:?}");
 }
@@ -94,13 +108,13 @@ fn a_uniform_shift_of_indentation_shifts_the_new_text() {
     gives("  a\r\n\r\n  b\r\n", "a\n\nb\n", "c\n\nd\n", "  c\r\n\r\n  d\r\n", Stage::Indentation);
     gives("  a\n    b\n", "    a\n      b", "    a\n\n  c", "  a\n\nc\n", Stage::Indentation);
     // A new line that stands too far left for the shift cannot be placed without a guess.
-    assert_eq!(once("a\n  b\n", "    a\n      b", "c"), Err(Failure::NotFound));
+    is_unclear("a\n  b\n", "    a\n      b", "c");
 }
 
 #[test]
 fn at_last_only_blanks_may_differ_by_whole_lines() {
     gives("  f( a,b )\n  g()\n", "f(a, b)\ng()", "h(a)\n  i()", "  h(a)\n    i()\n", Stage::Blanks);
-    gives("  a\n    b\n", "a\nb", "c\nd", "  c\n  d\n", Stage::Blanks);
+    gives("  f(a )\n    g()\n", "f(a)\ng()", "h(a)\ni()", "  h(a)\n    i()\n", Stage::Blanks);
     finds_nothing("f(a,b) + 1\n", "f(a, b)");
     finds_nothing("a\n\nb\n", "a\nb");
     finds_nothing("x\n", "   ");
@@ -138,6 +152,128 @@ fn an_earlier_stage_decides_even_if_a_later_one_would_fit() {
     // Exact finds two, trailing blanks would find three.
     let failure = replace("a\nb\na\nb\na \nb\n", "a\nb", "x", Wanted::Exactly(3)).unwrap_err();
     assert_eq!(failure, Failure::WrongCount { stage: Stage::Exact, lines: vec![1, 3] });
+}
+
+#[test]
+fn lines_that_old_and_new_share_keep_the_files_bytes() {
+    // Quotes, blanks and indentation of a line that nobody meant to change.
+    gives(
+        "  print( \"a\" )\n  b = 1\n",
+        "print(\u{201c}a\u{201d})\nb = 1",
+        "print(\u{201c}a\u{201d})\nb = 2",
+        "  print( \"a\" )\n  b = 2\n",
+        Stage::Blanks,
+    );
+    gives("a  \r\nb\nc\r\n", "a\nb\nc", "a\nx\nc", "a  \r\nx\nc\r\n", Stage::TrailingBlanks);
+    // A line that is said again is the file's line, too.
+    gives("  f( a )\n  g()\n", "f(a)\ng()", "f(a)\nf(a)\ng()", "  f( a )\n  f( a )\n  g()\n", Stage::Blanks);
+}
+
+#[test]
+fn written_lines_get_the_files_characters_for_those_that_old_shows() {
+    gives(
+        "say(\"a\", \"b\")",
+        "say(\u{201c}a\u{201d}, \"b\")",
+        "say(\u{201c}c\u{201d}, \u{2018}d\u{2019})",
+        "say(\"c\", 'd')",
+        Stage::LookAlikes,
+    );
+    gives("a - b...", "a \u{2013} b\u{2026}", "c \u{2013} d\u{2026}", "c - d...", Stage::LookAlikes);
+    gives("a b(c)", "a\u{a0}b(c)", "a\u{a0}d(c)", "a d(c)", Stage::LookAlikes);
+    gives("abc def", "ab\u{200b}c def", "ab\u{200b}c xyz", "abc xyz", Stage::LookAlikes);
+    // What a written line keeps stays typographic where the file is so.
+    gives("x(\u{201c}q\u{201d}, 1);", "x(\"q\", 1);", "x(\"q\", 2);", "x(\u{201c}q\u{201d}, 2);", Stage::LookAlikes);
+    // The file has both, and nobody can tell which one a further quote is.
+    let text = "a(\"x\")\nb(\u{201c}y\u{201d})\n";
+    is_unclear(text, "a(\u{201c}x\u{201d})\nb(\u{201c}y\u{201d})", "c(\u{201c}z\u{201d})");
+}
+
+#[test]
+fn a_written_line_is_indented_as_the_nearest_line_that_old_shows_indented_as_it() {
+    gives("\ta\n\t\tb\n", "a\n  b", "a\n  b\n    c\n  d", "\ta\n\t\tb\n\t\t\tc\n\t\td\n", Stage::Indentation);
+    gives("    a\n        b\n", "a\n  b\n", "a\n  b\n    c\n", "    a\n        b\n            c\n", Stage::Indentation);
+    // Copied from its first letter on, and otherwise as it is.
+    gives("    f( a)\n      b\n", "f(a)\n      b", "g(a)\n      c", "    g(a)\n      c\n", Stage::Blanks);
+    // Half a step is a guess.
+    is_unclear("\ta\n\t\tb\n", "a\n    b", "a\n    b\n      c");
+    // `new` may be indented as the file is, or one step further.
+    is_unclear("    f( a)\n", "f(a)\n", "    g(a)\n");
+}
+
+#[test]
+fn lines_without_a_letter_or_digit_stand_where_the_others_predict() {
+    gives(
+        "  if a {\n    b;\n  }\n",
+        "if a {\n  b;\n}",
+        "if a {\n  c;\n}",
+        "  if a {\n    c;\n  }\n",
+        Stage::Indentation,
+    );
+    is_unclear("  if a {\n    b;\n    }\n", "if a {\n  b;\n}", "if a {\n  c;\n}");
+    is_unclear("  }\n\t}\n", "}\n  }", "}");
+}
+
+#[test]
+fn every_place_counts_those_that_overlap_and_those_at_another_indentation_too() {
+    counts("a\na\na\n", "a\na\n", 2);
+    counts("  f(a, b)\n\tf(a, b)\n", "f(a,b)", 2);
+    counts("if x:\n  f(a, b)\nx = f( a, b )\n", "f(a,  b)", 2);
+    counts("f(\"a\")\n  g( \"a\" );f( \"a\" )\n", "f(\u{201c}a\u{201d})", 2);
+    // Where the text itself occurs, only it counts.
+    gives("  f(a)\nf( a )\n", "f(a)", "g(a)", "  g(a)\nf( a )\n", Stage::Exact);
+    assert!(replace("aaa", "aa", "b", Wanted::Exactly(2)).is_err(), "places that overlap cannot all be replaced");
+    assert_eq!(replace("aaa", "aa", "b", Wanted::All).unwrap().text, "ba");
+}
+
+#[test]
+fn copied_line_numbers_are_taken_off() {
+    let text = "fn a() {\n    b();\n\n}\n";
+    for (old, new) in [
+        ("1: fn a() {\n2:     b();", "1: fn a() {\n2:     c();"),
+        ("  9\tfn a() {\n 10\t    b();\n", "  9\tfn a() {\n 10\t    c();\n"),
+        ("L1:fn a() {\nL2:    b();", "fn a() {\n    c();"),
+        ("2 | fn a() {\n3 |     b();\n4 |", "2 | fn a() {\n    c();\n4 |"),
+        ("7.     b();\n8. \n9. }", "7.     c();\n8. \n9. }"),
+        ("12:     b();", "12:     c();"),
+    ] {
+        gives(text, old, new, "fn a() {\n    c();\n\n}\n", Stage::LineNumbers);
+    }
+    for old in ["1: fn a() {\n3:     b();", "1: fn a() {\n2|     b();", "1: fn a()", "1: fn a() {\n    b();"] {
+        finds_nothing(text, old);
+    }
+    // A line of `new` whose number `old` does not have may mean it.
+    assert!(once(text, "1: fn a() {\n2:     b();", "fn a() {\n7: x").is_err());
+}
+
+#[test]
+fn a_fence_around_all_is_taken_off() {
+    gives("a\nb\nc\n", "```rust\nb\n```", "```rust\nx\ny\n```\n", "a\nx\ny\nc\n", Stage::Fence);
+    gives("a\nb\nc\n", "```\nb\n```\n", "x\n", "a\nx\nc\n", Stage::Fence);
+    gives("a\n  b\nc\n", "```\n1: a\n2:   b\n```", "```\n1: a\n2:   x\n```", "a\n  x\nc\n", Stage::LineNumbers);
+    gives("```\nb\n```\n", "```\nb\n```", "x", "x\n", Stage::Exact);
+    finds_nothing("a\n", "```\na\n```\n```\na\n```");
+    // Whether the line goes with its text cannot be told.
+    assert!(once("a\nb\n", "```\nb\n```", "").is_err());
+}
+
+#[test]
+fn empty_lines_at_the_ends_are_dropped_as_few_as_can_be() {
+    gives("a\nb\nc\n", "\n\nb\n\n", "\n\nx\n\n", "a\nx\nc\n", Stage::BlankEnds);
+    gives("a\nb\nc\n", "\n\nb\n\n", "x", "a\nx\nc\n", Stage::BlankEnds);
+    gives("a\n\nb\nc\n", "\n\n\nb\n", "\n\n\nx\n", "a\n\nx\nc\n", Stage::BlankEnds);
+    finds_nothing("ab\n", "\n\nb\n");
+    finds_nothing("bc\n", "b\n");
+    counts("a\nb\nb\n", "\n\nb\n\n", 2);
+}
+
+#[test]
+fn entities_are_undone_like_escapes() {
+    gives("if a < b && c {", "if a &lt; b &amp;&amp; c {", "if a &gt; b {", "if a > b {", Stage::OverEscaped);
+    gives("x < \"&amp;\"", "x &lt; \"&amp;\"", "y &lt; \"&amp;\"", "y < \"&amp;\"", Stage::OverEscaped);
+    gives("a -> b", r"a -\u003e b", r"a -\u003e c", "a -> c", Stage::OverEscaped);
+    gives("it's", "it&#39;s", "it&#x27;s so", "it's so", Stage::OverEscaped);
+    // `old` does not show whether `\\n` is typed out, too.
+    assert!(once("say(\"a\")", r#"say(\"a\")"#, r#"say(\"b\n\")"#).is_err());
 }
 
 #[test]
@@ -195,8 +331,76 @@ proptest! {
 }
 
 #[test]
-fn places_that_reach_over_blanks_do_not_overlap() {
-    let replaced = replace("a:\n\t\n\nb\n", "\n ", "\n", Wanted::All).unwrap();
-    assert_eq!((replaced.stage, replaced.text.as_str()), (Stage::TrailingBlanks, "a:\n\n\nb\n"));
-    assert!(replaced.places.windows(2).all(|pair| pair[0].end <= pair[1].start), "{:?}", replaced.places);
+fn text_without_a_sign_is_found_only_as_it_is() {
+    assert_eq!(replace("a:\n\t\n\nb\n", "\n ", "\n", Wanted::All), Err(Failure::NotFound));
+    gives("a\n  b\n", "\n  ", "\n", "a\nb\n", Stage::Exact);
+}
+
+/// Files of few different lines, so that places are alike, overlap and repeat.
+fn file() -> impl Strategy<Value = Vec<String>> {
+    let line =
+        (0..3_usize, prop::sample::select(vec!["f(a, \"b\")", "g('x' - 1)", "if c {", "}", "d = e;", "", "h(i);"]));
+    prop::collection::vec(
+        line.prop_map(|(depth, text)| "    ".repeat(if text.is_empty() { 0 } else { depth }) + text),
+        3..14,
+    )
+}
+
+fn damaged(text: &str, damage: usize) -> String {
+    let each = |change: &dyn Fn(usize, &str) -> String| {
+        let lines = text.split('\n').enumerate().map(|(number, line)| change(number, line));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    match damage {
+        0 => text.replace('"', "\u{201d}").replace('\'', "\u{2019}"),
+        1 => text.replace('-', "\u{2013}"),
+        2 => text.replace(", ", ",\u{a0}"),
+        3 => each(&|_, line| format!("{line}  ")),
+        4 => each(&|_, line| line.replace("    ", "\t")),
+        5 => each(&|_, line| line.replace("    ", "  ")),
+        6 => each(&|_, line| line.replace(", ", ",").replace(" = ", "=")),
+        7 => each(&|number, line| format!("{}: {line}", number + 5)),
+        8 => format!("```rust\n{text}\n```"),
+        9 => format!("\n\n{text}\n\n"),
+        10 => text.replace('"', "\\\"").replace('\'', "\\'"),
+        11 => text.replace('"', "&quot;").replace('\'', "&#39;"),
+        12 => text.replace('(', "(\u{200b}"),
+        _ => text.replace('"', "\\u0022"),
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::properties::tried(2_000))]
+    #[test]
+    fn a_damaged_edit_is_made_as_it_was_meant_or_not_at_all(
+        lines in file(), start in 0..14_usize, length in 1..5_usize, at in 0..5_usize, damage in 0..14_usize, is_crlf: bool,
+    ) {
+        let end_of_line = if is_crlf { "\r\n" } else { "\n" };
+        let start = start % lines.len();
+        let end = (start + length).min(lines.len());
+        let at = (start + at).min(end - 1);
+        let text = lines.join(end_of_line) + end_of_line;
+        let mut changed = lines.clone();
+        changed[at] = changed[at].replace(['a', 'g', 'c', 'd', 'h'], "zz") + "k(0);";
+        let (old, new) = (lines[start..end].join("\n"), changed[start..end].join("\n"));
+        let meant = changed.join(end_of_line) + end_of_line;
+        if let Ok(replaced) = replace(&text, &damaged(&old, damage), &damaged(&new, damage), Wanted::Exactly(1)) {
+            let (place, now) = (&replaced.places[0], &replaced.now[0]);
+            prop_assert_eq!(&text[..place.start], &replaced.text[..now.start]);
+            prop_assert_eq!(&text[place.end..], &replaced.text[now.end..]);
+            let plain = text.replace('\r', "");
+            // The damage may be none, or make another text of the file: then that is what is meant.
+            if !plain.contains(&damaged(&old, damage)) {
+                // A written line has the blanks that `new` shows.
+                let seen = |text: &str| if damage == 6 { text.replace([' ', '\t'], "") } else { text.to_owned() };
+                prop_assert_eq!(seen(&replaced.text), seen(&meant), "{:?}", (damaged(&old, damage), damaged(&new, damage)));
+                let solid = |text: &str| text.replace([' ', '\t', '\r'], "");
+                let count = |text: &str, old: &str| key::occurrences(text, old).count();
+                let exact = count(&plain, &old);
+                // A listing shows whole lines, so that text within others is no place of it.
+                let is_listing = damage == 7;
+                prop_assert!(is_listing || exact == 1 || count(&solid(&text), &solid(&old)) == 1, "{exact} places");
+            }
+        }
+    }
 }

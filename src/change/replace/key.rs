@@ -1,0 +1,154 @@
+//! What of a text counts when blanks and look-alikes do not.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// A text without its blanks and invisible characters, its look-alikes as plain ones, its lines ended by `\n`.
+pub(super) struct Key {
+    text: String,
+    /// For each byte of the key, where the group that it stands for begins in the source.
+    starts: Vec<u32>,
+}
+
+impl Key {
+    /// Makes the key of a source. `ended` gives an end to a last line that has none.
+    pub(super) fn new(source: &str, ended: bool) -> Key {
+        let mut key = Key { text: String::with_capacity(source.len()), starts: Vec::with_capacity(source.len()) };
+        let bytes = source.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            let next = bytes.get(at + 1);
+            let start = at as u32;
+            if bytes[at].is_ascii() && bytes[at] != b'\r' && next.is_none_or(u8::is_ascii) {
+                if !matches!(bytes[at], b' ' | b'\t') {
+                    key.text.push(char::from(bytes[at]));
+                    key.starts.push(start);
+                }
+                at += 1;
+                continue;
+            }
+            let (length, shown) = group(&source[at..]);
+            key.text.push_str(&shown);
+            key.starts.resize(key.text.len(), start);
+            at += length;
+        }
+        if ended && !source.is_empty() && !source.ends_with('\n') {
+            key.text.push('\n');
+            key.starts.push(source.len() as u32);
+        }
+        key
+    }
+
+    /// Returns every place of another key in this one, overlapping ones too, that splits no group.
+    pub(super) fn find(&self, other: &str) -> Vec<Range<usize>> {
+        let whole = |at: usize| at == 0 || at == self.text.len() || self.starts[at] != self.starts[at - 1];
+        let found = occurrences(&self.text, other).map(|at| at..at + other.len());
+        found.filter(|range| whole(range.start) && whole(range.end)).collect()
+    }
+
+    /// Returns where the group of a place begins in the source.
+    pub(super) fn start(&self, at: usize) -> usize {
+        self.starts[at] as usize
+    }
+}
+
+/// Returns every place of `needle`, overlapping ones too.
+pub(super) fn occurrences<'t>(text: &'t str, needle: &'t str) -> impl Iterator<Item = usize> + 't {
+    let step = needle.chars().next().map_or(1, char::len_utf8);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = from + text.get(from..)?.find(needle)?;
+        from = at + step;
+        Some(at)
+    })
+}
+
+/// Returns the key of a text alone.
+pub(super) fn key_of(text: &str) -> String {
+    Key::new(text, false).text
+}
+
+/// Splits off the first group of characters that belong together: its length, and what stands for it in a key.
+pub(super) fn group(rest: &str) -> (usize, Cow<'_, str>) {
+    let mut chars = rest.char_indices();
+    let Some((_, first)) = chars.next() else { return (0, Cow::Borrowed("")) };
+    if rest.starts_with("\r\n") {
+        return (2, Cow::Borrowed("\n"));
+    }
+    if is_blank_char(first) || is_invisible(first) {
+        return (first.len_utf8(), Cow::Borrowed(""));
+    }
+    let joins = |c: char| is_combining_mark(c) || ('\u{1160}'..='\u{11ff}').contains(&c);
+    let length = chars.find(|(_, c)| !joins(*c)).map_or(rest.len(), |(at, _)| at);
+    if first.is_ascii() && length == 1 {
+        return (1, Cow::Borrowed(&rest[..1]));
+    }
+    let mut shown = String::new();
+    for c in rest[..length].nfc() {
+        match look_alike(c) {
+            Some('\u{2026}') => shown.push_str("..."),
+            plain => shown.push(plain.unwrap_or(c)),
+        }
+    }
+    (length, Cow::Owned(shown))
+}
+
+/// Returns the text with look-alikes as plain characters and typographic blanks as spaces, without invisible ones.
+pub(super) fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        let (length, key) = group(&text[at..]);
+        match text[at..].chars().next() {
+            Some(c @ (' ' | '\t')) => shown.push(c),
+            Some(c) if is_blank_char(c) => shown.push(' '),
+            _ => shown.push_str(&key),
+        }
+        at += length;
+    }
+    shown
+}
+
+/// Returns the plain character that a typographic one looks like; an ellipsis stands for itself, as it is three.
+pub(super) fn look_alike(c: char) -> Option<char> {
+    match c {
+        '\u{2018}'..='\u{201b}' | '\u{2032}' | '\u{2035}' => Some('\''),
+        '\u{201c}'..='\u{201f}' | '\u{2033}' | '\u{2036}' => Some('"'),
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}' => Some('-'),
+        '\u{2026}' => Some(c),
+        _ => None,
+    }
+}
+
+/// Tells whether a character is white space within a line.
+pub(super) fn is_blank_char(c: char) -> bool {
+    matches!(c, ' ' | '\t') || is_typographic_blank(c)
+}
+
+/// Tells whether a character looks like a space and is none.
+pub(super) fn is_typographic_blank(c: char) -> bool {
+    matches!(c, '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
+}
+
+/// Tells whether a character takes no room.
+pub(super) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+}
+
+/// Tells whether a line shows nothing.
+pub(super) fn is_blank(line: &str) -> bool {
+    line.chars().all(|c| is_blank_char(c) || is_invisible(c))
+}
+
+/// Splits a line into its indentation and the rest.
+pub(super) fn indented(line: &str) -> (&str, &str) {
+    line.split_at(line.len() - line.trim_start_matches(|c| is_blank_char(c) || is_invisible(c)).len())
+}
+
+/// Returns a line without the blanks at its end.
+pub(super) fn trim_end(line: &str) -> &str {
+    line.trim_end_matches(|c| is_blank_char(c) || is_invisible(c))
+}
