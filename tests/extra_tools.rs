@@ -119,3 +119,33 @@ fn a_discovery_that_fails_is_named_and_the_run_goes_on_unless_strict() {
     assert_eq!(project.run(&["--strict", "go"]).code, 52);
     assert_eq!(project.server().requests().len(), 0);
 }
+
+#[test]
+fn no_link_of_the_checkout_brings_in_what_is_outside_of_it() {
+    let agent = "---\ndescription: OUTSIDE\n---\nOUTSIDE\n";
+    let project = Project::new()
+        .file("../outside/s/SKILL.md", agent)
+        .file("../outside/reader.md", agent)
+        .file("../outside/go.md", "OUTSIDE\n")
+        .file(".qwen/skills/own/SKILL.md", "---\ndescription: own\n---\nx\n")
+        .file("tools/skills/shared/SKILL.md", "---\ndescription: inner\n---\nx\n")
+        .policy(POLICY)
+        .model([say("one"), say("two")]);
+    let link = |target: &str, at: &str| std::os::unix::fs::symlink(target, project.root().join(at)).unwrap();
+    link("../../../outside/s", ".qwen/skills/s");
+    link("../../tools/skills/shared", ".qwen/skills/shared");
+    link("../../outside", ".qwen/agents");
+    link("../../outside", ".qwen/commands");
+    link("../outside/go.md", "QWEN.md");
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let sent = project.server().requests()[0].to_string();
+    assert!(!sent.contains("OUTSIDE") && sent.contains("own: own") && sent.contains("shared: inner"), "{sent}");
+    let warnings: Vec<&str> = outcome.result["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for path in [".qwen/skills/s/SKILL.md left out", ".qwen/agents left out", "QWEN.md left out"] {
+        assert_eq!(warnings.iter().filter(|warning| warning.contains(path)).count(), 1, "{path}: {warnings:#?}");
+    }
+    let called = project.run(&["/go"]);
+    assert_eq!(called.code, 42, "{}", called.stderr);
+    assert_eq!(project.server().requests().len(), 1, "what a command outside says is not sent");
+}

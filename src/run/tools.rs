@@ -62,16 +62,18 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         registry.add_own(Arc::new(search));
     }
     let (mut agents, mut discovered) = (Vec::new(), Vec::new());
-    if !wanted.policy.denies_tool("skill")
-        && let Some(skill) = match wanted.project {
+    if !wanted.policy.denies_tool("skill") {
+        let (skill, wrong) = match wanted.project {
             Source::Disk => Skill::find(workspace),
             Source::Commit(_) | Source::Nowhere => {
                 let files = of_commit(wanted, workspace, ".qwen/skills", "/SKILL.md");
-                Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect())
+                (Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect()), Vec::new())
             }
+        };
+        warnings.extend(wrong);
+        if let Some(skill) = skill {
+            registry.add_own(Arc::new(skill));
         }
-    {
-        registry.add_own(Arc::new(skill));
     }
     if !wanted.policy.denies_tool("task") {
         let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());

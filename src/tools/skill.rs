@@ -29,17 +29,30 @@ struct Known {
 }
 
 impl Skill {
-    /// Looks for skills in the workspace; `None` if there are none.
-    pub fn find(workspace: &Workspace) -> Option<Skill> {
-        let folders = workspace.names(&workspace.root().join(FOLDER)).ok()?;
-        let known = |name: std::ffi::OsString| {
+    /// Looks for skills in the workspace, `None` if there are none, and says which links are not followed.
+    pub fn find(workspace: &Workspace) -> (Option<Skill>, Vec<String>) {
+        let mut warnings = Vec::new();
+        let folder = RelPath::new(FOLDER).expect("it is a path below the root");
+        let names = match workspace.leads_out(&folder) {
+            true => {
+                warnings.push(leads_out(FOLDER));
+                Vec::new()
+            }
+            false => workspace.names(&folder.under(workspace.root())).unwrap_or_default(),
+        };
+        let mut known = |name: std::ffi::OsString| {
             let name = name.into_string().ok().filter(|name| is_name(name))?;
-            let entry = workspace.entry(&RelPath::new(file_of(&name))?).ok()?;
+            let file = RelPath::new(file_of(&name))?;
+            if workspace.leads_out(&file) {
+                warnings.push(leads_out(&file.to_string()));
+                return None;
+            }
+            let entry = workspace.entry(&file).ok()?;
             let text = Decoded::from_bytes(entry.content()?)?.text;
             Some(Known { name, about: description(&text), text: None })
         };
-        let skills: Vec<Known> = folders.into_iter().filter_map(known).collect();
-        (!skills.is_empty()).then_some(Skill { skills })
+        let skills: Vec<Known> = names.into_iter().filter_map(&mut known).collect();
+        ((!skills.is_empty()).then_some(Skill { skills }), warnings)
     }
 
     /// Takes skills from elsewhere, by the paths that they would have in the workspace; `None` if there are none.
@@ -51,6 +64,11 @@ impl Skill {
         let skills: Vec<Known> = files.into_iter().filter_map(known).collect();
         (!skills.is_empty()).then_some(Skill { skills })
     }
+}
+
+/// Says that a link of the checkout is not followed.
+pub(super) fn leads_out(path: &str) -> String {
+    format!("{path} left out: it is a link that leads out of the workspace")
 }
 
 fn is_name(name: &str) -> bool {
@@ -161,7 +179,7 @@ mod tests {
             (".qwen/skills/a b/SKILL.md", text),
             (".qwen/skills/empty/", b""),
         ]);
-        let skill = Skill::find(&project.workspace).unwrap();
+        let skill = Skill::find(&project.workspace).0.unwrap();
         assert_eq!(skill.spec().description, "Load the project's instructions for a task. release: How we release");
         let mut registry = Registry::default();
         registry.add_own(Arc::new(skill));
@@ -176,6 +194,6 @@ mod tests {
 
     #[test]
     fn without_skills_there_is_no_tool() {
-        assert!(Skill::find(&Project::new(&[]).workspace).is_none());
+        assert!(Skill::find(&Project::new(&[]).workspace).0.is_none());
     }
 }

@@ -79,7 +79,13 @@ impl AgentFile {
             let path = RelPath::new(format!("{FOLDER}/{name}"))?;
             workspace.entry(&path).ok()
         };
-        AgentFile::of(texts(FOLDER, workspace.names(&workspace.root().join(FOLDER)), own), workspace, home)
+        let folder = RelPath::new(FOLDER).expect("it is a path below the root");
+        if workspace.leads_out(&folder) {
+            let (agents, mut warnings) = AgentFile::of([], workspace, home);
+            warnings.push(super::skill::leads_out(FOLDER));
+            return (agents, warnings);
+        }
+        AgentFile::of(texts(FOLDER, workspace.names(&folder.under(workspace.root())), own), workspace, home)
     }
 
     /// As `find`, with the workspace's agents as texts by their paths in it.

@@ -218,6 +218,11 @@ impl Workspace {
         self.made_by.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
 
+    /// Tells whether links on the disk lead from a path of the workspace to a place outside of it.
+    pub fn leads_out(&self, path: &RelPath) -> bool {
+        path.under(&self.root).canonicalize().is_ok_and(|real| !real.starts_with(&self.root))
+    }
+
     fn staged(&self, path: &RelPath) -> Option<Entry> {
         self.changes.read().expect("no writer panics while it holds the lock").staged(path).cloned()
     }
