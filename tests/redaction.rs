@@ -149,3 +149,34 @@ fn a_policy_may_leave_secrets_readable() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(project.server().requests().last().unwrap().to_string().contains(SECRET));
 }
+
+#[test]
+fn a_cassette_holds_no_secret_of_the_environment_in_any_spelling() {
+    use base64::Engine as _;
+    let key = "of-the-server-0123456789";
+    let engine = base64::engine::general_purpose::STANDARD;
+    let hex: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let spoken = format!("{SECRET} {} {hex} {key} {}", engine.encode(SECRET), engine.encode(key));
+    let replies = [call(&format!("read_{SECRET}"), json!({"file_path": "other.txt", SECRET: spoken})), say(&spoken)];
+    let project = project().env("QWEN_API_KEY", key).model(replies);
+    let (cassette, events) = (project.beside("cassette.jsonl"), project.beside("events.jsonl"));
+    let (record, events_file) = (cassette.display().to_string(), events.display().to_string());
+    let outcome =
+        project.run(&["--record", &record, "--events-file", &events_file, "-vv", "-o", "stream-json", "look"]);
+    let cassette = std::fs::read_to_string(cassette).unwrap();
+    let shown = std::fs::read_to_string(events).unwrap() + &outcome.stdout + &outcome.stderr;
+    let mut recorded = String::new();
+    for line in cassette.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        recorded.push_str(&value["request"].to_string());
+        let chunks = value["response"]["chunks"].as_array().cloned().unwrap_or_default();
+        let bytes = chunks.iter().flat_map(|chunk| engine.decode(chunk["b64"].as_str().unwrap()).unwrap());
+        recorded.push_str(&String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()));
+    }
+    assert!(recorded.contains("tool_calls") && recorded.contains("*****"), "{recorded}");
+    for (what, text) in [("recorded", &recorded), ("shown", &shown)] {
+        for secret in [SECRET, key, &hex, &engine.encode(SECRET), &engine.encode(key)] {
+            assert!(!text.contains(secret), "{secret} is {what}: {text}");
+        }
+    }
+}

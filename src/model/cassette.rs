@@ -191,6 +191,8 @@ impl Transport for Recorder {
                 sink: self.sink.clone(),
                 masks: self.masks.clone(),
                 exchange: Some(Exchange { n, request: recorded, response: None, error: None }),
+                body: Vec::new(),
+                chunks: Vec::new(),
             };
             match self.inner.send(request).await {
                 Ok(response) => {
@@ -230,6 +232,10 @@ struct Pending {
     sink: Arc<Mutex<Sink>>,
     masks: Arc<Masks>,
     exchange: Option<Exchange>,
+    /// The answer's bytes so far.
+    body: Vec<u8>,
+    /// When each piece of them came, and how long it is.
+    chunks: Vec<(u64, usize)>,
 }
 
 impl Pending {
@@ -254,9 +260,18 @@ impl Pending {
     }
 
     fn write(&mut self) {
-        if let Some(exchange) = self.exchange.take() {
-            lock(&self.sink).line(&exchange);
+        let Some(mut exchange) = self.exchange.take() else { return };
+        if let Some(response) = &mut exchange.response {
+            // Of the whole: a secret may lie across two pieces.
+            self.masks.overwrite(&mut self.body);
+            let mut rest = self.body.as_slice();
+            for (dt_ms, length) in self.chunks.drain(..) {
+                let (piece, behind) = rest.split_at(length);
+                rest = behind;
+                response.chunks.push(Chunk { dt_ms, b64: STANDARD.encode(piece) });
+            }
         }
+        lock(&self.sink).line(&exchange);
     }
 }
 
@@ -287,11 +302,8 @@ impl Body for RecordedBody {
                 Ok(Some(bytes)) => {
                     let dt_ms = u64::try_from(self.last.elapsed().as_millis()).unwrap_or(u64::MAX);
                     self.last = Instant::now();
-                    let bytes = without_secrets(bytes, &self.pending.masks);
-                    let response = self.pending.exchange.as_mut().and_then(|exchange| exchange.response.as_mut());
-                    if let Some(response) = response {
-                        response.chunks.push(Chunk { dt_ms, b64: STANDARD.encode(bytes) });
-                    }
+                    self.pending.chunks.push((dt_ms, bytes.len()));
+                    self.pending.body.extend_from_slice(bytes);
                 }
                 Ok(None) => self.pending.end(End::Eof),
                 Err(_) => self.pending.end(End::Reset),
@@ -304,24 +316,6 @@ impl Body for RecordedBody {
         self.inner.abandon(end);
         self.pending.end(end);
     }
-}
-
-/// Overwrites a secret that a server echoes, without moving the other bytes.
-fn without_secrets(bytes: &[u8], masks: &Masks) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for secret in &masks.secrets {
-        let secret = secret.expose().as_bytes();
-        if secret.len() < 4 {
-            continue;
-        }
-        let mut from = 0;
-        while let Some(at) = bytes[from..].windows(secret.len()).position(|window| window == secret) {
-            let start = from + at;
-            bytes[start..start + secret.len()].fill(b'*');
-            from = start + secret.len();
-        }
-    }
-    bytes
 }
 
 fn end_name(end: End) -> &'static str {

@@ -420,7 +420,7 @@ async fn r52_the_key_is_in_no_error_debug_output_or_cassette() {
     let server = TestServer::play(scripts).await;
     let config = config(&server);
     let cassette = Shared::default();
-    let masks = Masks::new("/nowhere", None, None, config.key.clone().into_iter().collect());
+    let masks = Masks::new("/nowhere", None, None, vec![KEY.to_owned()]);
     let client = Client::recording(config.clone(), Box::new(cassette.clone()), masks).unwrap();
     let mut asked = request();
     Arc::make_mut(&mut asked.messages).push(Message::User(vec![Part::Text(format!("my key is {KEY}"))]));

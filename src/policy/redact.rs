@@ -298,6 +298,12 @@ enum Kind<'s> {
     Shape(&'s str),
 }
 
+/// Returns every spelling of every secret of an environment.
+pub fn texts(variables: &BTreeMap<String, String>) -> Vec<String> {
+    let secrets = variables.iter().filter(|(name, value)| is_secret(name, value));
+    secrets.flat_map(|(_, value)| spellings(value.trim())).map(|(_, text)| text).collect()
+}
+
 /// Masks secrets in a text and counts the places.
 pub fn mask(secrets: &Secrets, text: String) -> (String, u64) {
     match secrets.mask(&text) {

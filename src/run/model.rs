@@ -12,11 +12,13 @@ use crate::model::cassette::Player;
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
 use crate::model::{ErrorClass, Model, ModelError};
+use crate::policy::redact;
 use crate::secret::Secret;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{Environment, ModelChoice, Settings, providers};
 
 use super::Failure;
+use super::prepare::secret_variables;
 
 /// The model, and what its owner should know.
 pub struct Chosen {
@@ -74,7 +76,6 @@ pub async fn choose(
         });
     }
     let flags = &arguments.model;
-    let masks = masks(environment, root);
     let player = match &arguments.test.replay {
         Some(path) => {
             let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
@@ -84,7 +85,7 @@ pub async fn choose(
                     "name a file made by --record",
                 )
             })?;
-            let player = Player::new(&text, masks.clone()).map_err(|error| {
+            let player = Player::new(&text, masks(environment, root, None)).map_err(|error| {
                 Failure::new(
                     Exit::Input,
                     format!("--replay {}: {error}", path.display()),
@@ -171,6 +172,7 @@ pub async fn choose(
                     "name a file that can be written",
                 )
             })?;
+            let masks = masks(environment, root, config.key.as_ref());
             Client::recording(config, Box::new(file), masks)
         }
         (None, None) => Client::new(config),
@@ -187,10 +189,11 @@ fn refused(error: ModelError) -> Failure {
     Failure::new(exit, error.message, error.hint.unwrap_or_default())
 }
 
-/// What a cassette must not hold: places of this machine.
-fn masks(environment: &Environment, root: &std::path::Path) -> Masks {
+/// What a cassette must not hold: places of this machine, and secrets in every spelling.
+fn masks(environment: &Environment, root: &std::path::Path, key: Option<&Secret>) -> Masks {
     let home = environment.home.as_ref().map(|home| home.display().to_string());
-    Masks::new(&root.display().to_string(), home.as_deref(), environment.value("TMPDIR").as_deref(), Vec::new())
+    let secrets = redact::texts(&secret_variables(environment, key, None));
+    Masks::new(&root.display().to_string(), home.as_deref(), environment.value("TMPDIR").as_deref(), secrets)
 }
 
 fn configure(

@@ -67,12 +67,18 @@ fn without_secrets(event: Event, secrets: &Secrets) -> Event {
     match event {
         Event::RunStarted(started) => Event::RunStarted(Box::new(RunStarted {
             mcp_servers: list(started.mcp_servers),
+            tools: started.tools.into_iter().map(text).collect(),
             sandbox: text(started.sandbox),
             ..*started
         })),
         Event::Delta { turn, kind, text: piece } => Event::Delta { turn, kind, text: text(piece) },
         Event::Assistant(turn) => {
-            let call = |call: CallFacts| CallFacts { input: value(call.input), ..call };
+            let call = |call: CallFacts| CallFacts {
+                id: text(call.id),
+                name: text(call.name),
+                input: value(call.input),
+                recovered: optional(call.recovered),
+            };
             Event::Assistant(Box::new(AssistantTurn {
                 text: text(turn.text),
                 reasoning: text(turn.reasoning),
@@ -81,18 +87,26 @@ fn without_secrets(event: Event, secrets: &Secrets) -> Event {
             }))
         }
         Event::ToolResult(result) => Event::ToolResult(Box::new(ToolResult {
+            call_id: text(result.call_id),
+            tool: text(result.tool),
             description: text(result.description),
             content: text(result.content),
             display: text(result.display),
             ..*result
         })),
         Event::Denied(denial) => Event::Denied(Box::new(PermissionDenial {
+            tool_name: text(denial.tool_name),
+            tool_use_id: text(denial.tool_use_id),
             tool_input: value(denial.tool_input),
+            rule: optional(denial.rule),
             reason: text(denial.reason),
             hint: optional(denial.hint),
             ..*denial
         })),
         Event::Decided(record) => Event::Decided(Box::new(DecisionRecord {
+            call_id: text(record.call_id),
+            tool: text(record.tool),
+            rule: optional(record.rule),
             reason: text(record.reason),
             effects: record.effects.into_iter().map(text).collect(),
             ..*record
@@ -136,7 +150,8 @@ fn hidden(value: Value, secrets: &Secrets) -> Value {
         Value::String(text) => Value::String(secrets.hide(&text).into_owned()),
         Value::Array(items) => Value::Array(items.into_iter().map(|item| hidden(item, secrets)).collect()),
         Value::Object(entries) => {
-            Value::Object(entries.into_iter().map(|(name, entry)| (name, hidden(entry, secrets))).collect())
+            let masked = |(name, entry): (String, Value)| (secrets.hide(&name).into_owned(), hidden(entry, secrets));
+            Value::Object(entries.into_iter().map(masked).collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
