@@ -461,6 +461,14 @@ pub struct FindingPlace {
 }
 
 impl RunFinished {
+    /// Ends the run as a failure to write what was asked for, unless it failed already. What was delivered stays so.
+    pub fn blame_output(&mut self, error: RunError) {
+        self.exit = self.exit.or_worse(Exit::Failed);
+        if self.exit == Exit::Failed && self.error.is_none() {
+            self.error = Some(error);
+        }
+    }
+
     /// Returns the ending of a run that delivers nothing.
     pub fn failed(exit: Exit, error: RunError) -> RunFinished {
         RunFinished {
@@ -493,6 +501,18 @@ pub struct RunError {
     pub hint: Option<String>,
     /// Which budget, for exit 55.
     pub budget: Option<BudgetExceeded>,
+}
+
+impl RunError {
+    /// A product that was asked for and could not be written.
+    pub fn output(message: String) -> RunError {
+        RunError {
+            code: "output".into(),
+            message,
+            hint: Some("name a file in a directory that exists and can be written".into()),
+            ..RunError::default()
+        }
+    }
 }
 
 /// The changes of a run, as they stand in the result.

@@ -242,3 +242,37 @@ fn a_standard_output_that_nobody_reads_holds_up_neither_the_run_nor_its_ending()
     let read = project.run(&["hi"]);
     assert_eq!((read.code, read.stdout.trim()), (0, long.trim()));
 }
+
+#[test]
+fn a_product_that_cannot_be_written_is_1_and_the_result_says_what_was_delivered() {
+    let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
+    let run = |stdout: std::process::Stdio, arguments: &[&str]| {
+        let project = Project::new().file("a.txt", "one\n").git().model([call("edit", edit.clone()), say("done")]);
+        let result = project.beside("result.json");
+        let file = result.display().to_string();
+        let mut command =
+            project.command(&[&["run", "--result-file", file.as_str()], arguments, &["edit it"]].concat());
+        let output = command.stdin(std::process::Stdio::null()).stdout(stdout).output().unwrap();
+        let result: serde_json::Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), stderr, result, project)
+    };
+    let full = || std::process::Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    for format in ["text", "patch", "json", "stream-json", "result"] {
+        let (code, stderr, result, project) = run(full(), &["--apply", "-o", format]);
+        assert_eq!((code, result["error"]["code"].as_str()), (1, Some("output")), "{format}: {stderr}");
+        assert_eq!((&result["exit_code"], &result["changes"]["applied"]), (&json!(1), &json!(true)), "{result}");
+        assert!(stderr.contains("cannot write standard output") || format == "json", "{format}: {stderr}");
+        assert_eq!(project.read("a.txt"), "two\n");
+    }
+    let (code, stderr, result, project) = run(std::process::Stdio::null(), &["--apply", "--record", "/dev/full"]);
+    assert_eq!((code, result["error"]["code"].as_str()), (1, Some("output")), "{stderr}");
+    assert!(stderr.contains("cannot write --record"), "{stderr}");
+    assert_eq!((project.server().requests().len(), project.read("a.txt")), (0, "one\n".to_owned()));
+    // A reader that has gone away is nobody's fault: no message, and the run's own code.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (code, stderr, result, _) = run(writer.into(), &["--apply", "-o", "patch"]);
+    assert_eq!((code, &result["error"]), (0, &json!(null)), "{stderr}");
+    assert!(!stderr.contains("standard output"), "{stderr}");
+}

@@ -276,12 +276,8 @@ impl Renderer {
                 self.problems.push(format!("cannot write {flag} {}: {error}", path.display()));
             }
         }
-        if let Some(path) = self.files.result.take() {
-            let contents = format!("{}\n", to_line(&report));
-            if let Err(error) = write_atomically(&path, contents.as_bytes()) {
-                self.problems.push(format!("cannot write --result-file {}: {error}", path.display()));
-            }
-        }
+        let result_file = self.files.result.take();
+        self.write_result(result_file.as_deref(), &report);
         let report = if self.problems.is_empty() || end.error.as_ref().is_some_and(|e| e.code == "output") {
             report
         } else {
@@ -292,21 +288,28 @@ impl Renderer {
         };
         self.people.finished(&end, &report);
         self.print(&end, &report);
+        if let Some(error) = self.stdout.failure() {
+            let problem = format!("cannot write standard output: {error}");
+            self.people.raw(&format!("error: {problem}"));
+            end.blame_output(RunError::output(problem));
+            self.fold.replace_end(end.clone());
+            // The file said how the run would have ended.
+            self.write_result(result_file.as_deref(), &self.fold.report());
+        }
         self.ended = Some(end.exit);
+    }
+
+    fn write_result(&mut self, path: Option<&std::path::Path>, report: &Report) {
+        let Some(path) = path else { return };
+        let contents = format!("{}\n", to_line(report));
+        if let Err(error) = write_atomically(path, contents.as_bytes()) {
+            self.problems.push(format!("cannot write --result-file {}: {error}", path.display()));
+        }
     }
 
     fn blame_problems(&mut self, end: &mut RunFinished) {
         if let Some(problem) = self.problems.first() {
-            end.exit = end.exit.or_worse(Exit::Failed);
-            if end.exit == Exit::Failed && end.error.is_none() {
-                end.error = Some(RunError {
-                    code: "output".into(),
-                    message: problem.clone(),
-                    retryable: false,
-                    hint: Some("name a file in a folder that exists and can be written".into()),
-                    budget: None,
-                });
-            }
+            end.blame_output(RunError::output(problem.clone()));
         }
     }
 

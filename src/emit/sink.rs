@@ -9,23 +9,25 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A writer whose reader may go away: from the first failure on everything is dropped in silence.
 ///
-/// A closed standard output (`qwen … | head -1`) must not change the run or its exit code.
+/// A closed standard output (`qwen … | head -1`) must not change the run or its exit code; a full disk does, see
+/// [`Sink::failure`].
 pub struct Sink {
     to: Option<Box<dyn Write + Send>>,
+    failed: Option<std::io::Error>,
 }
 
 impl Sink {
     /// Returns a sink onto a stream.
     pub fn new(to: Box<dyn Write + Send>) -> Sink {
-        Sink { to: Some(to) }
+        Sink { to: Some(to), failed: None }
     }
 
     /// Writes and flushes; a stream that does not block is waited for.
     pub fn write(&mut self, bytes: &[u8]) {
-        if let Some(to) = &mut self.to
-            && (write_patiently(to, bytes).is_err() || flush_patiently(to).is_err())
-        {
+        let Some(to) = &mut self.to else { return };
+        if let Err(error) = write_patiently(to, bytes).and_then(|()| flush_patiently(to)) {
             self.to = None;
+            self.failed = Some(error).filter(|error| error.kind() != ErrorKind::BrokenPipe);
         }
     }
 
@@ -35,6 +37,11 @@ impl Sink {
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
         self.write(&bytes);
+    }
+
+    /// Returns why something was not written, where no reader went away.
+    pub fn failure(&self) -> Option<&std::io::Error> {
+        self.failed.as_ref()
     }
 
     /// Tells whether the reader is gone.

@@ -165,11 +165,6 @@ impl Recorder {
         });
         Recorder { inner, masks: Arc::new(masks), sink: Arc::new(Mutex::new(sink)) }
     }
-
-    /// Returns why the cassette could not be written, if so.
-    pub fn failure(&self) -> Option<String> {
-        lock(&self.sink).failed.clone()
-    }
 }
 
 impl Transport for Recorder {
@@ -224,6 +219,10 @@ impl Transport for Recorder {
 
     fn pause(&self, wait: Duration) -> Duration {
         self.inner.pause(wait)
+    }
+
+    fn failure(&self) -> Option<String> {
+        lock(&self.sink).failed.clone()
     }
 }
 

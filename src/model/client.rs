@@ -86,6 +86,11 @@ impl Client {
         Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model, served)))
     }
 
+    /// Returns why the cassette could not be written, if so.
+    pub fn recording_failure(&self) -> Option<String> {
+        self.transport.failure()
+    }
+
     /// Prepares a client over another transport, such as a cassette's player: no key is asked for.
     pub fn with_transport(config: ClientConfig, transport: Arc<dyn Transport>) -> Result<Client, ModelError> {
         let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;

@@ -113,4 +113,9 @@ pub trait Transport: Send + Sync {
     fn pause(&self, wait: Duration) -> Duration {
         wait
     }
+
+    /// Returns why what is written beside the work has a hole; `None` where nothing is, or all of it is whole.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }

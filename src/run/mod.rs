@@ -212,7 +212,7 @@ async fn work(
     for message in setup.warnings.iter().chain(&session.warnings) {
         emitter.emit(Event::Warning { message: message.clone() });
     }
-    match converse(&setup, &session, stage, emitter).await {
+    let mut finished = match converse(&setup, &session, stage, emitter).await {
         Ok(answer) => match stage.make_way().await {
             Ok(()) => outcome::deliver(&setup, stage, emitter, answer),
             Err(failure) => RunFinished::failed(failure.exit, *failure.error),
@@ -229,7 +229,11 @@ async fn work(
             }
             finished
         }
+    };
+    if let Some(error) = setup.client.recording_failure() {
+        finished.blame_output(error);
     }
+    finished
 }
 
 /// Starts the server of `--local`.

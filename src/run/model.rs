@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::RunArgs;
+use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::canonical::Masks;
 use crate::model::cassette::Player;
@@ -47,6 +48,13 @@ impl Chosen {
             Answering::Http(client) => client.as_ref(),
             Answering::Scripted(script) => script,
         }
+    }
+
+    /// Returns why the cassette could not be written, if so.
+    pub fn recording_failure(&self) -> Option<RunError> {
+        let Answering::Http(client) = &self.client else { return None };
+        let why = client.recording_failure()?;
+        Some(RunError::output(format!("cannot write --record: {why}")))
     }
 
     /// Tells whether the model takes images.
@@ -178,7 +186,12 @@ pub async fn choose(
         (None, None) => Client::new(config),
     };
     let client = Answering::Http(Box::new(client.map_err(refused)?));
-    Ok(Chosen { client, name, warnings: endpoint.warnings, key: used })
+    let chosen = Chosen { client, name, warnings: endpoint.warnings, key: used };
+    // Its first line is written: what cannot take one ends the run before a request is paid for.
+    match chosen.recording_failure() {
+        Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
+        None => Ok(chosen),
+    }
 }
 
 fn refused(error: ModelError) -> Failure {
