@@ -29,7 +29,7 @@
 //! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | wire everything, decide nothing |
 //! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
 //! | 3 | [`tools`] | one file a tool |
-//! | 2 | [`workspace`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
+//! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
 //! | 0 | [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
 //!
@@ -65,6 +65,7 @@ pub mod emit;
 pub mod event;
 pub mod exit;
 pub mod forge;
+pub mod git;
 pub mod hidden;
 pub mod model;
 pub mod path;

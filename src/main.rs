@@ -41,6 +41,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    qwen_run::run::signals::watch();
     let code = runtime.block_on(dispatch(cli, &environment));
     runtime.shutdown_timeout(SHUTDOWN);
     ExitCode::from(code)

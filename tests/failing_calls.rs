@@ -12,7 +12,7 @@ use crate::apply::leftovers;
 use crate::support::{Outcome, Project, Reply, call, say};
 
 /// A system call by its name for messages, what it fails with, and the bit of an argument without which it works.
-type Fault = (&'static str, &'static [i64], i32, Option<(u8, u64)>);
+pub(crate) type Fault = (&'static str, &'static [i64], i32, Option<(u8, u64)>);
 
 /// `open` for the sake of a new file.
 const CREATES: u64 = libc::O_CREAT as u64;
@@ -60,7 +60,7 @@ fn filter((name, calls, errno, bit): &Fault) -> BpfProgram {
 }
 
 /// Runs the program under faults: the filters are the thread's, and what it starts inherits them.
-fn qwen(project: &Project, faults: &[&Fault], arguments: &[&str]) -> Outcome {
+pub(crate) fn qwen(project: &Project, faults: &[&Fault], arguments: &[&str]) -> Outcome {
     let programs: Vec<BpfProgram> = faults.iter().map(|fault| filter(fault)).collect();
     std::thread::scope(|scope| {
         let started = scope.spawn(|| {

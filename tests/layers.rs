@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("emit", 4),
     ("tools", 3),
     ("workspace", 2),
+    ("git", 2),
     ("model", 2),
     ("sandbox", 2),
     ("forge", 2),
@@ -30,6 +31,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("exit", 0),
     ("hidden", 0),
     ("secret", 0),
+    ("threads", 0),
     ("tool_name", 0),
     ("yaml", 0),
 ];

@@ -27,7 +27,10 @@ mod lent_layer;
 mod local_model;
 mod mcp;
 mod odd_repositories;
+mod own_programs;
 mod pins;
+#[cfg(target_os = "linux")]
+mod planted_repositories;
 mod policy_cases;
 mod policy_verbs;
 mod recipe_errors;

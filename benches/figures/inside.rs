@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use qwen_run::git::repository::Repository;
 use qwen_run::model::ToolSpec;
 use qwen_run::model::assemble::{Assembler, Ending, Options as TurnOptions};
 use qwen_run::model::coerce::ToolSet;
@@ -15,7 +16,6 @@ use qwen_run::policy::layers::{LayerText, Standing};
 use qwen_run::run::outcome;
 use qwen_run::workspace::Workspace;
 use qwen_run::workspace::lend::LendOptions;
-use qwen_run::workspace::repository::Repository;
 use serde_json::{Value, json};
 
 use crate::{Options, Row, median};

@@ -6,6 +6,7 @@ pub mod binary;
 pub mod change_set;
 pub mod diff;
 pub mod git_name;
+pub mod layout;
 pub mod merge;
 pub mod patch;
 pub mod patch_reader;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{Place, print, read};
 use crate::cli::check::CheckVerb;
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::run::Failure;
 use crate::run::checks::{self, Action};
@@ -38,11 +39,13 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
             let commits = checks::commits(place.repository.as_ref(), since).map_err(input)?;
             let root = place.workspace.root();
             let after = text(&root.join(file))?;
-            let name = format!("HEAD:./{}", file.display());
+            let committed = |repository: &Repository| {
+                let name = file.strip_prefix("./").unwrap_or(file).display().to_string();
+                let name = format!("HEAD:{}", repository.prefix.join(name)?);
+                repository.git().run(&["cat-file", "blob", &name], b"").ok()
+            };
             // A changelog that is not committed yet has no old line.
-            let before = crate::workspace::git::Git::new(root)
-                .run(&["show", "--end-of-options", &name], b"")
-                .unwrap_or_default();
+            let before = place.repository.as_ref().and_then(committed).unwrap_or_default();
             shape::changelog(&String::from_utf8_lossy(&before), &after, heading, &commits)
         }
         CheckVerb::Repeat { times, summary: _, workspace, command } => {

@@ -23,6 +23,8 @@ use futures_util::FutureExt as _;
 use crate::cli::{Command, WorkspaceArgs, completions};
 use crate::emit::safe::escape;
 use crate::exit::Exit;
+use crate::git::drivers::drivers;
+use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
@@ -31,8 +33,6 @@ use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::run::{Failure, outcome};
 use crate::settings::Environment;
 use crate::workspace::Workspace;
-use crate::workspace::drivers::drivers;
-use crate::workspace::repository::Repository;
 
 /// Runs a command and returns the way it ends.
 pub async fn run(command: Command, environment: &Environment, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
@@ -87,7 +87,7 @@ impl Place {
         let workspace = Workspace::open(&root)
             .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
         let repository = Repository::discover(workspace.root()).map_err(|error| {
-            Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), "run `git status` there")
+            Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), error.hint())
         })?;
         Ok(Place { workspace: Arc::new(workspace), repository })
     }

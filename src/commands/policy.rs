@@ -12,12 +12,12 @@ use crate::emit::safe::escape;
 use crate::emit::to_line;
 use crate::event::Event;
 use crate::exit::Exit;
+use crate::git::trusted;
 use crate::policy::decide::Facts;
 use crate::policy::{Policy, Verdict, builtin, check, explain, suggest};
 use crate::run::Failure;
 use crate::run::folders::state_folder;
 use crate::settings::Environment;
-use crate::workspace::trusted;
 
 pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     match verb {

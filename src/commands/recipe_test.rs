@@ -15,13 +15,13 @@ use crate::cli::RunArgs;
 use crate::emit::safe::escape;
 use crate::emit::{Format, Screen};
 use crate::exit::Exit;
+use crate::git::Git;
 use crate::recipe::file::{Given, TestCase};
 use crate::run::Failure;
 use crate::run::outputs::Streams;
 use crate::run::recipe::Surroundings;
 use crate::run::trust::Trusted;
 use crate::settings::Environment;
-use crate::workspace::git::Git;
 
 /// Variables that a test may see: what toolchains need.
 const KEPT: [&str; 5] = ["PATH", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];

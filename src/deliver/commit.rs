@@ -13,9 +13,9 @@ use super::journal::{SavedCommit, quoted, unquoted};
 use super::{DeliverError, Delivered, Site, from_repository};
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
-use crate::workspace::git::{Git, GitError};
-use crate::workspace::repository::Repository;
-use crate::workspace::signing::Signing;
+use crate::git::repository::Repository;
+use crate::git::signing::Signing;
+use crate::git::{Git, GitError};
 use crate::workspace::steps::Steps;
 
 /// What a commit says.
@@ -402,7 +402,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
             DeliverError::conflict(error.to_string(), "set it with `git config --global user.signingKey KEY`")
         })?;
         arguments.push(option);
-        git
+        git.with_long_patience()
     } else {
         git
     };

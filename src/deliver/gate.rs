@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::DeliverError;
+use super::repositories::Repositories;
 use crate::change::patch_reader::PathAccess;
 use crate::change::{Change, ChangeSet, Entry, diff};
 use crate::path::RelPath;
@@ -43,6 +44,7 @@ impl Gate<'_> {
                 "raise `paths.write.max_bytes` or --max-patch-bytes",
             ));
         }
+        let repositories = Repositories::new(changes, root);
         for (path, change) in changes.iter() {
             let refused = |reason: String, hint: &str| {
                 let by = (self.made_by)(path).map(|call| format!(" (changed by {call})")).unwrap_or_default();
@@ -50,6 +52,18 @@ impl Gate<'_> {
             };
             if let Err(reason) = check_shape(path, change, root) {
                 return refused(reason.to_owned(), "leave it out of the change");
+            }
+            if change.after != Entry::Absent {
+                match repositories.around(path) {
+                    Ok(None) => {}
+                    Ok(Some(directory)) => {
+                        let reason = format!("git would take the directory {directory} for a repository");
+                        return refused(reason, "leave it out of the change, or give `HEAD` there another name");
+                    }
+                    Err(error) => {
+                        return refused(format!("a directory around it cannot be read: {error}"), "make it readable");
+                    }
+                }
             }
             if let Err(reason) = (self.judge)(path, change) {
                 return refused(reason, "allow it in the policy, or leave it out of the change");

@@ -8,6 +8,7 @@ pub mod gate;
 pub mod journal;
 pub mod message;
 pub mod propose;
+mod repositories;
 pub mod undo;
 
 #[cfg(test)]
@@ -19,8 +20,8 @@ use crate::change::patch::{self, ObjectFormat, sha256};
 use crate::change::{Change, ChangeSet, Entry, Kind, diff};
 use crate::event::FileReport;
 use crate::exit::Exit;
+use crate::git::repository::{Repository, RepositoryError, Standing};
 use crate::path::RelPath;
-use crate::workspace::repository::{Repository, RepositoryError, Standing};
 
 pub use crate::workspace::steps::Steps;
 pub use commit::{Order, Person};

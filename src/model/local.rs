@@ -1,7 +1,6 @@
 //! `--local MODEL.gguf`: a `llama-server` of our own on loopback, for as long as the run.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-/// The program.
-const PROGRAM: &str = "llama-server";
+/// The name of the program.
+pub const PROGRAM: &str = "llama-server";
 
 /// Tokens of the window: enough for the work, and little enough for a small machine's memory.
 const WINDOW: &str = "16384";
@@ -86,32 +85,29 @@ pub struct LocalServer {
 
 /// Starts the server with the model's own template and waits until it is ready.
 ///
-/// `path` is the search path; `tell` hears of the waiting. `launcher` is the command line that starts a program so
+/// `program` is where it was found; `tell` hears of the waiting. `launcher` is the command line that starts a program so
 /// that it ends with us, however we end; empty where the system has no such thing.
 pub async fn start(
     model: &Path,
-    path: &str,
+    program: Option<&Path>,
     launcher: &[OsString],
     tell: &(dyn Fn(Duration) + Send + Sync),
 ) -> Result<LocalServer, LocalError> {
     if !model.is_file() {
         return Err(LocalError::NoModel(model.to_owned()));
     }
-    let program = std::env::split_paths(path)
-        .map(|folder| folder.join(PROGRAM))
-        .find(|program| is_executable(program))
-        .ok_or(LocalError::NoProgram)?;
-    let failed = |error| LocalError::Start { program: program.clone(), error };
+    let program = program.ok_or(LocalError::NoProgram)?;
+    let failed = |error| LocalError::Start { program: program.to_owned(), error };
     let port = free_port().map_err(failed)?;
     let name = model.file_stem().map_or_else(|| "local".to_owned(), |stem| stem.to_string_lossy().into_owned());
     #[expect(clippy::disallowed_methods, reason = "the one process that a model may start")]
     let mut command = match launcher.split_first() {
         Some((first, rest)) => {
             let mut command = Command::new(first);
-            command.args(rest).arg(&program);
+            command.args(rest).arg(program);
             command
         }
-        None => Command::new(&program),
+        None => Command::new(program),
     };
     let mut child = command
         .arg("-m")
@@ -152,10 +148,6 @@ pub async fn start(
         }
         tokio::time::sleep(ASK_EVERY).await;
     }
-}
-
-fn is_executable(program: &Path) -> bool {
-    program.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// Returns a port that is free now; another program may take it first, and then the server says so and ends.

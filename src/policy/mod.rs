@@ -30,6 +30,7 @@ pub(crate) mod protected;
 #[cfg(test)]
 mod reach_tests;
 pub mod redact;
+mod repositories;
 mod rules;
 pub mod shell;
 pub mod suggest;

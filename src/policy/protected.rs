@@ -1,6 +1,7 @@
 //! The names that are never read and never written, whatever the rules say (F3, F4).
 
-use super::glob::{fold, fold_name};
+pub(crate) use super::glob::fold;
+use super::glob::fold_name;
 use crate::path::RelPath;
 
 /// Protected names at any depth (F4); those of F3 come on top.

@@ -14,6 +14,7 @@ use super::paths::{PathRules, Place};
 use super::programs::build;
 use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity, hidden_path};
 use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word, is_listed};
+use super::repositories::other_repository;
 use crate::path::{RelPath, Tree};
 
 /// Variables that may stand before a command (G5).
@@ -377,10 +378,40 @@ impl<'a> Answers<'a> {
     }
 }
 
+impl Answers<'_> {
+    // Git takes the repository of the folder that it works in, with all that its configuration names.
+    fn own_repository(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Result<(), Denial> {
+        let Some(program) = words.first() else { return Ok(()) };
+        let name = fold_name(base_name(&program.text));
+        if name != "git" && !name.starts_with("git-") {
+            return Ok(());
+        }
+        let mut call = Call::new(self.context(Mode::Open, stdin, folders), words, &[]);
+        let moved = match name.as_str() {
+            "git" => {
+                // What cannot be read is denied by the rules, with their own words.
+                if call.parse(&programs::git::GIT, &words[1..]).is_err() {
+                    return Ok(());
+                }
+                self.moved(&call)?
+            }
+            _ => None,
+        };
+        for folder in moved.as_deref().unwrap_or(folders) {
+            if let Some(other) = other_repository(self.facts.tree.as_ref(), &self.facts.root, folder)? {
+                let denial = Denial::new(format!("git would work in another repository there: {other}")).by("G11");
+                return Err(denial.hint("git runs in the workspace's own repository alone: run it in a folder of that"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl CommandRules for Answers<'_> {
     fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement {
         let root = [RelPath::root()];
         let folders = if folders.is_empty() { &root } else { folders };
+        self.own_repository(words, stdin, folders)?;
         self.made.next();
         let mut all: Option<(RuleRef, Out)> = None;
         let mut by_operator = false;

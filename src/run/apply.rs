@@ -7,12 +7,12 @@ use crate::change::{Change, ChangeSet};
 use crate::deliver::propose::{Base, Proposal};
 use crate::deliver::{self, Delivered, Delivery, Gate, Site};
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::policy::redact::Secrets;
 use crate::workspace::Workspace;
-use crate::workspace::repository::Repository;
 
 use super::Failure;
 use super::outcome::from_delivery;

@@ -1,13 +1,13 @@
 //! Commands of recipes and of `--verify`: judged once, run on what is staged, our own small checks without a process.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::agent::invoke::Judge;
 use crate::change::Entry;
 use crate::change::diff::text_of;
 use crate::event::{Event, VerifyOutcome};
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
 use crate::recipe::file::{CheckFile, Expect, Text};
@@ -16,7 +16,6 @@ use crate::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
 use crate::verify::guards::Guards;
 use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed, shape};
 use crate::workspace::Workspace;
-use crate::workspace::repository::Repository;
 
 use super::Failure;
 use super::judge::RunJudge;
@@ -436,13 +435,4 @@ impl Verification {
         }
         None
     }
-}
-
-/// Tells whether a program of this name is in PATH.
-pub fn program_exists(name: &str, path: &str) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.split(':').filter(|folder| !folder.is_empty()).any(|folder| {
-        let metadata = Path::new(folder).join(name).metadata();
-        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-    })
 }

@@ -3,10 +3,10 @@
 use crate::cli::RunArgs;
 use crate::cli::run::FromHook;
 use crate::exit::Exit;
+use crate::git::Git;
+use crate::git::repository::Repository;
+use crate::git::trusted::TrustedTree;
 use crate::path::RelPath;
-use crate::workspace::git::Git;
-use crate::workspace::repository::Repository;
-use crate::workspace::trusted::TrustedTree;
 
 use super::Failure;
 

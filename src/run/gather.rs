@@ -7,6 +7,7 @@ use crate::agent::invoke::Judge;
 use crate::change::Entry;
 use crate::cli::run::FromHook;
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
@@ -16,7 +17,6 @@ use crate::recipe::render::{Renderer, plain};
 use crate::verify::{findings, middle_cut};
 use crate::workspace::Workspace;
 use crate::workspace::ignore::Source;
-use crate::workspace::repository::Repository;
 use crate::workspace::walk::{Filter, walk};
 
 use super::Failure;

@@ -14,12 +14,13 @@ use serde_json::{Map, Value, json};
 use crate::agent::invoke::Hooks as AgentHooks;
 use crate::event::Event;
 use crate::exit::Exit;
+use crate::git::Programs;
 use crate::model::BoxFuture;
 use crate::sandbox::own_command::{OwnOutput, run_own};
 use crate::settings::{Environment, Settings};
 use crate::tool_name::real_name;
 
-use super::Failure;
+use super::{Failure, programs};
 
 /// What a hook may take where its settings do not say.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -103,6 +104,7 @@ pub struct Hooks {
     hooks: Arc<[Hook]>,
     facts: Map<String, Value>,
     folder: PathBuf,
+    programs: Programs,
     variables: Vec<(String, String)>,
     said: Arc<Mutex<Vec<String>>>,
     stops: Arc<Mutex<u32>>,
@@ -145,7 +147,9 @@ impl Hooks {
             .filter(|(name, _)| !KEYS.contains(&name.as_str()))
             .collect();
         let facts = Map::from_iter([("cwd".to_owned(), folder.display().to_string().into())]);
-        Ok(Hooks { hooks: hooks.into(), facts, folder, variables, said: Arc::default(), stops: Arc::default() })
+        let programs = programs(environment, &folder);
+        let (said, stops) = (Arc::default(), Arc::default());
+        Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops })
     }
 
     /// Returns the hooks with the facts that are known when the run begins; `None` if there are none.
@@ -216,7 +220,7 @@ impl Hooks {
             self.hooks.iter().filter(|hook| hook.when == when && tool.is_none_or(|tool| hook.matcher.matches(tool)))
         {
             let variables = self.variables.iter().cloned();
-            let output = run_own(&hook.command, &self.folder, variables, &input, hook.timeout).await;
+            let output = run_own(&hook.command, &self.programs, &self.folder, variables, &input, hook.timeout).await;
             match self.verdict(hook, output) {
                 Verdict::Block { reason } => return Verdict::Block { reason },
                 Verdict::Pass { said } => all.push_str(&said),
@@ -375,7 +379,7 @@ mod tests {
             variables: [("PATH".into(), path), ("QWEN_API_KEY".into(), "k".into())].into(),
             ..Environment::default()
         };
-        Hooks::of(&settings, &environment, "/".into(), &mut Vec::new()).unwrap()
+        Hooks::of(&settings, &environment, std::env::temp_dir(), &mut Vec::new()).unwrap()
     }
 
     fn one(event: &str, matcher: &str, command: &str) -> Hooks {

@@ -7,13 +7,13 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::git::trusted::TrustedTree;
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::prompt::context_files::{FILE_BYTES, Library};
 use crate::workspace::Workspace;
 use crate::workspace::ignore::{Kind, Rules};
-use crate::workspace::trusted::TrustedTree;
 
 use super::outcome;
 use super::trust::Source;

@@ -36,6 +36,8 @@ pub mod tools;
 pub mod trust;
 pub mod typed;
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -50,6 +52,7 @@ use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunError, RunFinished, RunStarted};
 use crate::exit::Exit;
+use crate::git::{Program, Programs};
 use crate::model::local::{self, LocalServer};
 use crate::model::{Message, Part};
 use crate::settings::Environment;
@@ -132,6 +135,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let backlogs = streams.backlogs.clone();
     let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, session_id)));
     let mut signals = Signals::listen().ok();
+    signals::end_in_order();
     let stage = OnceLock::new();
     let finished = {
         let work =
@@ -149,13 +153,19 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
             }
         }
     };
-    let mut finished = finished;
+    let mut finished = match signals::heard() {
+        // What ended for the sake of the signal, such as git, did not fail.
+        Some(exit) if finished.exit != Exit::Ok && !finished.changes.applied => outcome::interrupted(exit),
+        Some(_) | None => finished,
+    };
+    let whole = signals::Whole::begin();
     if let Some(stage) = stage.get() {
         stage.complete(&mut finished);
         stage.end_commands().await;
         stage.settle(&mut finished).await;
         stage.compare(&mut finished);
     }
+    drop(whole);
     finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let exit = emitter.finish(finished);
     let most = arguments.limits.max_wall_time.unwrap_or(UNREAD).max(LEAST_UNREAD);
@@ -214,7 +224,10 @@ async fn work(
     }
     let mut finished = match converse(&setup, &session, stage, emitter).await {
         Ok(answer) => match stage.make_way().await {
-            Ok(()) => outcome::deliver(&setup, stage, emitter, answer),
+            Ok(()) => {
+                let _whole = signals::Whole::begin();
+                outcome::deliver(&setup, stage, emitter, answer)
+            }
             Err(failure) => RunFinished::failed(failure.exit, *failure.error),
         },
         Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
@@ -246,10 +259,17 @@ async fn local_server(
     let tell = |waited: Duration| {
         emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
-    let path = environment.value("PATH").unwrap_or_default();
+    let workspace = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
+    let program = programs(environment, &workspace).find(local::PROGRAM).ok();
+    let program = program.as_ref().map(Program::path);
     let launcher = crate::sandbox::launcher();
-    let started = local::start(&environment.cwd.join(model), &path, &launcher, &tell).await;
+    let started = local::start(&environment.cwd.join(model), program, &launcher, &tell).await;
     started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
+}
+
+/// Returns the programs that a run in this workspace starts by itself.
+pub(crate) fn programs(environment: &Environment, workspace: &Path) -> Programs {
+    Programs::new(environment.variables.get("PATH").map(OsStr::new), environment.home.as_deref(), workspace)
 }
 
 /// What the model's work came to.
@@ -353,6 +373,9 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         changes_expected: setup.changes_expected,
     };
     let account = Account::open(setup.limits.clone(), setup.started_at);
+    if let Some(limit) = setup.limits.wall_time_ms {
+        crate::git::set_run_deadline(setup.started_at + Duration::from_millis(limit));
+    }
     let mut agent = Agent::new(setup.client.as_model(), invoker, account, transcript, options, &emit)
         .keeping(Some(&keep), session.earlier.len() + 1);
 

@@ -7,12 +7,12 @@ use crate::cli::RunArgs;
 use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::sandbox::Demand;
 use crate::settings::Settings;
 use crate::workspace::Workspace;
-use crate::workspace::repository::Repository;
 
 use super::Failure;
 use super::outcome::{self, Mode};

@@ -11,13 +11,13 @@ use crate::change::{Change, ChangeSet};
 use crate::deliver::{self, DeliverError, Delivered, Delivery, Gate, Order, Site};
 use crate::event::{ChangesReport, RunError, RunFinished};
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::recipe::file::{Body, IfNoChanges};
 use crate::tools::mcp::Servers;
 use crate::verify::Failed;
 use crate::workspace::Workspace;
-use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
 use super::emitter::Emitter;

@@ -10,6 +10,8 @@ use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
 use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::exit::Exit;
+use crate::git::drivers::drivers;
+use crate::git::repository::Repository;
 use crate::model::ToolSpec;
 use crate::policy::file::LentTree;
 use crate::policy::layers::lowest_of;
@@ -25,9 +27,7 @@ use crate::tools::mcp::Servers;
 use crate::tools::structured_output::StructuredOutput;
 use crate::tools::{RunMemory, ToolLimits};
 use crate::workspace::Workspace;
-use crate::workspace::drivers::drivers;
 use crate::workspace::ignore::Ignored;
-use crate::workspace::repository::Repository;
 use crate::workspace::untouched::Untouched;
 
 use super::Failure;
@@ -71,11 +71,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
     let workspace = Arc::new(workspace);
     let repository = Repository::discover(workspace.root()).map_err(|error| {
-        Failure::new(
-            Exit::Conflict,
-            format!("the repository cannot be read: {error}"),
-            "run `git status` there; it says what is wrong",
-        )
+        Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), error.hint())
     })?;
     let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
 
@@ -172,7 +168,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let outer = policy.clone();
     let mut policy = policy;
     if let Some(active) = &recipe {
-        active.requires(&environment, repository.as_ref())?;
+        active.requires(&super::programs(&environment, workspace.root()), repository.as_ref())?;
         policy = active.narrow(&policy)?;
         warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
     }

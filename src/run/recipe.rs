@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 use crate::cli::RunArgs;
 use crate::event::Limits;
 use crate::exit::Exit;
+use crate::git::Programs;
+use crate::git::repository::Repository;
+use crate::git::trusted::TrustedTree;
 use crate::path::RelPath;
 use crate::policy::file::{Delivery, UntrustedInput};
 use crate::policy::{Denial, Policy};
@@ -18,11 +21,9 @@ use crate::recipe::params::{Bound, Sources, World, bind};
 use crate::recipe::render::{Renderer, Values, plain};
 use crate::recipe::{Code, Recipe, RecipeError, check, needs};
 use crate::settings::Environment;
-use crate::workspace::repository::Repository;
-use crate::workspace::trusted::TrustedTree;
 
 use super::Failure;
-use super::checks::{program_exists, quoted};
+use super::checks::quoted;
 use super::outcome::Mode;
 use super::trust::{Source, Trusted};
 
@@ -366,7 +367,7 @@ impl Active {
     }
 
     /// Checks what must be there.
-    pub fn requires(&self, environment: &Environment, repository: Option<&Repository>) -> Result<(), Failure> {
+    pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), Failure> {
         let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
         let mut errors = Vec::new();
         let mut lacks = |place: Place, message: String, help: &str| {
@@ -380,9 +381,8 @@ impl Active {
             let help = "install such a qwen, or take a version of the recipe for this one";
             lacks(range.place.clone(), format!("it needs qwen {}, this is {version}", range.value), help);
         }
-        let path = environment.value("PATH").unwrap_or_default();
         for program in requires.programs.iter().flatten() {
-            if !program_exists(program.as_str(), &path) {
+            if programs.find(program.as_str()).is_err() {
                 let message = format!("the program `{}` is not in PATH", program.value);
                 lacks(program.place.clone(), message, "install it, or put its folder into PATH");
             }
@@ -392,7 +392,11 @@ impl Active {
                 lacks(of_git(), "it needs a git repository".to_owned(), "run it inside one, or begin one: git init");
             }
             (Some(RequiredGit::Clean), Some(repository)) => {
-                let status = repository.git().run(&["status", "--porcelain", "--untracked-files=no"], b"");
+                // No filter of the repository's runs: what git has noted of a filtered file decides.
+                let git = repository.without_filters();
+                let status = git.and_then(|git| {
+                    Ok(git.run(&["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"], b"")?)
+                });
                 if !status.is_ok_and(|status| status.is_empty()) {
                     lacks(of_git(), "tracked files have changes".to_owned(), "commit or stash them first");
                 }

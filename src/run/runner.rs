@@ -12,10 +12,13 @@ use tokio::sync::Mutex;
 
 use crate::change::patch::sha256;
 use crate::change::{Change, Entry};
+use crate::git::git_environment;
+use crate::git::repository::Repository;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::decide::{ChangeFacts, Facts};
 use crate::policy::grant::{GitAccess, Start, TreeAccess};
+use crate::policy::programs::only_reads;
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
     Captured, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
@@ -25,9 +28,7 @@ use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError, ToolErrorKind};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
-use crate::workspace::git::git_environment;
 use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
-use crate::workspace::repository::Repository;
 
 use super::servers::Place;
 
@@ -414,6 +415,28 @@ impl Runner {
         }
     }
 
+    /// Returns the variables for the git of a command: no other repository is found than that of the tree.
+    fn git_variables(&self, sandbox: &Sandbox, lent: &Lent, plan: &CommandPlan) -> Vec<(String, String)> {
+        let mut variables = git_environment();
+        let seen = if sandbox.tier() == Tier::T3 { self.workspace.root() } else { lent.root() };
+        let (git_dir, top) = match lent.git() {
+            None => (None, Some(seen)),
+            Some(git) if sandbox.tier() == Tier::T3 => (Some(&git.stands_for), git.stands_for.parent()),
+            Some(git) if lent.kept().is_some() => (Some(&git.folder), git.stands_for.parent()),
+            Some(git) => (Some(&git.folder), git.folder.parent()),
+        };
+        let mut set = |name: &str, path: Option<&Path>| {
+            variables.extend(path.and_then(Path::to_str).map(|path| (name.to_owned(), path.to_owned())));
+        };
+        set("GIT_CEILING_DIRECTORIES", top.and_then(Path::parent));
+        // Other programs may start a git of their own, for a repository of their own.
+        if works_in_own_repository(plan) {
+            set("GIT_DIR", git_dir.map(PathBuf::as_path));
+            set("GIT_WORK_TREE", top.filter(|_| git_dir.is_some()));
+        }
+        variables
+    }
+
     /// Starts a command in its tree and waits for its end; the outer error says why it must not be started.
     async fn start(
         &self,
@@ -453,7 +476,7 @@ impl Runner {
             mounts: around.mounts,
             read_only: around.read_only,
             hidden: around.hidden,
-            variables: git_environment().into_iter().chain(request.variables.0.clone()).collect(),
+            variables: self.git_variables(sandbox, lent, plan).into_iter().chain(request.variables.0.clone()).collect(),
             background: request.background,
             ..RunRequest::in_folder(lent.root(), request.timeout)
         };
@@ -597,4 +620,17 @@ pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Cha
         Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
         Entry::Absent | Entry::File { .. } => Ok(()),
     }
+}
+
+/// Tells whether every git of a command works in the repository of the tree: no program of the command starts one by
+/// itself, and none makes a repository.
+fn works_in_own_repository(plan: &CommandPlan) -> bool {
+    let makes_one = |text: &str| ["clone", "init", "submodule", "worktree"].iter().any(|verb| text.contains(verb));
+    let starts_none = plan.programs.iter().all(|name| name == "git" || only_reads(name));
+    starts_none
+        && match &plan.start {
+            Start::Pipeline(programs) => !programs.iter().flatten().any(|word| makes_one(word)),
+            Start::Script(text) => !makes_one(text),
+            Start::AsWritten(_) => false,
+        }
 }

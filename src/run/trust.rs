@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use crate::exit::Exit;
+use crate::git::trusted::{self, TrustedError, TrustedTree};
 use crate::policy::trust::{Circumstances, Trust};
 use crate::settings::Environment;
 use crate::workspace::ignore::TrustedIgnores;
-use crate::workspace::trusted::{self, TrustedError, TrustedTree};
 
 use super::Failure;
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Variables that are handed on as they are: how to speak, and where certificates are.
@@ -84,34 +83,6 @@ pub(super) fn is_valid(name: &OsStr, value: &OsStr) -> bool {
     !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.as_bytes().contains(&0)
 }
 
-/// Returns the entries of PATH that programs are looked up in: absolute, in order, each once, none in the workspace.
-pub(super) fn clean_path(path: Option<&OsString>, workspace: &Path) -> Vec<PathBuf> {
-    let usual = OsString::from("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    let mut entries: Vec<PathBuf> = Vec::new();
-    for entry in std::env::split_paths(path.unwrap_or(&usual)) {
-        let inside = entry.starts_with(workspace)
-            || entry.canonicalize().is_ok_and(|real| real.starts_with(workspace))
-            || entry.components().any(|part| part == std::path::Component::ParentDir);
-        if entry.is_absolute() && !inside && !entries.contains(&entry) {
-            entries.push(entry);
-        }
-    }
-    entries
-}
-
-/// Finds an executable file by its bare name.
-pub(super) fn look_up(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
-    if name.is_empty() || name.contains('/') {
-        return None;
-    }
-    path.iter().map(|folder| folder.join(name)).find(|file| is_executable(file))
-}
-
-/// Tells whether a file is there and somebody may execute it.
-pub(super) fn is_executable(file: &Path) -> bool {
-    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,31 +132,5 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(environment[OsStr::new("HOME")], "/h");
-    }
-
-    #[test]
-    fn path_has_no_entry_that_the_model_could_fill() {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("project");
-        std::fs::create_dir_all(workspace.join("bin")).unwrap();
-        std::os::unix::fs::symlink(workspace.join("bin"), folder.path().join("link")).unwrap();
-        let text = format!(
-            "/usr/bin:.::bin:{0}/project/bin:{0}/link:/usr/bin:{0}/x/../project/bin:/bin",
-            folder.path().display()
-        );
-        assert_eq!(clean_path(Some(&text.into()), &workspace), [Path::new("/usr/bin"), Path::new("/bin")]);
-    }
-
-    #[test]
-    fn a_program_is_found_by_its_bare_name_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tool");
-        std::fs::write(&file, "").unwrap();
-        let path = [folder.path().to_path_buf()];
-        assert_eq!(look_up("tool", &path), None, "not executable");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(look_up("tool", &path), Some(file));
-        assert_eq!(look_up("../tool", &path), None);
-        assert_eq!(look_up("", &path), None);
     }
 }

@@ -44,6 +44,7 @@ pub use tier::{Probe, Tier};
 
 pub use crate::policy::grant::Network;
 
+use crate::git::Programs;
 use crate::path::Tree;
 use crate::policy::CommandPlan;
 
@@ -211,8 +212,7 @@ pub struct Sandbox {
     helper: PathBuf,
     private: PathBuf,
     environment: BTreeMap<OsString, OsString>,
-    /// Where programs are looked up.
-    path: Vec<PathBuf>,
+    programs: Programs,
     /// Folders of the system and of toolchains that may be read.
     read: Vec<PathBuf>,
     toolchains: toolchains::Toolchains,
@@ -243,7 +243,9 @@ impl Sandbox {
             return Err(SandboxError::Unmet { tier: tier.name(), reason: doctor::advice(&probe) });
         }
         let workspace = options.workspace.canonicalize().map_err(failed(&options.workspace))?;
-        let path = environment::clean_path(options.environment.get(&OsString::from("PATH")), &workspace);
+        let variable = |name: &str| options.environment.get(&OsString::from(name));
+        let home = variable("HOME").map(PathBuf::from);
+        let programs = Programs::new(variable("PATH").map(OsString::as_os_str), home.as_deref(), &workspace);
         let toolchains = toolchains::find(
             &options.environment,
             options.disk,
@@ -259,7 +261,7 @@ impl Sandbox {
         );
         let environment = environment::build(&environment::Parts {
             inherited: &options.environment,
-            path: &path,
+            path: programs.path(),
             home: &private.join("home"),
             temporary: &private.join("tmp"),
             toolchains: &toolchains.variables,
@@ -267,7 +269,6 @@ impl Sandbox {
             set: &options.env_set,
             is_root: rustix::process::geteuid().is_root(),
         });
-        let home = options.environment.get(&OsString::from("HOME")).map(PathBuf::from);
         let mut read = system::readable(options.disk, &options.read_system);
         read.extend(toolchains.read.iter().cloned());
         if let Ok(helper) = options.helper.canonicalize() {
@@ -280,7 +281,7 @@ impl Sandbox {
             private: &private,
             toolchains: &toolchains::directories(&options.environment),
         };
-        read.extend(system::of_path(&path, around, options.disk));
+        read.extend(system::of_path(programs.path(), around, options.disk));
         read.sort();
         read.dedup();
         Ok(Sandbox {
@@ -292,7 +293,7 @@ impl Sandbox {
             helper: options.helper,
             private,
             environment,
-            path,
+            programs,
             read,
             toolchains,
             background: Mutex::default(),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::git::Programs;
+
 /// Bytes of each stream that are kept.
 const KEPT: u64 = 256 << 10;
 
@@ -34,17 +36,21 @@ impl Drop for Group {
     }
 }
 
-/// Runs `command` by `sh -c` with `input` on standard input. Dropping the future ends the whole process group.
+/// Runs `command` by `sh -c` with `input` on standard input; it finds `programs` in its PATH. Dropping the future ends
+/// the whole process group.
 #[expect(clippy::disallowed_methods, reason = "what the user's own settings name is started here, beside the sandbox")]
 pub async fn run_own(
     command: &str,
+    programs: &Programs,
     folder: &Path,
     variables: impl IntoIterator<Item = (String, String)>,
     input: &str,
     timeout: Duration,
 ) -> std::io::Result<OwnOutput> {
-    let mut process = tokio::process::Command::new("/bin/sh");
+    let shell = programs.find("sh").map_err(std::io::Error::other)?;
+    let mut process = tokio::process::Command::new(shell.path());
     process.arg("-c").arg(command).current_dir(folder).env_clear().envs(variables);
+    process.env("PATH", programs.path_variable());
     process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     process.process_group(0).kill_on_drop(true);
     let mut child = process.spawn()?;
@@ -81,8 +87,9 @@ mod tests {
 
     fn run(command: &str, timeout: Duration) -> OwnOutput {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let variables = [("PATH".to_owned(), std::env::var("PATH").unwrap())];
-        runtime.block_on(run_own(command, Path::new("/"), variables, "in", timeout)).unwrap()
+        let folder = tempfile::tempdir().unwrap();
+        let programs = Programs::of_process(folder.path());
+        runtime.block_on(run_own(command, &programs, folder.path(), [], "in", timeout)).unwrap()
     }
 
     #[test]

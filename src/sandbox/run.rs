@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use super::environment::{is_valid, look_up};
+use super::environment::is_valid;
 use super::namespaces::View;
 use super::output::{Capture, Captured, OutputBounds};
 use super::proxy::{self, Proxy};
@@ -449,7 +449,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
 
 fn programs(sandbox: &Sandbox, plan: &CommandPlan, directory: &Path, request: &RunRequest) -> Vec<Program> {
     let bash = |text: &String| {
-        let file = look_up("bash", &sandbox.path).map(OsString::from);
+        let file = sandbox.programs.find("bash").ok().map(|program| program.path().into());
         let words = ["bash", "--noprofile", "--norc", "-c", text].map(OsString::from).into();
         vec![Program { file, words }]
     };
@@ -465,9 +465,8 @@ fn programs(sandbox: &Sandbox, plan: &CommandPlan, directory: &Path, request: &R
                 } else if name == "qwen" {
                     Some(sandbox.helper.clone())
                 } else {
-                    let mut path = sandbox.path.clone();
-                    path.retain(|entry| !entry.starts_with(sandbox.seen_root(request)));
-                    look_up(name, &path)
+                    let found = sandbox.programs.find(name).ok().map(|program| program.path().to_path_buf());
+                    found.filter(|file| !file.starts_with(sandbox.seen_root(request)))
                 };
                 Program { file: file.map(OsString::from), words: words.iter().map(OsString::from).collect() }
             })

@@ -23,11 +23,11 @@ use super::folder::{Folder, is_missing};
 use super::ignore::{Kind, Level, Source};
 use super::kept::Kept;
 use super::layer::Layer;
-use super::repository::Repository;
-use super::scratch_git;
 use super::snapshot::{Snapshot, Stat};
 use super::{Workspace, WorkspaceError};
 use crate::change::{Change, ChangeSet, Entry};
+use crate::git::repository::Repository;
+use crate::git::scratch_git;
 use crate::path::RelPath;
 
 mod layered;

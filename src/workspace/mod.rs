@@ -4,24 +4,18 @@
 
 mod copy;
 pub mod disk;
-pub mod drivers;
 pub mod folder;
-pub mod git;
 pub mod ignore;
 pub mod kept;
 pub mod layer;
 pub mod lend;
 pub mod outputs;
 pub mod private_file;
-pub mod repository;
-pub mod scratch_git;
 pub mod session_file;
-pub mod signing;
 pub mod snapshot;
 pub mod steps;
 #[cfg(test)]
-mod test_support;
-pub mod trusted;
+pub(crate) mod test_support;
 pub mod untouched;
 pub mod walk;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs a script in a folder, with nothing of git's inherited, and returns what it prints.
-pub(super) fn sh(folder: &Path, script: &str) -> String {
+pub(crate) fn sh(folder: &Path, script: &str) -> String {
     let mut command = Command::new("bash");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| super::git::is_inherited(name)) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| crate::git::is_inherited(name)) {
         command.env_remove(name);
     }
     let identity = [

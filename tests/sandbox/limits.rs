@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use qwen_run::git::repository::Repository;
 use qwen_run::policy::{Facts, LayerText, Policy};
 use qwen_run::run::runner::Runner;
 use qwen_run::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
 use qwen_run::workspace::Workspace;
-use qwen_run::workspace::repository::Repository;
 
 use super::containing::CONNECT;
 use super::*;

@@ -17,6 +17,8 @@ use crate::emit::summary::{self, PullRequest};
 use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::forge::{ForgeError, Opened, Proposed};
+use crate::git::drivers::drivers;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::later::executes_later;
@@ -31,8 +33,6 @@ use crate::run::prepare::secret_variables;
 use crate::run::tool_lists::ToolLists;
 use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::workspace::Workspace;
-use crate::workspace::drivers::drivers;
-use crate::workspace::repository::Repository;
 
 /// The largest result or patch that is read.
 const LARGEST: u64 = 128 << 20;

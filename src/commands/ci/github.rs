@@ -8,13 +8,13 @@ use crate::cli::{self, Command, RunArgs, UsageError};
 use crate::emit::{Renderer, Report, Screen, summary, to_line};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::policy::trigger::{Trigger, Verdict};
 use crate::recipe::builtin;
 use crate::run::outputs::{Streams, new_id, outputs};
 use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::run::{Failure, outcome, run as run_agent};
 use crate::workspace::Workspace;
-use crate::workspace::repository::Repository;
 
 /// The largest structured answer that becomes an output; the result file has any.
 const LARGEST_ANSWER: usize = 256 * 1024;

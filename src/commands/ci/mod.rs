@@ -14,9 +14,9 @@ use crate::cli::ci::CiVerb;
 use crate::emit::github::{Guarded, add_mask, notice, output};
 use crate::exit::Exit;
 use crate::forge::{ForgeError, GitHub};
+use crate::git::KEYS;
 use crate::run::Failure;
 use crate::settings::Environment;
-use crate::workspace::git::KEYS;
 use crate::workspace::outputs::{append, stay};
 use inputs::Inputs;
 

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 
 use crate::deliver::DeliverError;
+use crate::git::{Git, git_environment};
 use crate::secret::Secret;
-use crate::workspace::git::{Git, git_environment};
 
 /// The trailer of a commit of ours.
 const OURS: &str = "Qwen-Run-Id";
@@ -41,7 +41,7 @@ impl Push<'_> {
                 "name another branch; a person merges its pull request",
             ));
         }
-        let failed = |error: crate::workspace::git::GitError| {
+        let failed = |error: crate::git::GitError| {
             DeliverError::conflict(
                 format!("origin cannot be asked: {error}"),
                 "check out with actions/checkout, and give the job `contents: write`",
@@ -90,19 +90,18 @@ impl Push<'_> {
     /// Adds the token where the checkout brings no credentials for the server: in the environment of this git alone,
     /// never on a command line.
     fn with_credentials(&self) -> Git {
-        let (Some(token), Some(server)) = (self.token, self.server) else { return self.git.clone() };
+        let git = self.git.clone().with_long_patience();
+        let (Some(token), Some(server)) = (self.token, self.server) else { return git };
         let key = format!("http.{}/.extraheader", server.trim_end_matches('/'));
         if !server.starts_with("https://") || self.git.run(&["config", "--get-all", &key], b"").is_ok() {
-            return self.git.clone();
+            return git;
         }
         let count = git_environment()
             .into_iter()
             .find_map(|(name, value)| (name == "GIT_CONFIG_COUNT").then(|| value.parse::<usize>().ok())?)
             .unwrap_or(0);
         let basic = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{}", token.expose()));
-        self.git
-            .clone()
-            .env(format!("GIT_CONFIG_KEY_{count}"), key)
+        git.env(format!("GIT_CONFIG_KEY_{count}"), key)
             .env(format!("GIT_CONFIG_VALUE_{count}"), format!("AUTHORIZATION: basic {basic}"))
             .env("GIT_CONFIG_COUNT", (count + 1).to_string())
     }

@@ -40,7 +40,7 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
             "name a commit with trusted-ref, or a builtin policy",
         ));
     };
-    let failed = |error: crate::workspace::trusted::TrustedError| {
+    let failed = |error: crate::git::trusted::TrustedError| {
         Failure::new(
             Exit::Config,
             format!("the policy {named}: {error}"),

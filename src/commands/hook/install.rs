@@ -9,10 +9,10 @@ use crate::cli::WorkspaceArgs;
 use crate::cli::hook::Which;
 use crate::emit::safe::escape;
 use crate::exit::Exit;
+use crate::git::repository::Repository;
 use crate::run::Failure;
 use crate::settings::Environment;
 use crate::workspace::private_file;
-use crate::workspace::repository::Repository;
 
 /// The line by which a script of ours is known.
 const MARK: &str = "# Written by `qwen hook install`; `qwen hook uninstall` removes it.";

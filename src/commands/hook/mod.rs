@@ -20,13 +20,13 @@ use crate::cli::{Command, UsageError};
 use crate::emit::Screen;
 use crate::emit::safe::one_line;
 use crate::exit::Exit;
+use crate::git::Git;
+use crate::git::repository::Repository;
 use crate::recipe::file::Severity;
 use crate::run::Failure;
 use crate::run::outputs::Streams;
 use crate::settings::Environment;
 use crate::verify::findings::{Confidence, Finding};
-use crate::workspace::git::Git;
-use crate::workspace::repository::Repository;
 
 /// What a hook may take where no flag says so.
 const BUDGET: Duration = Duration::from_secs(10);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::{Asked, given, of_git};
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::exit::Exit;
+use crate::git::Git;
+use crate::git::trusted::TrustedTree;
 use crate::run::Failure;
 use crate::run::recipe::Surroundings;
-use crate::workspace::git::Git;
-use crate::workspace::trusted::TrustedTree;
 
 /// A review reads more than a check of what is staged.
 const BUDGET: Duration = Duration::from_secs(120);

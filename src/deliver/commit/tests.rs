@@ -11,7 +11,7 @@ use crate::deliver::{Delivery, deliver, preflight, undo};
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| crate::workspace::git::is_inherited(name)) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| crate::git::is_inherited(name)) {
         command.env_remove(name);
     }
     let identity = ["-c", "user.name=U", "-c", "user.email=u@example.org", "-c", "init.defaultBranch=main"];

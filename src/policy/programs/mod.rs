@@ -164,6 +164,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static table::Table> {
     [LONE, text::TABLES, files::TABLES].into_iter().chain(build::TABLES).flatten()
 }
 
+/// Tells whether a program is known to write nothing, by its bare name.
+pub fn only_reads(name: &str) -> bool {
+    find(name).is_some_and(|table| table.writes_nothing)
+}
+
 /// Returns the table of a program, by its bare name.
 pub(crate) fn find(name: &str) -> Option<&'static table::Table> {
     static BY_NAME: LazyLock<HashMap<&str, &table::Table>> = LazyLock::new(|| {

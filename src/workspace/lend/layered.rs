@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use super::{LendOptions, Lent, is_closed, scratch, scratch_git_of};
 use crate::change::ChangeSet;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::workspace::folder::Folder;
 use crate::workspace::ignore::{Kind, Level, Source};
 use crate::workspace::layer::{self, Layer};
-use crate::workspace::repository::Repository;
 use crate::workspace::snapshot::{Snapshot, Stat};
 use crate::workspace::{Workspace, WorkspaceError};
 

@@ -3,16 +3,19 @@
 #![expect(clippy::disallowed_methods, reason = "git is started here")]
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::children::{self, Unfinished, run_deadline};
+use super::programs::{NotFound, Programs};
 
 /// What every git process is told, ours and the model's: no hooks, no monitor, no pager, no foreign diff, no
-/// credentials, no prompt, no fetching behind our back (policy.md G11).
+/// credentials, no prompt, no fetching behind our back, and no bare repository that lies where git looks for one.
 ///
 /// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from the
 /// system's program, not from one that the repository names.
-const CONFIGURATION: [(&str, &str); 23] = [
+const CONFIGURATION: [(&str, &str); 26] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -26,7 +29,10 @@ const CONFIGURATION: [(&str, &str); 23] = [
     ("log.showSignature", "false"),
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
+    ("safe.bareRepository", "explicit"),
     ("submodule.recurse", "false"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
     ("color.ui", "false"),
     ("core.quotePath", "true"),
     ("commit.gpgSign", "false"),
@@ -44,6 +50,7 @@ pub fn git_environment() -> Vec<(String, String)> {
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_PAGER", "cat"),
         ("GIT_EDITOR", ":"),
+        ("GIT_SEQUENCE_EDITOR", ":"),
         ("GIT_ASKPASS", ""),
         ("GIT_OPTIONAL_LOCKS", "0"),
         ("GIT_NO_LAZY_FETCH", "1"),
@@ -74,21 +81,46 @@ pub fn is_inherited(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
 }
 
-/// Git in one folder.
+/// How long git may take where it asks nobody and computes little.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long it may take outside of a run, and in one without a limit, where a person or a server may have to answer.
+const LONG_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Git in the top directory of one work tree.
 #[derive(Debug, Clone)]
 pub struct Git {
-    folder: PathBuf,
+    programs: Programs,
+    directory: PathBuf,
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
+    asks: bool,
 }
 
 /// Why git failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
+    /// It is not installed, or only inside the workspace.
+    #[error("git cannot be started: {0}")]
+    Missing(#[from] NotFound),
     /// It cannot be started.
     #[error("git cannot be started: {0}; is it installed and in PATH?")]
     Start(#[source] std::io::Error),
-    /// It says no.
+    /// Its time was up.
+    #[error("git {command} did not end within {} s and was ended", patience.as_secs_f32())]
+    TimedOut {
+        /// The subcommand.
+        command: String,
+        /// What it was given.
+        patience: Duration,
+    },
+    /// A signal ended it with us.
+    #[error("git {command} was ended: a signal interrupted the run")]
+    Interrupted {
+        /// The subcommand.
+        command: String,
+    },
+    /// It fails.
     #[error("git {command}: {message}")]
     Failed {
         /// The subcommand.
@@ -99,9 +131,20 @@ pub enum GitError {
 }
 
 impl Git {
-    /// Returns git in a folder.
-    pub fn new(folder: &Path) -> Git {
-        Git { folder: folder.to_path_buf(), options: Vec::new(), environment: Vec::new() }
+    /// Returns git in the top directory of a work tree, by the programs of this process's PATH.
+    pub fn new(top: &Path) -> Git {
+        Git::with(&Programs::of_process(top), top)
+    }
+
+    /// Returns git in the top directory of a work tree. It finds the repository there, none above it, and no bare one.
+    pub fn with(programs: &Programs, top: &Path) -> Git {
+        Git {
+            programs: programs.clone(),
+            directory: top.to_path_buf(),
+            options: Vec::new(),
+            environment: Vec::new(),
+            asks: false,
+        }
     }
 
     /// Adds a variable.
@@ -119,30 +162,44 @@ impl Git {
         self
     }
 
+    /// Gives it the rest of the run's time (without a limit, ten minutes): it signs, or speaks to a server.
+    #[must_use]
+    pub fn with_long_patience(mut self) -> Git {
+        self.asks = true;
+        self
+    }
+
+    fn patience(&self) -> Duration {
+        match run_deadline() {
+            _ if !self.asks => PATIENCE,
+            // An overdue run is ended by others; what it still puts back needs a moment.
+            Some(end) => end.saturating_duration_since(Instant::now()).max(Duration::from_secs(1)),
+            None => LONG_PATIENCE,
+        }
+    }
+
     /// Runs a subcommand and returns its standard output.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A], input: &[u8]) -> Result<Vec<u8>, GitError> {
-        let mut command = Command::new("git");
-        command.args(&self.options).args(arguments).current_dir(&self.folder);
+        let mut command = Command::new(self.programs.find("git")?.path());
+        command.args(&self.options).args(arguments).current_dir(&self.directory);
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_inherited(name)) {
             command.env_remove(name);
         }
-        command.envs(git_environment()).env("LC_ALL", "C").envs(self.environment.iter().map(|(n, v)| (n, v)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(GitError::Start)?;
-        let stdin = child.stdin.take();
-        let output = std::thread::scope(|scope| {
-            // Beside reading, so that neither side waits for the other; a git that does not read to the end is fine.
-            scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(input)));
-            child.wait_with_output()
-        });
-        let output = output.map_err(GitError::Start)?;
+        command.envs(git_environment()).env("LC_ALL", "C").env("PATH", self.programs.path_variable());
+        command.env("GIT_CEILING_DIRECTORIES", self.directory.parent().unwrap_or(&self.directory));
+        command.envs(self.environment.iter().map(|(n, v)| (n, v)));
+        let name = || arguments.first().map_or_else(String::new, |name| name.as_ref().to_string_lossy().into_owned());
+        let output = children::output(command, input, self.patience()).map_err(|why| match why {
+            Unfinished::Io(error) => GitError::Start(error),
+            Unfinished::TimedOut(patience) => GitError::TimedOut { command: name(), patience },
+            Unfinished::Interrupted => GitError::Interrupted { command: name() },
+        })?;
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let name = arguments.first().map(|name| name.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         let message = if message.is_empty() { output.status.to_string() } else { message };
-        Err(GitError::Failed { command: name, message })
+        Err(GitError::Failed { command: name(), message })
     }
 
     /// Runs a subcommand that prints one line of text; without its end.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::git::{Git, GitError};
+use super::{Git, GitError};
 use crate::policy::trust::Approval;
 
 /// The largest file that is read from a commit.
@@ -61,8 +61,8 @@ impl TrustedTree {
         let asked = [&asked[..], &[format!("{revision}^{{commit}}").into()]].concat();
         match git.line(&asked, b"") {
             Ok(commit) => Ok(TrustedTree { git, commit, why: why.to_owned() }),
-            Err(error @ GitError::Start(_)) => Err(error.into()),
             Err(GitError::Failed { .. }) => Err(TrustedError::Missing { revision: revision.to_owned() }),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -187,8 +187,10 @@ pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> 
     if !git.run(&indexed, b"")?.is_empty() {
         return Ok(true);
     }
-    if git.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"], b"").is_err() {
-        return Ok(false);
+    match git.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"], b"") {
+        Ok(_) => {}
+        Err(GitError::Failed { .. }) => return Ok(false),
+        Err(error) => return Err(error.into()),
     }
     let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l", "HEAD", "--"];
     arguments.extend(on_the_way.iter().map(String::as_str));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::git::{Git, GitError};
+use super::{Git, GitError};
 
 /// Every setting that decides whether, with which key and by which program something is signed.
 const SETTINGS: &str = r"^(commit\.gpgsign|user\.signingkey|gpg\..*)$";

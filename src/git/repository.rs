@@ -4,11 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use super::git::{Git, GitError};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Git, GitError, Programs};
+use crate::change::layout;
 use crate::change::patch::{ObjectFormat, mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::path::RelPath;
@@ -30,6 +34,8 @@ pub struct Repository {
     pub branch: Option<String>,
     /// What objects are named by.
     pub format: ObjectFormat,
+    /// What is started to work on it.
+    pub programs: Programs,
     /// Whether it is laid out as simple readers expect: loose and packed references, SHA-1, no sparse or split index,
     /// nothing left out of the clone.
     pub is_plain: bool,
@@ -47,6 +53,12 @@ pub enum RepositoryError {
         #[source]
         cause: io::Error,
     },
+    /// Git would take a directory on the way for a repository.
+    #[error("{path} looks like a git directory itself (`HEAD` beside `objects` and `refs`, or `commondir`)")]
+    Bare {
+        /// Where.
+        path: PathBuf,
+    },
     /// A file of git's says something that cannot be.
     #[error("{path}: {reason}")]
     Damaged {
@@ -61,39 +73,55 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
+    /// Returns what to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            RepositoryError::Bare { .. } => {
+                "run in a work tree, with -C; git could run programs that such a directory names"
+            }
+            RepositoryError::Io { .. } | RepositoryError::Damaged { .. } | RepositoryError::Git(_) => {
+                "run `git status` there; it says what is wrong"
+            }
+        }
+    }
+
     /// Tells whether the reason is that no git is installed.
     pub fn has_no_git(&self) -> bool {
-        matches!(self, RepositoryError::Git(GitError::Start(error)) if error.kind() == io::ErrorKind::NotFound)
+        matches!(self, RepositoryError::Git(GitError::Missing(_)))
     }
 }
 
 impl Repository {
     /// Finds the repository that holds a canonical folder; `None` if there is none or the folder is in no work tree.
+    ///
+    /// A folder on the way that is laid out like a git directory is an error: git would work in it, by its configuration.
     pub fn discover(root: &Path) -> Result<Option<Repository>, RepositoryError> {
         for top in root.ancestors() {
             let dot_git = top.join(".git");
-            let git_dir = match dot_git.metadata() {
+            match dot_git.metadata() {
                 Ok(metadata) if metadata.is_dir() => {
-                    if !dot_git.join("HEAD").symlink_metadata().is_ok_and(|head| head.is_file() || head.is_symlink()) {
-                        continue;
+                    let head = dot_git.join("HEAD").symlink_metadata();
+                    if head.is_ok_and(|head| head.is_file() || head.is_symlink()) {
+                        return Repository::at(top, dot_git, root);
                     }
-                    dot_git
                 }
-                Ok(_) => linked_git_dir(top, &dot_git)?,
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                    continue;
-                }
+                Ok(_) => return Repository::at(top, linked_git_dir(top, &dot_git)?, root),
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(cause) => return Err(RepositoryError::Io { path: dot_git, cause }),
-            };
-            return Repository::at(top, git_dir, root);
+            }
+            let stands = |name: &str| Ok::<_, io::Error>(top.join(name).symlink_metadata().is_ok());
+            if layout::is_git_directory(stands).is_ok_and(|is| is) {
+                return Err(RepositoryError::Bare { path: top.to_path_buf() });
+            }
         }
         Ok(None)
     }
 
     fn at(top: &Path, git_dir: PathBuf, root: &Path) -> Result<Option<Repository>, RepositoryError> {
-        let common_dir = match std::fs::read(git_dir.join("commondir")) {
-            Ok(path) => git_dir.join(OsStr::from_bytes(path.trim_ascii_end())),
-            Err(_) => git_dir.clone(),
+        let common_dir = match read_bounded(&git_dir.join("commondir"), SMALL) {
+            Ok(Some(path)) => git_dir.join(OsStr::from_bytes(path.trim_ascii_end())),
+            Ok(None) => git_dir.clone(),
+            Err(cause) => return Err(RepositoryError::Io { path: git_dir.join("commondir"), cause }),
         };
         let common_dir = common_dir.canonicalize().unwrap_or(common_dir);
         let Some(prefix) = RelPath::below(top, root) else { return Ok(None) };
@@ -110,6 +138,7 @@ impl Repository {
             branch: None,
             format: probe.format,
             is_plain: probe.is_plain && !is_split,
+            programs: Programs::of_process(root),
             git_dir,
         };
         (repository.head, repository.branch) = repository.read_head(probe.has_files_for_references)?;
@@ -118,7 +147,7 @@ impl Repository {
 
     /// Returns git in the top of the work tree.
     pub fn git(&self) -> Git {
-        Git::new(&self.top)
+        Git::with(&self.programs, &self.top)
     }
 
     /// Reads HEAD again, as it is now: the commit and the branch.
@@ -142,7 +171,8 @@ impl Repository {
 
     /// Reads HEAD without git; `None` where it takes more than the plain files.
     fn head_by_file(&self) -> Option<(Option<String>, Option<String>)> {
-        let head = std::fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
+        let read = |path: PathBuf, most| read_bounded(&path, most);
+        let head = String::from_utf8(read(self.git_dir.join("HEAD"), SMALL).ok()??).ok()?;
         let head = head.trim_end();
         let Some(reference) = head.strip_prefix("ref: ") else {
             return is_object(head).then(|| (Some(head.to_owned()), None));
@@ -152,26 +182,20 @@ impl Repository {
         if !is_safe {
             return None;
         }
-        let commit = match std::fs::read_to_string(self.common_dir.join(reference)) {
-            Ok(text) if is_object(text.trim_end()) => Some(text.trim_end().to_owned()),
-            // A symbolic branch, or a damaged one.
-            Ok(_) => return None,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
-                ) =>
-            {
-                match std::fs::read(self.common_dir.join("packed-refs")) {
-                    Ok(packed) => packed.split(|byte| *byte == b'\n').find_map(|line| {
-                        let (object, name) = line.split_at_checked(line.iter().position(|byte| *byte == b' ')?)?;
-                        (&name[1..] == reference.as_bytes()).then(|| String::from_utf8_lossy(object).into_owned())
-                    }),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                    Err(_) => return None,
-                }
+        let commit = match read(self.common_dir.join(reference), SMALL) {
+            Ok(Some(text)) => {
+                let text = String::from_utf8(text).ok()?;
+                // Else a symbolic branch, or a damaged one.
+                Some(is_object(text.trim_end()).then(|| text.trim_end().to_owned())?)
             }
-            Err(_) => return None,
+            Err(error) if error.kind() != io::ErrorKind::IsADirectory => return None,
+            Ok(None) | Err(_) => {
+                let packed = read(self.common_dir.join("packed-refs"), LARGE).ok()?.unwrap_or_default();
+                packed.split(|byte| *byte == b'\n').find_map(|line| {
+                    let (object, name) = line.split_at_checked(line.iter().position(|byte| *byte == b' ')?)?;
+                    (&name[1..] == reference.as_bytes()).then(|| String::from_utf8_lossy(object).into_owned())
+                })
+            }
         };
         Some((commit, Some(branch.to_owned())))
     }
@@ -224,9 +248,14 @@ impl Repository {
 
     /// Returns the tracked paths of the workspace, relative to it.
     pub fn tracked(&self) -> Result<Vec<RelPath>, RepositoryError> {
-        let folder = self.prefix.under(&self.top);
-        let names = Git::new(&folder).run(&["ls-files", "-z", "--cached"], b"")?;
-        Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).filter_map(RelPath::from_bytes).collect())
+        let mut arguments: Vec<OsString> = ["ls-files", "-z", "--cached", "--"].map(OsString::from).into();
+        if !self.prefix.is_root() {
+            arguments.push(self.prefix.to_os_string());
+        }
+        let names = self.git().env("GIT_LITERAL_PATHSPECS", "1").run(&arguments, b"")?;
+        let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let below = |name| RelPath::below(self.prefix.as_path(), Path::new(OsStr::from_bytes(name)));
+        Ok(names.filter_map(below).filter(|path| !path.is_root()).collect())
     }
 
     /// Compares what the run found with HEAD and the index, for the changed paths only.
@@ -293,7 +322,7 @@ impl Repository {
     /// Returns the changed files that go through a filter driver other than `lfs`, with its name. No run starts one, so
     /// that what git would keep of such a file is not known.
     pub fn filtered(&self, names: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, String>, RepositoryError> {
-        let drivers = self.drivers();
+        let drivers = self.drivers()?;
         if drivers.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -305,22 +334,25 @@ impl Repository {
     }
 
     /// Returns the configured filter drivers that make other bytes of a file for git to keep, without `lfs`.
-    fn drivers(&self) -> BTreeSet<String> {
-        let keys = self.filter_keys().into_iter();
-        keys.filter(|(_, name)| matches!(name.as_str(), "clean" | "process")).map(|(driver, _)| driver).collect()
+    fn drivers(&self) -> Result<BTreeSet<String>, GitError> {
+        let keys = self.filter_keys()?.into_iter();
+        Ok(keys.filter(|(_, name)| matches!(name.as_str(), "clean" | "process")).map(|(driver, _)| driver).collect())
     }
 
     /// Returns what is configured of filter drivers other than `lfs`: the driver, and the last part of the key.
-    fn filter_keys(&self) -> Vec<(String, String)> {
-        let listed = self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"");
-        // Exit status 1 without a word: there is none.
-        let listed = listed.unwrap_or_default();
+    fn filter_keys(&self) -> Result<Vec<(String, String)>, GitError> {
+        let listed = match self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"") {
+            Ok(listed) => listed,
+            // Without a word: there is none.
+            Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Vec::new(),
+            Err(error) => return Err(error),
+        };
         let keys = listed.split(|byte| *byte == 0).filter_map(|key| {
             let key = String::from_utf8_lossy(key);
             let (driver, name) = key.strip_prefix("filter.")?.rsplit_once('.')?;
             Some((driver.to_owned(), name.to_owned()))
         });
-        keys.filter(|(driver, _)| driver != "lfs").collect()
+        Ok(keys.filter(|(driver, _)| driver != "lfs").collect())
     }
 
     /// Names the blob that git would keep for a file's bytes (line ends converted, LFS pointers made; no other filter
@@ -343,7 +375,7 @@ impl Repository {
     /// Returns git with every filter driver of the configuration switched off but `lfs`.
     pub fn without_filters(&self) -> Result<Git, RepositoryError> {
         let mut git = self.git();
-        for (driver, name) in self.filter_keys() {
+        for (driver, name) in self.filter_keys()? {
             let key = format!("filter.{driver}.{name}");
             match name.as_str() {
                 "clean" | "smudge" | "process" => git = git.config(&key, ""),
@@ -442,7 +474,8 @@ fn is_object(text: &str) -> bool {
 }
 
 fn linked_git_dir(top: &Path, dot_git: &Path) -> Result<PathBuf, RepositoryError> {
-    let text = std::fs::read(dot_git).map_err(|cause| RepositoryError::Io { path: dot_git.into(), cause })?;
+    let text = read_bounded(dot_git, SMALL).map_err(|cause| RepositoryError::Io { path: dot_git.into(), cause })?;
+    let text = text.unwrap_or_default();
     let path = text.strip_prefix(b"gitdir: ").ok_or_else(|| RepositoryError::Damaged {
         path: dot_git.into(),
         reason: "it does not say `gitdir: PATH`".to_owned(),
@@ -456,6 +489,33 @@ fn has_shared_index(git_dir: &Path) -> bool {
     names.map(|entry| entry.file_name()).any(|name| name.as_bytes().starts_with(b"sharedindex."))
 }
 
+/// The most bytes of a small file of git's that are read.
+pub(super) const SMALL: u64 = 16 << 20;
+
+/// The most bytes of the packed references.
+const LARGE: u64 = 512 << 20;
+
+/// Reads a file of git's; `None` if there is none. What is no regular file, or larger than `most`, is an error: a pipe
+/// would hold us for ever.
+pub(super) fn read_bounded(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => std::fs::File::from(file),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() || metadata.len() > most {
+        return Err(io::Error::other(format!("it is not a regular file of at most {most} bytes")));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
 /// What the configuration says of the layout.
 struct Probe {
     format: ObjectFormat,
@@ -465,45 +525,51 @@ struct Probe {
 }
 
 impl Probe {
-    /// Reads the few keys that change the layout. They count only in this file, so includes do not matter.
+    /// Reads the few keys that change the layout. They count only in this file: what it includes is left out.
     fn read(common_dir: &Path) -> Result<Probe, RepositoryError> {
         let path = common_dir.join("config");
-        let text = match std::fs::read(&path) {
-            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(cause) => return Err(RepositoryError::Io { path, cause }),
-        };
         let mut probe =
             Probe { format: ObjectFormat::Sha1, is_plain: true, is_bare: false, has_files_for_references: true };
-        let mut section = String::new();
-        for line in text.lines().map(|line| line.trim().to_ascii_lowercase()) {
-            let line = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-                Some((name, rest)) => {
-                    section = name.to_owned();
-                    rest.trim().to_owned()
-                }
-                None => line,
-            };
-            let (key, value) = line.split_once('=').map_or((line.as_str(), "true"), |(k, v)| (k.trim(), v.trim()));
-            let is_on = !matches!(value, "false" | "no" | "off" | "0" | "");
-            match (section.as_str(), key) {
-                ("extensions", "objectformat") if value == "sha256" => {
-                    (probe.format, probe.is_plain) = (ObjectFormat::Sha256, false);
-                }
-                ("extensions", "refstorage") if value != "files" => {
-                    (probe.has_files_for_references, probe.is_plain) = (false, false);
-                }
-                ("extensions", "noop" | "noop-v1" | "preciousobjects" | "objectformat" | "refstorage" | "") => {}
-                ("extensions", _) => probe.is_plain = false,
-                ("core", "bare") => probe.is_bare = is_on,
-                ("core", "worktree") => probe.is_plain = false,
-                ("core", "sparsecheckout") | ("index", "sparse") | ("core", "splitindex") if is_on => {
-                    probe.is_plain = false;
-                }
-                _ => {}
-            }
+        let damaged =
+            |error: git2::Error| RepositoryError::Damaged { path: path.clone(), reason: error.message().to_owned() };
+        match read_bounded(&path, SMALL) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(probe),
+            Err(cause) => return Err(RepositoryError::Io { path, cause }),
         }
+        let config = git2::Config::open(&path).map_err(damaged)?;
+        let entries = config.entries(None).map_err(damaged)?;
+        entries
+            .for_each(|entry| {
+                if entry.include_depth() == 0 {
+                    let name = String::from_utf8_lossy(entry.name_bytes()).to_ascii_lowercase();
+                    let value = entry.has_value().then(|| String::from_utf8_lossy(entry.value_bytes()).into_owned());
+                    probe.take(&name, value.as_deref());
+                }
+            })
+            .map_err(damaged)?;
         Ok(probe)
+    }
+
+    /// Takes one setting; one without a value means yes.
+    fn take(&mut self, name: &str, value: Option<&str>) {
+        let is_on = value.is_none_or(|value| git2::Config::parse_bool(value).unwrap_or(true));
+        let value = value.unwrap_or("true").to_ascii_lowercase();
+        match name {
+            "extensions.objectformat" if value == "sha256" => {
+                (self.format, self.is_plain) = (ObjectFormat::Sha256, false);
+            }
+            "extensions.refstorage" if value != "files" => {
+                (self.has_files_for_references, self.is_plain) = (false, false);
+            }
+            "extensions.noop" | "extensions.noop-v1" | "extensions.preciousobjects" => {}
+            "extensions.objectformat" | "extensions.refstorage" => {}
+            "core.bare" => self.is_bare = is_on,
+            "core.worktree" => self.is_plain = false,
+            "core.sparsecheckout" | "index.sparse" | "core.splitindex" if is_on => self.is_plain = false,
+            other if other.starts_with("extensions.") => self.is_plain = false,
+            _ => {}
+        }
     }
 }
 
@@ -562,11 +628,53 @@ mod tests {
         let top = folder.path().canonicalize().unwrap();
         assert_eq!(Repository::discover(&top).unwrap(), None);
         sh(&top, "git init -q --bare bare.git; mkdir -p fake/.git inner");
-        assert_eq!(Repository::discover(&top.join("bare.git")).unwrap(), None);
         assert_eq!(Repository::discover(&top.join("fake")).unwrap(), None);
         std::fs::write(top.join("inner/.git"), "gitdir: ../nowhere\n").unwrap();
         assert!(Repository::discover(&top.join("inner")).is_err());
         std::fs::write(top.join("inner/.git"), "nonsense").unwrap();
         assert!(Repository::discover(&top.join("inner")).is_err());
+    }
+
+    /// A comment behind a value, and settings that only an included file makes.
+    #[test]
+    fn the_configuration_is_read_as_git_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        sh(&top, "git init -q -b main; printf '[core]\\n\\tbare = true\\n' > more");
+        for (text, is_work_tree) in [
+            ("[core]\n\tbare = false ; comment\n", true),
+            ("[core] bare = false # comment\n", true),
+            ("[CORE]\n\tBare = \"fal\"se\n", true),
+            ("[core]\n\tbare = fal\\\nse\n", true),
+            ("[include]\n\tpath = ../more\n", true),
+            ("[core \"x\"]\n\tbare = true\n", true),
+            ("[core]\n\tbare\n", false),
+            ("[core]\n\tbare = on ; comment\n", false),
+        ] {
+            std::fs::write(top.join(".git/config"), text).unwrap();
+            assert_eq!(Repository::discover(&top).unwrap().is_some(), is_work_tree, "{text}");
+        }
+        std::fs::write(top.join(".git/config"), "[core\n").unwrap();
+        assert!(matches!(Repository::discover(&top), Err(RepositoryError::Damaged { .. })));
+        std::fs::remove_file(top.join(".git/config")).unwrap();
+        sh(&top, "mkfifo .git/config");
+        assert!(matches!(Repository::discover(&top), Err(RepositoryError::Io { .. })));
+    }
+
+    #[test]
+    fn a_git_directory_on_the_way_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        sh(
+            &top,
+            "git init -q -b main; git init -q --bare docs/ex; mkdir -p docs/ex/a docs/plain; git init -q w; cd w; git commit -q --allow-empty -m x; git worktree add -q ../v; mkdir -p ../docs/linked; cp ../w/.git/worktrees/v/HEAD ../w/.git/worktrees/v/commondir ../docs/linked",
+        );
+        for at in ["docs/ex", "docs/ex/a", "docs/linked", ".git", ".git/refs"] {
+            let found = Repository::discover(&top.join(at));
+            assert!(matches!(found, Err(RepositoryError::Bare { .. })), "{at}: {found:?}");
+        }
+        assert!(Repository::discover(&top.join("docs/plain")).unwrap().is_some());
+        std::fs::remove_dir_all(top.join("docs/ex/objects")).unwrap();
+        assert!(Repository::discover(&top.join("docs/ex")).unwrap().is_some(), "git passes it over, too");
     }
 }

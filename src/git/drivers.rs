@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::git::{Git, GitError};
-use super::repository::Repository;
+use super::repository::{Repository, SMALL, read_bounded};
+use super::{Git, GitError};
 
 /// The keys of each kind that name a program, with the attribute that picks a driver.
 const PROGRAMS: [(&str, &[&str], &str); 3] = [
@@ -63,9 +63,13 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
 /// Looks for the sections by their text, so that the usual repository costs no process.
 fn mentions_drivers(repository: &Repository) -> bool {
     let files = [repository.common_dir.join("config"), repository.git_dir.join("config.worktree")];
-    files.iter().filter_map(|file| std::fs::read(file).ok()).any(|text| {
-        let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
-        ["[filter", "[diff", "[merge", "[include"].iter().any(|section| text.contains(section))
+    files.iter().any(|file| match read_bounded(file, SMALL) {
+        Ok(Some(text)) => {
+            let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
+            ["[filter", "[diff", "[merge", "[include"].iter().any(|section| text.contains(section))
+        }
+        Ok(None) => false,
+        Err(_) => true,
     })
 }
 
@@ -78,8 +82,10 @@ fn attributes(repository: &Repository, git: &Git) -> Option<Vec<String>> {
         .map(|name| repository.top.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name)))
         .collect();
     files.push(repository.common_dir.join("info/attributes"));
-    if let Ok(file) = git.line(&["config", "--type=path", "core.attributesFile"], b"") {
-        files.push(repository.top.join(file));
+    match git.line(&["config", "--type=path", "core.attributesFile"], b"") {
+        Ok(file) => files.push(repository.top.join(file)),
+        Err(GitError::Failed { .. }) => {}
+        Err(_) => return None,
     }
     let read = |file: &PathBuf| match std::fs::read(file) {
         Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::git::Git;
+use super::Git;
 use super::repository::Repository;
 
 /// Keys that are taken over as they are.
@@ -115,7 +115,9 @@ fn configuration(common: &Path, own: &Path) -> String {
         let Ok(config) = git2::Config::open(&file) else { continue };
         let Ok(entries) = config.entries(None) else { continue };
         let _ = entries.for_each(|entry| {
-            let (Ok(name), Ok(value)) = (entry.name(), entry.value()) else { return };
+            // One without a value means yes, and asking for its value panics.
+            let value = if entry.has_value() { entry.value() } else { Ok("true") };
+            let (Ok(name), Ok(value)) = (entry.name(), value) else { return };
             let lower = name.to_ascii_lowercase();
             let is_taken = KEYS.contains(&lower.as_str())
                 || lower.starts_with("extensions.") && lower != "extensions.worktreeconfig"

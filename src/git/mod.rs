@@ -1,0 +1,16 @@
+//! Git and the other programs that we start ourselves: which ones, where they are looked up, and what git may run.
+//!
+//! [`Programs`] is the one resolver, [`Git`] the one way to start git.
+
+mod children;
+mod command;
+pub mod drivers;
+mod programs;
+pub mod repository;
+pub mod scratch_git;
+pub mod signing;
+pub mod trusted;
+
+pub use children::{interrupt, is_interrupted, set_run_deadline};
+pub use command::{Git, GitError, KEYS, git_environment, is_inherited};
+pub use programs::{NotFound, Program, Programs};

@@ -1,0 +1,184 @@
+//! Programs that we start ourselves, found in a PATH that nothing in the workspace can add to.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where programs are looked up when PATH is not set.
+const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The programs of the machine: PATH without its empty and relative entries and without those that are, or lead, into
+/// the workspace or a checkout that holds it.
+///
+/// Build tools put directories such as `node_modules/.bin` before all others, and whoever writes the project's files
+/// writes those, too.
+#[derive(Clone)]
+pub struct Programs(Arc<Inner>);
+
+struct Inner {
+    path: Vec<PathBuf>,
+    /// Canonical directories from which nothing is started.
+    excluded: Vec<PathBuf>,
+    found: Mutex<BTreeMap<String, Option<Program>>>,
+}
+
+/// The absolute path of a program outside of the workspace. Only [`Programs::find`] makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program(PathBuf);
+
+/// A program is in no directory of the cleaned PATH.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot find `{0}` in PATH, of which relative entries and entries inside the workspace do not count")]
+pub struct NotFound(pub String);
+
+impl Program {
+    /// Returns its absolute path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Programs {
+    /// Cleans a PATH for work in `workspace`. `home` is never counted as a checkout, nor is a directory that holds it:
+    /// people keep their settings in such repositories, and their programs below them.
+    pub fn new(path: Option<&OsStr>, home: Option<&Path>, workspace: &Path) -> Programs {
+        let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
+        let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
+        let is_checkout = |directory: &&Path| {
+            directory.join(".git").symlink_metadata().is_ok()
+                && !home.as_ref().is_some_and(|home| home.starts_with(directory))
+        };
+        let mut excluded: Vec<PathBuf> =
+            workspace.ancestors().skip(1).filter(is_checkout).map(Path::to_path_buf).collect();
+        excluded.push(workspace);
+        let is_outside = |real: &Path| !excluded.iter().any(|directory| real.starts_with(directory));
+        let mut entries: Vec<PathBuf> = Vec::new();
+        for entry in std::env::split_paths(path.unwrap_or(OsStr::new(USUAL))) {
+            // One that does not exist could be made later, through a link.
+            let counts = entry.is_absolute()
+                && !entry.components().any(|part| part == Component::ParentDir)
+                && is_outside(&entry)
+                && entry.canonicalize().is_ok_and(|real| is_outside(&real));
+            if counts && !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+        Programs(Arc::new(Inner { path: entries, excluded, found: Mutex::default() }))
+    }
+
+    /// Cleans the PATH of this process for work in `workspace`.
+    pub fn of_process(workspace: &Path) -> Programs {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        Programs::new(std::env::var_os("PATH").as_deref(), home.as_deref(), workspace)
+    }
+
+    /// Returns the directories that programs are looked up in.
+    pub fn path(&self) -> &[PathBuf] {
+        &self.0.path
+    }
+
+    /// Returns the same directories as the value of PATH.
+    pub fn path_variable(&self) -> OsString {
+        std::env::join_paths(self.path()).unwrap_or_default()
+    }
+
+    /// Finds an executable file by its bare name. It is looked up once; a file that leads into the workspace through
+    /// a link is passed over.
+    pub fn find(&self, name: &str) -> Result<Program, NotFound> {
+        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = found.entry(name.to_owned()).or_insert_with(|| self.look_up(name));
+        program.clone().ok_or_else(|| NotFound(name.to_owned()))
+    }
+
+    fn look_up(&self, name: &str) -> Option<Program> {
+        if name.is_empty() || name.contains('/') {
+            return None;
+        }
+        let is_outside = |file: &PathBuf| {
+            file.canonicalize().is_ok_and(|real| !self.0.excluded.iter().any(|directory| real.starts_with(directory)))
+        };
+        let mut files = self.path().iter().map(|directory| directory.join(name));
+        files.find(|file| is_executable(file) && is_outside(file)).map(Program)
+    }
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Programs").field(&self.path()).finish()
+    }
+}
+
+impl PartialEq for Programs {
+    fn eq(&self, other: &Programs) -> bool {
+        self.0.path == other.0.path && self.0.excluded == other.0.excluded
+    }
+}
+
+impl Eq for Programs {}
+
+/// Tells whether a file is there and somebody may execute it.
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn program(at: &Path) {
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(at, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn path_has_no_entry_that_the_workspace_could_fill() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let workspace = top.join("project");
+        std::fs::create_dir_all(workspace.join("bin")).unwrap();
+        symlink(workspace.join("bin"), top.join("link")).unwrap();
+        symlink(workspace.join("later"), top.join("dangling")).unwrap();
+        let text = format!(
+            "/usr/bin:.::bin:{0}/project/bin:{0}/link:{0}/dangling:/usr/bin:{0}/x/../project/bin:/bin",
+            top.display()
+        );
+        let programs = Programs::new(Some(text.as_ref()), None, &workspace);
+        assert_eq!(programs.path(), [Path::new("/usr/bin"), Path::new("/bin")]);
+    }
+
+    #[test]
+    fn nothing_of_a_checkout_around_the_workspace_is_started_but_of_a_home_that_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let (workspace, tools) = (top.join("outer/sub"), top.join("outer/node_modules/.bin"));
+        for at in [&workspace, &tools, &top.join("outer/.git")] {
+            std::fs::create_dir_all(at).unwrap();
+        }
+        let found = |home: &Path| Programs::new(Some(tools.as_os_str()), Some(home), &workspace).path().to_vec();
+        assert_eq!(found(&top), Vec::<PathBuf>::new());
+        assert_eq!(found(&top.join("outer")), std::slice::from_ref(&tools));
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_bare_name_only_and_never_through_a_link_into_the_workspace() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let (bin, workspace) = (top.join("bin"), top.join("project"));
+        program(&workspace.join("tool"));
+        program(&bin.join("other"));
+        symlink(workspace.join("tool"), bin.join("tool")).unwrap();
+        std::fs::write(bin.join("text"), "").unwrap();
+        let programs = Programs::new(Some(bin.as_os_str()), None, &workspace);
+        assert_eq!(programs.find("other").unwrap().path(), bin.join("other"));
+        for name in ["tool", "text", "", "../bin/other", "missing"] {
+            assert_eq!(programs.find(name), Err(NotFound(name.to_owned())), "{name}");
+        }
+        let elsewhere = Programs::new(Some(bin.as_os_str()), None, &top.join("elsewhere"));
+        assert_eq!(elsewhere.find("tool").unwrap().path(), bin.join("tool"));
+    }
+}
