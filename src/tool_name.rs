@@ -21,6 +21,9 @@ pub const BUILT_IN: [&str; 14] = [
 /// The tool through which an answer of a given shape comes.
 pub const STRUCTURED_OUTPUT: &str = "structured_output";
 
+/// What stands before the name of a discovered tool whose own name means a tool of ours.
+pub const DISCOVERED: &str = "discovered__";
+
 /// The longest name that every provider takes.
 pub const LONGEST: usize = 63;
 

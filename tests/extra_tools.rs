@@ -149,3 +149,52 @@ fn no_link_of_the_checkout_brings_in_what_is_outside_of_it() {
     assert_eq!(called.code, 42, "{}", called.stderr);
     assert_eq!(project.server().requests().len(), 1, "what a command outside says is not sent");
 }
+
+/// A project whose user discovers the tools `echo` and `search`, and has an agent and a skill.
+fn discovering() -> Project {
+    let tools =
+        r#"[{"name":"echo","parameters":{"type":"object","properties":{"text":{"type":"string"}}}},{"name":"search"}]"#;
+    let project = Project::new()
+        .file("tools.json", tools)
+        .file("call.sh", "echo \"called $1\"\n")
+        .file(".qwen/agents/reader.md", "---\nname: reader\ndescription: Reads\n---\nYou read.\n")
+        .file(".qwen/skills/s/SKILL.md", "---\ndescription: d\n---\nDo it.\n")
+        .git();
+    let settings = json!({"tools": {"discoveryCommand": "cat tools.json", "callCommand": "sh call.sh", "allowed": ["discovered__search"]}});
+    std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+    std::fs::write(project.home().join(".qwen/settings.json"), settings.to_string()).unwrap();
+    project
+}
+
+#[test]
+fn a_list_allows_a_discovered_tool_and_one_that_has_a_name_of_ours_gets_a_longer_one() {
+    let turn = [call("discovered__search", json!({})), call("search", json!({"pattern": "zzzz"})), say("done")];
+    let project = discovering().model(turn);
+    let outcome = project.run(&["go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("echo is left out: allow it with --allowed-tools echo"), "{}", outcome.stderr);
+    let requests = project.server().requests();
+    assert!(names(&requests[0]).contains(&"discovered__search") && !names(&requests[0]).contains(&"echo"));
+    let messages = requests[2]["messages"].to_string();
+    assert!(messages.contains("called search") && messages.contains("No matches found"), "{messages}");
+    let project = discovering().model([call("echo", json!({})), say("done")]);
+    let outcome = project.run(&["--allowed-tools", "echo", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(project.server().requests()[1].to_string().contains("called echo"));
+}
+
+#[test]
+fn the_verbs_for_tools_have_the_registry_of_a_run() {
+    let project = discovering();
+    let listed = project.qwen(&["tools", "list", "--json"]);
+    let tools: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let names: Vec<&str> =
+        tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    for name in ["discovered__search", "task", "skill", "read_file"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    let called = project.qwen(&["tools", "call", "discovered__search", "--input", "{}"]);
+    assert_eq!((called.code, called.stdout.trim()), (0, "called search"), "{}", called.stderr);
+    let called = project.qwen(&["tools", "call", "skill", "--input", r#"{"skill": "s"}"#]);
+    assert_eq!((called.code, called.stdout.trim()), (0, "Do it."), "{}", called.stderr);
+}

@@ -106,9 +106,9 @@ pub struct AddArgs {
     /// Whose settings
     #[arg(short, long, value_name = "SCOPE", default_value = "project")]
     pub scope: Scope,
-    /// How it is reached
-    #[arg(short, long, value_name = "KIND", default_value = "stdio")]
-    pub transport: Transport,
+    /// How it is reached [default: http for an address, else stdio]
+    #[arg(short, long, value_name = "KIND")]
+    pub transport: Option<Transport>,
     /// Set a variable for the program (repeatable)
     #[arg(short, long, value_name = "K=V")]
     pub env: Vec<String>,
@@ -153,10 +153,14 @@ impl AddArgs {
     pub fn read(words: &[String]) -> Result<AddArgs, clap::Error> {
         let mut options: Vec<&str> = Vec::new();
         let mut plain: Vec<&str> = Vec::new();
-        let mut transport = "stdio";
+        let mut transport = None;
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
-            if word == "--" || (plain.len() >= 2 && transport == "stdio") {
+            let is_program = match transport {
+                Some(kind) => kind == "stdio",
+                None => plain.get(1).is_some_and(|target| !is_address(target)),
+            };
+            if word == "--" || (plain.len() >= 2 && is_program) {
                 plain.extend((word != "--").then_some(word));
                 plain.extend(words.by_ref());
                 break;
@@ -178,7 +182,7 @@ impl AddArgs {
                 }
             };
             if word.starts_with("-t") || word.starts_with("--transport") {
-                transport = value.unwrap_or_default();
+                transport = value;
             }
         }
         let all = ["qwen mcp add"].into_iter().chain(options).chain(["--"]).chain(plain);
@@ -188,9 +192,9 @@ impl AddArgs {
         if read.name.trim().is_empty() || read.name.contains(char::is_control) {
             return wrong("the name must be one line of text");
         }
-        let is_address = read.command_or_url.starts_with("http://") || read.command_or_url.starts_with("https://");
-        match (read.transport, is_address) {
-            (Transport::Stdio, true) => return wrong("an address needs --transport http or sse"),
+        let is_address = is_address(&read.command_or_url);
+        match (read.transport(), is_address) {
+            (Transport::Stdio, true) => return wrong("an address needs --transport http or sse, or none"),
             (Transport::Http | Transport::Sse, false) => return wrong("http and sse need an address: https://…"),
             (Transport::Stdio, false) | (Transport::Http | Transport::Sse, true) => {}
         }
@@ -206,6 +210,12 @@ impl AddArgs {
         Ok(read)
     }
 
+    /// Returns how it is reached.
+    pub fn transport(&self) -> Transport {
+        let by_target = || if is_address(&self.command_or_url) { Transport::Http } else { Transport::Stdio };
+        self.transport.unwrap_or_else(by_target)
+    }
+
     /// Returns the server as settings describe it.
     pub fn server(&self) -> Value {
         let mut server = Map::new();
@@ -216,7 +226,7 @@ impl AddArgs {
             };
             Value::Object(list.iter().filter_map(pair).collect())
         };
-        match self.transport {
+        match self.transport() {
             Transport::Stdio => {
                 server.insert("command".into(), json!(self.command_or_url));
                 if !self.args.is_empty() {
@@ -227,7 +237,7 @@ impl AddArgs {
                 }
             }
             Transport::Sse | Transport::Http => {
-                let key = if self.transport == Transport::Sse { "url" } else { "httpUrl" };
+                let key = if self.transport() == Transport::Sse { "url" } else { "httpUrl" };
                 server.insert(key.into(), json!(self.command_or_url));
                 if !self.header.is_empty() {
                     server.insert("headers".into(), pairs(&self.header, ':'));
@@ -242,6 +252,10 @@ impl AddArgs {
         more("excludeTools", (!self.exclude_tools.is_empty()).then(|| json!(self.exclude_tools)));
         Value::Object(server)
     }
+}
+
+fn is_address(target: &str) -> bool {
+    target.starts_with("http://") || target.starts_with("https://")
 }
 
 /// Writes a time for people.
@@ -276,12 +290,14 @@ mod tests {
             json!({"httpUrl": "https://h.example/mcp", "headers": {"X": "y"}, "trust": true, "includeTools": ["a", "b"]})
         );
         assert_eq!(read("-t sse s https://h.example/sse").unwrap().server(), json!({"url": "https://h.example/sse"}));
+        let add = read("s https://h.example/mcp -H X:y").unwrap();
+        assert_eq!(add.server(), json!({"httpUrl": "https://h.example/mcp", "headers": {"X": "y"}}));
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         for (line, problem) in [
-            ("s https://h.example/mcp", "needs --transport"),
+            ("-t stdio s https://h.example/mcp", "needs --transport"),
             ("-t http s npx", "need an address"),
             ("-e A s npx", "write NAME=value"),
             ("s", "required"),

@@ -9,19 +9,21 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Place, print};
-use crate::cli::WorkspaceArgs;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
+use crate::cli::{RunArgs, WorkspaceArgs};
 use crate::emit::safe::{one_line, one_line_of};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::policy::Access;
+use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::run::Failure;
 use crate::run::policy_layers;
 use crate::run::runner::Runner;
 use crate::run::servers::{self, Chosen, Wishes};
 use crate::run::tool_lists::ToolLists;
+use crate::run::trust::Trusted;
 use crate::sandbox::{Demand, own_executable};
-use crate::settings::{self, Environment, edit};
+use crate::settings::{self, Environment, Settings, edit};
 use crate::tools::Registry;
 use crate::tools::mcp::oauth::{Tokens, WAIT};
 use crate::tools::mcp::{Connect, Servers};
@@ -64,12 +66,18 @@ fn add(add: &AddArgs, environment: &Environment, out: &mut dyn Write) -> Result<
     let edited = edit::set(&text, SECTION, &add.name, &add.server()).map_err(cannot)?;
     write(&file, &shown, &edited)?;
     let what = if known { "updated in" } else { "added to" };
-    let kind = match add.transport {
+    let kind = match add.transport() {
         crate::cli::mcp::Transport::Stdio => "stdio",
         crate::cli::mcp::Transport::Sse => "sse",
         crate::cli::mcp::Transport::Http => "http",
     };
     let mut text = format!("MCP server \"{}\" {what} {} settings. ({kind})\n", one_line(&add.name), add.scope.name());
+    if add.scope == Scope::Project {
+        text.push_str(
+            "It starts once the checkout is trusted: run `qwen policy trust`, or set QWEN_TRUST_CHECKOUT=1. \
+             `-s user` adds a server for yourself, which needs no trust.\n",
+        );
+    }
     if add.trust && add.scope == Scope::Project {
         text.push_str("Note: `trust` of a project's settings does not count; say it in the user's or in the policy.\n");
     }
@@ -130,12 +138,15 @@ fn write(file: &Path, shown: &str, text: &str) -> Result<(), Failure> {
 }
 
 /// The settings that count here, and the servers in them.
-struct Found {
+pub(super) struct Found {
     chosen: Chosen,
-    environment: Environment,
+    pub(super) settings: Settings,
+    pub(super) environment: Environment,
+    pub(super) trusted: Trusted,
 }
 
-fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
+/// Reads the settings.
+pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
     let trusted = place.trusted(environment)?;
     let request = settings::load::Request {
         project_root: place.top(),
@@ -153,7 +164,7 @@ fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
     trusted.require_same(&place.top(), place.workspace.root(), &chosen.words())?;
     let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
     chosen.warnings.splice(0..0, about);
-    Ok(Found { chosen, environment: loaded.environment })
+    Ok(Found { chosen, settings: loaded.settings, environment: loaded.environment, trusted })
 }
 
 async fn list(
@@ -163,7 +174,7 @@ async fn list(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
-    let Found { mut chosen, environment } = find(&place, environment)?;
+    let Found { mut chosen, environment, .. } = find(&place, environment)?;
     for config in &mut chosen.configs {
         // What is required is for a run to decide; here all of them are listed.
         config.required = false;
@@ -176,12 +187,20 @@ async fn list(
         &policy.folder,
         (&place.trusted(&environment)?, &place.top()),
     )?;
+    if arguments.verbose {
+        let names: Vec<String> = chosen.configs.iter().map(|config| one_line(&config.name)).collect();
+        let _closed = writeln!(err, "connecting: {}", names.join(", "));
+    }
     let started = servers::start(&chosen, pins, &runner, environment.home.as_deref(), &mut Vec::new()).await;
     let (servers, _) = started?;
+    let trust: Vec<ToolEntry> = chosen.names().iter().map(|name| ToolEntry::server(name, "mcp")).collect();
+    let waiting =
+        servers::waiting(&servers, &policy.policy, &policy.policy.allowing(&trust), &place.facts(&environment));
     let rows = rows(&chosen, &servers);
     servers.close().await;
     runner.end().await;
     warn(&chosen.warnings, err);
+    warn(&waiting, err);
     if arguments.pins {
         return print(out, &(to_pretty(&pins_of(&servers)) + "\n"));
     }
@@ -197,9 +216,10 @@ async fn list(
 
 /// Returns everything that is known of each server, in the order of the settings.
 fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
-    let broken = chosen.broken.iter().map(
-        |(name, why)| json!({"name": name, "status": "disconnected", "transport": null, "target": "", "error": why}),
-    );
+    let broken = chosen
+        .broken
+        .iter()
+        .map(|(name, why)| json!({"name": name, "status": "failed", "transport": null, "target": "", "error": why}));
     let live = servers.servers().iter().zip(servers.states()).map(|(server, state)| {
         let (config, listing) = (server.config(), server.listing());
         let folder = match &config.connect {
@@ -208,7 +228,7 @@ fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
         };
         json!({
             "name": config.name,
-            "status": if state.error.is_none() { "connected" } else { "disconnected" },
+            "status": state.status(),
             "transport": state.transport,
             "target": config.connect.describe(),
             "description": config.description,
@@ -226,6 +246,7 @@ fn rows(chosen: &Chosen, servers: &Servers) -> Vec<Value> {
             "resources": listing.resources.iter().map(|(uri, name)| json!({"uri": uri, "name": name})).collect::<Vec<_>>(),
             "notes": state.notes,
             "error": state.error,
+            "stderr": state.stderr,
         })
     });
     broken.chain(live).collect()
@@ -239,6 +260,12 @@ fn shown(row: &Value, verbose: bool) -> String {
         None => "its settings cannot be used".to_owned(),
     };
     let mut lines = format!("{mark} {}: {how} - {state}\n", text("name"));
+    if row["status"] != "connected" {
+        lines.push_str(&format!("    {}: {}\n", text("status"), text("error")));
+        for line in row["stderr"].as_array().into_iter().flatten() {
+            lines.push_str(&format!("    standard error: {}\n", one_line(line.as_str().unwrap_or_default())));
+        }
+    }
     if !verbose {
         return lines;
     }
@@ -251,7 +278,6 @@ fn shown(row: &Value, verbose: bool) -> String {
     line("from", text("origin"));
     line("folder", text("cwd"));
     line("time-out", text("timeout"));
-    line("error", text("error"));
     for note in row["notes"].as_array().into_iter().flatten() {
         line("note", one_line(note.as_str().unwrap_or_default()));
     }
@@ -295,7 +321,7 @@ pub(super) fn runner(
     .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))
 }
 
-/// Returns the policy that a run here would have, with the servers that the user trusts.
+/// Returns the policy that a run here would have, with the lists of the settings and the servers that the user trusts.
 pub(super) fn policy(
     place: &Place,
     named: Option<&str>,
@@ -303,7 +329,15 @@ pub(super) fn policy(
     environment: &Environment,
 ) -> Result<policy_layers::Chosen, Failure> {
     let found = find(place, environment)?;
-    let lists = ToolLists { allowed: found.chosen.trusted().collect(), ..ToolLists::default() };
+    let servers = found.chosen.names();
+    let context = EntryContext {
+        servers: &servers,
+        workspace: place.workspace.root(),
+        included: &[],
+        home: environment.home.as_deref(),
+    };
+    let mut lists = ToolLists::of(&RunArgs::default(), &found.settings, context)?;
+    lists.allowed.extend(found.chosen.trusted());
     place.policy_with(&lists, named, delivers, environment)
 }
 
@@ -315,7 +349,7 @@ pub(super) async fn start(
     environment: &Environment,
     err: &mut dyn Write,
 ) -> Result<Servers, Failure> {
-    let Found { chosen, environment } = find(place, environment)?;
+    let Found { chosen, environment, .. } = find(place, environment)?;
     let pins = servers::with_pins(
         chosen.configs.clone(),
         &policy.policy,
@@ -342,7 +376,8 @@ pub(super) fn register(
     warn(&servers.register(registry, &allows), err);
 }
 
-fn warn(warnings: &[String], err: &mut dyn Write) {
+/// Prints warnings.
+pub(super) fn warn(warnings: &[String], err: &mut dyn Write) {
     for warning in warnings {
         let _closed = writeln!(err, "warning: {}", one_line(warning));
     }
@@ -357,7 +392,7 @@ async fn auth(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let place = Place::open(workspace, environment)?;
-    let Found { chosen, environment } = find(&place, environment)?;
+    let Found { chosen, environment, .. } = find(&place, environment)?;
     let tokens = Tokens::of_home(environment.home.as_deref());
     let web = |config: &crate::tools::mcp::Config| match &config.connect {
         Connect::Http(web) | Connect::Sse(web) => Some(web.clone()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::mcp::{Found, find};
 use super::{Place, print, read};
 use crate::cli::tools::ToolsVerb;
 use crate::deliver::{self, Delivery, Gate, Site};
@@ -16,7 +17,9 @@ use crate::path::RelPath;
 use crate::run::Failure;
 use crate::run::folders::state_folder;
 use crate::run::outcome::from_delivery;
-use crate::run::runner::judge_change;
+use crate::run::policy_layers::Chosen;
+use crate::run::runner::{Runner, judge_change};
+use crate::run::tools::{Wanted, tools};
 use crate::settings::Environment;
 use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
 
@@ -31,8 +34,7 @@ pub(super) async fn run(
             let place = Place::open(workspace, environment)?;
             let chosen = super::mcp::policy(&place, None, false, environment)?;
             let runner = super::mcp::runner(&place, &chosen.policy, environment)?;
-            let mut registry = Registry::of_built_ins();
-            registry.retain(|name| !chosen.policy.denies_tool(name));
+            let mut registry = registry(&place, &chosen, &runner, environment, err).await?;
             let servers = super::mcp::start(&place, &chosen, &runner, environment, err).await?;
             super::mcp::register(&servers, &mut registry, &place, &chosen.policy, environment, err);
             let listed = list(&registry, *json, out);
@@ -49,6 +51,29 @@ pub(super) async fn run(
             call(&place, name, &text, policy.as_deref(), *apply, environment, out, err).await
         }
     }
+}
+
+/// Returns the tools that a run here would have, servers' aside.
+async fn registry(
+    place: &Place,
+    chosen: &Chosen,
+    runner: &Runner,
+    environment: &Environment,
+    err: &mut dyn Write,
+) -> Result<Registry, Failure> {
+    let Found { settings, environment, trusted, .. } = find(place, environment)?;
+    let wanted = Wanted {
+        settings: &settings,
+        environment: &environment,
+        policy: &chosen.policy,
+        home: &environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default(),
+        included: &[],
+        top: &place.top(),
+        project: trusted.source(),
+    };
+    let found = tools(&wanted, &place.workspace, runner).await;
+    super::mcp::warn(&found.warnings, err);
+    Ok(found.registry)
 }
 
 fn list(registry: &Registry, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -101,7 +126,7 @@ async fn call(
     };
     let chosen = super::mcp::policy(place, policy, apply, environment)?;
     let runner = super::mcp::runner(place, &chosen.policy, environment)?;
-    let mut registry = Registry::of_built_ins();
+    let mut registry = registry(place, &chosen, &runner, environment, err).await?;
     // Servers are started for a tool that is not ours alone.
     let servers = match registry.real_name(name) {
         Some(_) => crate::tools::mcp::Servers::default(),

@@ -12,7 +12,7 @@ use super::file::{CommandRule, DefaultRule, Element, HostRule, Options, Server};
 use super::glob::Glob;
 use super::layers::{Layer, Located, Rules, Standing, digest};
 use super::{LayerText, Policy};
-use crate::tool_name::{family_of, listed_name};
+use crate::tool_name::{DISCOVERED, family_of, listed_name};
 
 const SHELL: &str = "run_shell_command";
 const FETCH: &str = "web_fetch";
@@ -73,7 +73,10 @@ impl ToolEntry {
             None if name.starts_with(MCP) => {
                 Target::Server(readings(&name[MCP.len()..], (!inner.is_empty()).then_some(inner), around.servers))
             }
-            None if inner.is_empty() || inner == "*" => Target::Foreign(name.to_owned(), pairs(name, around.servers)),
+            None if inner.is_empty() || inner == "*" => {
+                let own = name.strip_prefix(DISCOVERED).unwrap_or(name);
+                Target::Foreign(own.to_owned(), pairs(own, around.servers))
+            }
             None => return Err(format!("`{name}` is not a tool that takes brackets")),
             Some(tool) if inner.is_empty() || inner == "*" => Target::Tool(tool),
             Some(SHELL) => {

@@ -22,7 +22,9 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
     for layer in layers {
         if layer.mcp.is_none() && layer.mcp_default.is_none() {
             if layer.grants {
-                return Err(Denial::new(format!("{} allows no MCP tools", layer.source)).by("mcp"));
+                return Err(Denial::new(format!("{} allows no MCP tools", layer.source))
+                    .by("mcp")
+                    .hint(words(layer, server, tool)));
             }
             continue;
         }
@@ -48,9 +50,8 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
                 });
             }
             None => {
-                return Err(
-                    Denial::new(format!("no rule of `mcp.servers` in {} names {server}", layer.source)).by("mcp")
-                );
+                let denial = Denial::new(format!("no rule of `mcp.servers` in {} names {server}", layer.source));
+                return Err(denial.by("mcp").hint(words(layer, server, tool)));
             }
         }
         if let Some(rules) = rules {
@@ -70,6 +71,18 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
         }
     }
     Ok(allowed_by)
+}
+
+/// Says what would allow a tool that no rule names.
+fn words(layer: &Layer, server: &str, tool: &str) -> String {
+    match layer.source.starts_with("builtin:") {
+        true => {
+            format!("the user can allow it with --allowed-tools 'mcp__{server}({tool})', or `trust` for the server")
+        }
+        false => {
+            format!("the user can allow it in {}: mcp: {{servers: {{{server}: {{allow: [{tool}]}}}}}}", layer.source)
+        }
+    }
 }
 
 /// Returns the paths among the arguments: strings named `path`, and `file:` URLs, at any depth.

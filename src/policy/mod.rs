@@ -21,7 +21,7 @@ pub mod layers;
 #[cfg(test)]
 mod list_tests;
 pub mod lists;
-mod mcp;
+pub(crate) mod mcp;
 pub mod needs;
 mod operator;
 mod paths;

@@ -14,6 +14,7 @@ use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
 use crate::policy::lists::ToolEntry;
+use crate::policy::mcp::matches;
 use crate::policy::web::host_matches;
 use crate::policy::{Access, CommandPlan, Facts, Policy};
 use crate::sandbox::{self, Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
@@ -110,10 +111,14 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
             chosen.warnings.push(format!("--allowed-mcp-server-names: there is no server `{wanted}`"));
         }
     }
+    // A `*` in the settings' lists stands for any letters; what takes away does so in any case.
     let passes = |name: &String| {
         (wishes.allowed.is_empty() || wishes.allowed.contains(name))
-            && settings.mcp_allowed.iter().all(|list| list.value.contains(name))
-            && !settings.mcp_excluded.iter().any(|excluded| excluded.value == *name)
+            && settings.mcp_allowed.iter().all(|list| list.value.iter().any(|pattern| matches(pattern, name)))
+            && !settings
+                .mcp_excluded
+                .iter()
+                .any(|excluded| matches(&excluded.value.to_lowercase(), &name.to_lowercase()))
     };
     for (name, value) in named.into_iter().filter(|(name, _)| passes(name)) {
         let required = value.value.get("required") == Some(&Value::Bool(true));
@@ -452,6 +457,25 @@ impl Renewal for Renewing<'_> {
     }
 }
 
+/// Returns a warning for each server whose tools wait for the user's word: `allowable` is the policy with it.
+pub fn waiting(servers: &Servers, policy: &Policy, allowable: &Policy, facts: &Facts) -> Vec<String> {
+    let is_waiting = |access: &Access| {
+        let allows = |policy: &Policy| policy.authorize("mcp", std::slice::from_ref(access), facts).1.is_some();
+        !allows(policy) && allows(allowable)
+    };
+    let warning = |(name, accesses): (String, Vec<Access>)| {
+        let waiting = accesses.iter().filter(|access| is_waiting(access)).count();
+        let of = accesses.len();
+        (waiting > 0).then(|| {
+            format!(
+                "MCP server {name}: {waiting} of its {of} tools are denied: allow them with --allowed-tools \
+                 'mcp__{name}', or `\"trust\": true` for it in your own settings"
+            )
+        })
+    };
+    servers.accesses().into_iter().filter_map(warning).collect()
+}
+
 /// Starts the servers and says what came of it; one that is required and not there ends the run.
 pub async fn start(
     chosen: &Chosen,
@@ -545,6 +569,22 @@ mod tests {
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["d"]);
         assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: there is no server `x`"]);
+    }
+
+    #[test]
+    fn a_star_in_the_lists_of_servers_stands_for_any_letters() {
+        let mut settings =
+            settings(json!({"git-a": {"command": "a"}, "git-b": {"command": "b"}, "c": {"command": "c"}}));
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let chosen = |settings: &Settings| {
+            names(&choose(settings, Wishes::default(), &Environment::default()).unwrap()).join(" ")
+        };
+        settings.mcp_allowed = vec![Valued::new(list(&["*"]), Origin::Default)];
+        assert_eq!(chosen(&settings), "git-a git-b c");
+        settings.mcp_allowed = vec![Valued::new(list(&["git-*"]), Origin::Default)];
+        assert_eq!(chosen(&settings), "git-a git-b");
+        settings.mcp_excluded = vec![Valued::new("*-B".into(), Origin::Default)];
+        assert_eq!(chosen(&settings), "git-a");
     }
 
     #[test]

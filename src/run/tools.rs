@@ -7,6 +7,7 @@ use crate::path::RelPath;
 use crate::policy::Policy;
 use crate::prompt::context_files::Library as _;
 use crate::settings::{Environment, Settings};
+use crate::tool_name::{DISCOVERED, real_name};
 use crate::tools::discovered::{Commands, Discovered, discover};
 use crate::tools::skill::Skill;
 use crate::tools::task::{AgentFile, Task};
@@ -104,8 +105,10 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
                 for tool in found {
                     let name = tool.own_name().to_owned();
                     if !wanted.policy.authorize(&name, &[tool.access()], &facts()).0.is_allowed() {
+                        let listed =
+                            if real_name(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
                         warnings.push(format!(
-                            "the discovered tool {name} is left out: allow it with --allowed-tools {name}, or \
+                            "the discovered tool {name} is left out: allow it with --allowed-tools {listed}, or \
                              `discovered_tools.allow` in a policy file"
                         ));
                     } else if let Err(other) = add_discovered(&mut registry, tool) {
@@ -127,7 +130,7 @@ fn add_discovered(registry: &mut Registry, tool: Discovered) -> Result<(), Strin
     if registry.add_foreign(Arc::clone(&tool) as Arc<dyn Tool>, &[]) {
         return Ok(());
     }
-    let longer = tool.renamed(format!("discovered__{}", tool.own_name()));
+    let longer = tool.renamed(format!("{DISCOVERED}{}", tool.own_name()));
     let name = longer.spec().name;
     if registry.add_foreign(Arc::new(longer), &[]) { Ok(()) } else { Err(name) }
 }

@@ -110,6 +110,16 @@ pub struct OAuth {
     pub client_credentials: bool,
     /// The file of the private key that then proves who the client is, where no secret does.
     pub private_key_file: Option<PathBuf>,
+    /// `enabled: false`: no token is used, and none asked for.
+    pub off: bool,
+    /// Where a person grants the token, if not where the server names it.
+    pub authorization_url: Option<String>,
+    /// Where a token is asked for, if not where the server names it.
+    pub token_url: Option<String>,
+    /// Whom the token is for.
+    pub audiences: Vec<String>,
+    /// The part of the address's query that carries the token, instead of a header; over server-sent events.
+    pub token_param_name: Option<String>,
     /// An address of the user's own that describes the client; where the server takes it, nothing is registered.
     pub client_metadata_url: Option<String>,
 }
@@ -276,7 +286,20 @@ impl Reader<'_> {
             client_credentials,
             private_key_file: reader.text("privateKeyFile")?.map(PathBuf::from),
             client_metadata_url: reader.text("clientMetadataUrl")?,
+            off: map.get("enabled") == Some(&Value::Bool(false)),
+            authorization_url: reader.text("authorizationUrl")?,
+            token_url: reader.text("tokenUrl")?,
+            audiences: reader.list("audiences")?,
+            token_param_name: reader.text("tokenParamName")?,
         };
+        reader.yes("enabled")?;
+        for (key, address) in [("authorizationUrl", &oauth.authorization_url), ("tokenUrl", &oauth.token_url)] {
+            if let Some(address) = address
+                && !(address.starts_with("https://") || super::http::is_loopback(address))
+            {
+                return Err(format!("mcpServers.{name}.{key} must begin with https://"));
+            }
+        }
         let key = oauth.private_key_file.as_ref().map(|file| file.display().to_string());
         for (key, value) in [
             ("clientId", &oauth.client_id),

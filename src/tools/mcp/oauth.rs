@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore, StoredCredentials,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    CredentialStore, StoredCredentials,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,7 +18,7 @@ use tokio::sync::Mutex;
 
 use super::client_credentials::ClientCredentials;
 use super::config::Web;
-use super::sse::Token;
+use super::sse::{Source, Token};
 use crate::workspace::private_file;
 
 /// The file below the home folder.
@@ -55,7 +56,7 @@ impl Tokens {
 
     /// Returns what gives tokens for a server: kept ones, or new ones where the client has credentials of its own.
     pub(super) async fn manager(&self, name: &str, web: &Web) -> Result<Option<AuthorizationManager>, String> {
-        if web.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
+        if web.oauth.off || web.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
             return Ok(None);
         }
         crate::model::http::install_crypto();
@@ -70,6 +71,9 @@ impl Tokens {
         }
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
         manager.set_credential_store(store);
+        if let Some(metadata) = addresses(web, None)? {
+            manager.set_metadata(metadata);
+        }
         match manager.initialize_from_store().await {
             Ok(true) => Ok(Some(manager)),
             Ok(false) => Ok(None),
@@ -80,10 +84,11 @@ impl Tokens {
     /// Returns the token for each request of the older way over HTTP.
     pub(super) async fn source(&self, name: &str, web: &Web) -> Result<Token, String> {
         let manager = self.manager(name, web).await?.map(|manager| Arc::new(Mutex::new(manager)));
-        Ok(Arc::new(move || {
+        let source: Source = Arc::new(move || {
             let manager = manager.clone();
             Box::pin(async move { manager?.lock().await.get_access_token().await.ok() })
-        }))
+        });
+        Ok(Token { source, parameter: web.oauth.token_param_name.clone() })
     }
 
     /// Begins to get a token with a person: finds the server's own server for tokens, and registers where it must.
@@ -93,16 +98,28 @@ impl Tokens {
     pub async fn begin(&self, name: &str, web: &Web, scopes: &[String]) -> Result<Waiting, String> {
         crate::model::http::install_crypto();
         let said = |error: AuthError| format!("{name}: {}", super::connection::causes(&error));
+        if web.oauth.off {
+            return Err(format!("{name}: `oauth.enabled` is false in the settings"));
+        }
         let redirect = web.oauth.redirect_uri.clone().unwrap_or_else(|| REDIRECT.to_owned());
         let mut manager = AuthorizationManager::new(web.url.as_str()).await.map_err(said)?;
         manager.set_credential_store(self.store(name, &web.url));
         // What the server itself says when it is asked without a token names the place and the scopes.
-        let challenge = challenge(web).await;
-        let metadata = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(said)?;
-        manager.set_metadata(metadata.metadata);
+        let metadata = match addresses(web, None)? {
+            Some(metadata) => metadata,
+            None => {
+                let challenge = challenge(web).await;
+                let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(said)?;
+                match addresses(web, Some(&found.metadata))? {
+                    Some(metadata) => metadata,
+                    None => found.metadata,
+                }
+            }
+        };
+        manager.set_metadata(metadata);
         let mut request = AuthorizationRequest::new(redirect.as_str())
             .with_client_name("qwen-run")
-            .with_scopes(if scopes.is_empty() { web.oauth.scopes.clone() } else { scopes.to_vec() })
+            .with_scopes(if scopes.is_empty() { web.oauth.scopes.clone() } else { self.granted(name, web, scopes) })
             .with_initial_scope_selection();
         if let Some(id) = &web.oauth.client_id {
             request = request.with_preregistered_client(id);
@@ -115,7 +132,56 @@ impl Tokens {
         }
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| said(error))?;
         let listener = listen(&redirect).await?;
-        Ok(Waiting { session, listener, redirect })
+        let address = with_audiences(session.get_authorization_url(), &web.oauth.audiences);
+        Ok(Waiting { session, listener, redirect, address })
+    }
+
+    /// Returns the scopes that the kept token has, and these: a new token takes the place of the kept one.
+    fn granted(&self, name: &str, web: &Web, scopes: &[String]) -> Vec<String> {
+        let kept = self.store(name, &web.url).read().ok().flatten();
+        let value = kept.and_then(|kept| serde_json::to_value(kept).ok()).unwrap_or_default();
+        let texts = |value: &Value| {
+            value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let mut all: Vec<String> = texts(&value["granted_scopes"]);
+        let of_token = value["token_response"]["scope"].as_str().unwrap_or_default();
+        for scope in of_token.split(' ').map(str::to_owned).chain(scopes.iter().cloned()) {
+            if !scope.is_empty() && !all.contains(&scope) {
+                all.push(scope);
+            }
+        }
+        all
+    }
+}
+
+/// Returns where tokens are asked for as the settings say it, the rest as it was `found`; `None` where they do not say
+/// enough.
+fn addresses(web: &Web, found: Option<&AuthorizationMetadata>) -> Result<Option<AuthorizationMetadata>, String> {
+    let (authorization, token) = (&web.oauth.authorization_url, &web.oauth.token_url);
+    let known = found.map(serde_json::to_value).transpose().map_err(|error| error.to_string())?;
+    let mut metadata = match (authorization, token, known) {
+        (None, None, _) | (Some(_), None, None) | (None, Some(_), None) => return Ok(None),
+        (Some(_), Some(_), None) => json!({
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+        }),
+        (_, _, Some(known)) => known,
+    };
+    for (key, value) in [("authorization_endpoint", authorization), ("token_endpoint", token)] {
+        if let Some(value) = value {
+            metadata[key] = value.as_str().into();
+        }
+    }
+    serde_json::from_value(metadata).map(Some).map_err(|error| error.to_string())
+}
+
+/// Adds whom the token is for to the address that the person opens.
+fn with_audiences(address: &str, audiences: &[String]) -> String {
+    match url::Url::parse(address) {
+        Ok(mut url) if !audiences.is_empty() => {
+            url.query_pairs_mut().append_pair("audience", &audiences.join(" "));
+            url.to_string()
+        }
+        Ok(_) | Err(_) => address.to_owned(),
     }
 }
 
@@ -142,17 +208,18 @@ pub struct Waiting {
     session: AuthorizationSession,
     listener: tokio::net::TcpListener,
     redirect: String,
+    address: String,
 }
 
 impl Waiting {
     /// Returns the address to open.
     pub fn address(&self) -> &str {
-        self.session.get_authorization_url()
+        &self.address
     }
 
     /// Waits for the browser to come back, and keeps the token.
     pub async fn finish(self, wait: Duration) -> Result<(), String> {
-        let Waiting { session, listener, redirect } = self;
+        let Waiting { session, listener, redirect, .. } = self;
         let path = url::Url::parse(&redirect).map(|url| url.path().to_owned()).unwrap_or_default();
         let callback = async {
             loop {
@@ -342,6 +409,21 @@ impl CredentialStore for Store {
     {
         Box::pin(std::future::ready(self.write(None)))
     }
+
+    // A token that the server will never renew is no token: without it the user is asked to sign in.
+    fn on_refresh_token_rejected<'a, 'b, 'c>(&'a self, rejected: &'b StoredCredentials) -> Stored<'c, ()>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        let value = |credentials: &StoredCredentials| serde_json::to_value(credentials).ok();
+        let removed = self.read().and_then(|kept| match kept {
+            Some(kept) if value(&kept) == value(rejected) => self.write(None),
+            Some(_) | None => Ok(()),
+        });
+        Box::pin(std::future::ready(removed))
+    }
 }
 
 #[cfg(test)]
@@ -371,6 +453,61 @@ mod tests {
         assert_eq!(written[0]["token"]["expiresAt"], 160_000);
         tokens.store("s", "https://a.example/mcp").clear().await.unwrap();
         assert!(!tokens.has("s", "https://a.example/mcp"));
+    }
+
+    #[tokio::test]
+    async fn a_token_that_is_refused_is_removed_and_a_newer_one_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of_home(Some(home.path()));
+        let store = tokens.store("s", "https://a.example/mcp");
+        let mut newer = credentials();
+        newer.token_received_at = Some(200);
+        store.save(newer).await.unwrap();
+        store.on_refresh_token_rejected(&credentials()).await.unwrap();
+        assert!(tokens.has("s", "https://a.example/mcp"), "another process has renewed it");
+        store.save(credentials()).await.unwrap();
+        store.on_refresh_token_rejected(&credentials()).await.unwrap();
+        assert!(!tokens.has("s", "https://a.example/mcp"));
+    }
+
+    fn web(oauth: crate::tools::mcp::config::OAuth) -> Web {
+        Web { url: "https://a.example/mcp".into(), headers: std::collections::BTreeMap::new(), oauth }
+    }
+
+    #[tokio::test]
+    async fn more_scopes_are_asked_for_beside_those_that_are_granted() {
+        let home = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of_home(Some(home.path()));
+        let mut kept = credentials();
+        kept.granted_scopes = vec!["a".into(), "b".into()];
+        let web = web(Default::default());
+        assert_eq!(tokens.granted("s", &web, &["c".into()]), ["c"]);
+        tokens.store("s", &web.url).save(kept).await.unwrap();
+        assert_eq!(tokens.granted("s", &web, &["b".into(), "c".into()]), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn the_settings_say_where_tokens_are_asked_for_and_whom_they_are_for() {
+        let of = |authorization: Option<&str>, token: Option<&str>| {
+            web(crate::tools::mcp::config::OAuth {
+                authorization_url: authorization.map(str::to_owned),
+                token_url: token.map(str::to_owned),
+                ..Default::default()
+            })
+        };
+        let both = of(Some("https://a.example/a"), Some("https://a.example/t"));
+        let metadata = addresses(&both, None).unwrap().unwrap();
+        assert_eq!(metadata.authorization_endpoint, "https://a.example/a");
+        assert_eq!(metadata.token_endpoint, "https://a.example/t");
+        let one = of(None, Some("https://b.example/t"));
+        assert!(addresses(&one, None).unwrap().is_none());
+        let mixed = addresses(&one, Some(&metadata)).unwrap().unwrap();
+        assert_eq!(mixed.authorization_endpoint, "https://a.example/a");
+        assert_eq!(mixed.token_endpoint, "https://b.example/t");
+        assert_eq!(
+            with_audiences("https://a.example/a?x=1", &["one".into(), "two".into()]),
+            "https://a.example/a?x=1&audience=one+two"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ const BY_NAME: &[&str] = &["properties", "patternProperties", "dependentSchemas"
 const DATA: &[&str] = &["enum", "const", "examples", "default", "required"];
 
 /// Returns the schema for the model: references resolved, `$schema`, `additionalProperties` and definitions dropped,
-/// `default` dropped inside `anyOf`. A reference that is circular, or leads nowhere, becomes one that takes anything.
+/// a `default` beside `anyOf` dropped. A reference that is circular, or leads nowhere, becomes one that takes anything.
 ///
 /// The error says why a schema is no use.
 pub fn clean(schema: &Map<String, Value>) -> Result<Value, String> {
@@ -26,7 +26,7 @@ pub fn clean(schema: &Map<String, Value>) -> Result<Value, String> {
     }
     let root = Value::Object(schema.clone());
     let mut cleaner = Cleaner { root: &root, parts: 0 };
-    let mut cleaned = cleaner.schema(&root, &mut Vec::new(), 0, false)?;
+    let mut cleaned = cleaner.schema(&root, &mut Vec::new(), 0)?;
     if let Value::Object(map) = &mut cleaned {
         if map.get("type").is_none() {
             map.insert("type".to_owned(), json!("object"));
@@ -45,13 +45,7 @@ struct Cleaner<'a> {
 }
 
 impl Cleaner<'_> {
-    fn schema(
-        &mut self,
-        schema: &Value,
-        within: &mut Vec<String>,
-        depth: usize,
-        in_any_of: bool,
-    ) -> Result<Value, String> {
+    fn schema(&mut self, schema: &Value, within: &mut Vec<String>, depth: usize) -> Result<Value, String> {
         self.parts += 1;
         if depth > DEPTH || self.parts > PARTS {
             return Err("its schema is too large".to_owned());
@@ -59,13 +53,13 @@ impl Cleaner<'_> {
         let map = match schema {
             Value::Object(map) => map,
             Value::Array(items) => {
-                let items = items.iter().map(|item| self.schema(item, within, depth + 1, in_any_of));
+                let items = items.iter().map(|item| self.schema(item, within, depth + 1));
                 return items.collect::<Result<Vec<_>, _>>().map(Value::Array);
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Ok(schema.clone()),
         };
         if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-            return self.reference(reference, map, within, depth, in_any_of);
+            return self.reference(reference, map, within, depth);
         }
         let mut cleaned = Map::new();
         for (key, value) in map {
@@ -79,20 +73,19 @@ impl Cleaner<'_> {
                 | "unevaluatedProperties"
                 | "$defs"
                 | "definitions" => continue,
-                "default" if in_any_of => continue,
-                "anyOf" => self.schema(value, within, depth + 1, true)?,
+                "default" if map.contains_key("anyOf") => continue,
                 key if BY_NAME.contains(&key) => match value {
                     Value::Object(parts) => {
                         let mut named = Map::new();
                         for (name, part) in parts {
-                            named.insert(name.clone(), self.schema(part, within, depth + 1, in_any_of)?);
+                            named.insert(name.clone(), self.schema(part, within, depth + 1)?);
                         }
                         Value::Object(named)
                     }
                     Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => continue,
                 },
                 key if DATA.contains(&key) => value.clone(),
-                _ => self.schema(value, within, depth + 1, in_any_of)?,
+                _ => self.schema(value, within, depth + 1)?,
             };
             cleaned.insert(key.to_owned(), value);
         }
@@ -105,14 +98,13 @@ impl Cleaner<'_> {
         beside: &Map<String, Value>,
         within: &mut Vec<String>,
         depth: usize,
-        in_any_of: bool,
     ) -> Result<Value, String> {
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
         let mut cleaned = match target {
             Some(target) if !within.iter().any(|open| open == reference) => {
                 within.push(reference.to_owned());
                 let target = target.clone();
-                let cleaned = self.schema(&target, within, depth + 1, in_any_of);
+                let cleaned = self.schema(&target, within, depth + 1);
                 within.pop();
                 cleaned?
             }
@@ -142,6 +134,7 @@ mod tests {
             "$schema": "x", "type": "object", "additionalProperties": false, "required": ["a"],
             "properties": {
                 "a": {"anyOf": [{"type": "string", "default": "x"}, {"type": "null"}], "default": null},
+                "b": {"type": "object", "properties": {"c": {"anyOf": [{}], "default": 1}, "d": {"default": 2}}},
                 "default": {"type": "object", "additionalProperties": {"type": "string"}},
                 "$schema": {"type": "string"}
             }
@@ -149,7 +142,8 @@ mod tests {
         assert_eq!(
             cleaned(schema).unwrap(),
             json!({"type": "object", "required": ["a"], "properties": {
-                "a": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null},
+                "a": {"anyOf": [{"type": "string", "default": "x"}, {"type": "null"}]},
+                "b": {"type": "object", "properties": {"c": {"anyOf": [{}]}, "d": {"default": 2}}},
                 "default": {"type": "object"},
                 "$schema": {"type": "string"}
             }})

@@ -23,6 +23,7 @@ use super::pins::{self, Pins};
 use super::tail::Tail;
 use super::{http, schema, shown, sse};
 use crate::policy::access::Pin;
+use crate::tool_name;
 
 /// The most tools that are taken of one server.
 const TOOLS: usize = 1_000;
@@ -33,6 +34,9 @@ const TOOL_BYTES: usize = 64 << 10;
 
 /// The most characters of a tool's description: every one of them is paid on each request.
 const DESCRIPTION: usize = 4_000;
+
+/// The most characters of what a server says of its own use.
+const INSTRUCTIONS: usize = 4_000;
 
 /// How long a list that changed may take to be read again.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -70,6 +74,8 @@ pub struct Listing {
     pub prompts: Vec<PromptDefinition>,
     /// Its resources: address and name.
     pub resources: Vec<(String, String)>,
+    /// What it says of its own use, cut to [`INSTRUCTIONS`] characters.
+    pub instructions: String,
     /// What was wrong with the lists, and how it runs.
     pub notes: Vec<String>,
 }
@@ -88,6 +94,13 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// Returns the name by which the policy knows it: its own, or where that holds a blank, a `*` or a letter that is not
+    /// ASCII, the name with `_` in their place.
+    pub fn judged(&self) -> String {
+        let is_plain = self.name.chars().all(|c| c.is_ascii_graphic() && c != '*');
+        if is_plain { self.name.clone() } else { tool_name::plain(&self.name) }
+    }
+
     /// Returns the bytes that it takes in a request.
     fn bytes(&self) -> usize {
         self.description.len() + self.schema.to_string().len()
@@ -110,6 +123,8 @@ pub struct PromptDefinition {
 pub struct Failed {
     /// A sentence for the user.
     pub why: String,
+    /// The last lines of its standard error.
+    pub stderr: Vec<String>,
     /// Whether it asks for a token.
     pub needs_token: bool,
 }
@@ -198,7 +213,7 @@ impl Server {
                     None => why,
                 };
                 life.fault = Some(why.clone());
-                Err(Failed { why, needs_token: asks.is_some() })
+                Err(Failed { why, stderr: tail.lines(), needs_token: asks.is_some() })
             }
         }
     }
@@ -248,8 +263,14 @@ impl Server {
 
     /// Asks for everything that the server says it has.
     async fn list(&self, connection: &Connection, note: Option<String>, most: Duration) -> Result<Listing, Unopened> {
-        let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
-        let mut listing = Listing { notes: note.into_iter().collect(), ..Listing::default() };
+        let info = connection.info();
+        let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
+        let instructions = info.and_then(|info| info.instructions.clone()).unwrap_or_default();
+        let mut listing = Listing {
+            instructions: instructions.trim().chars().take(INSTRUCTIONS).collect(),
+            notes: note.into_iter().collect(),
+            ..Listing::default()
+        };
         let tools = async {
             match capabilities.tools {
                 Some(_) => self.list_tools(connection, most).await.map(Some),
@@ -514,8 +535,8 @@ fn definition(entry: &Value) -> Result<Definition, String> {
     let name = entry.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("one has no name ({})", shown(&entry.to_string(), 80)))?;
     let about = |why: String| format!("{} ({why})", shown(name, 60));
-    if name.len() > 500 || !name.chars().all(|c| c.is_ascii_graphic() && c != '*') {
-        return Err(about("the name is not plain".to_owned()));
+    if name.len() > 500 || name.contains(char::is_control) {
+        return Err(about("the name is not one line of text".to_owned()));
     }
     let schema = match entry.get("inputSchema") {
         Some(Value::Object(schema)) => schema.clone(),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -20,7 +20,30 @@ use crate::model::sse::{Decoder, Frame};
 const STREAM: u64 = 4 << 30;
 
 /// Gives the token for a request, if there is one.
-pub(super) type Token = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
+pub(super) type Source = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
+
+/// The token of requests, and where it stands in them.
+#[derive(Clone)]
+pub(super) struct Token {
+    /// Where it comes from.
+    pub(super) source: Source,
+    /// The part of the query that carries it; a header without.
+    pub(super) parameter: Option<String>,
+}
+
+impl Token {
+    /// Makes a request to an address with the token in its place.
+    async fn on(&self, mut url: Url, request: impl FnOnce(Url) -> RequestBuilder) -> RequestBuilder {
+        match ((self.source)().await, &self.parameter) {
+            (None, _) => request(url),
+            (Some(token), None) => request(url).bearer_auth(token),
+            (Some(token), Some(parameter)) => {
+                url.query_pairs_mut().append_pair(parameter, &token);
+                request(url)
+            }
+        }
+    }
+}
 
 /// A stream of events that stands.
 pub(super) struct Events {
@@ -51,10 +74,8 @@ impl Events {
     ) -> Result<Events, Unopened> {
         let unopened = |why: String| Unopened { why, asks: None };
         let url = Url::parse(url).map_err(|error| unopened(format!("its address is not valid: {error}")))?;
-        let mut request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
-        if let Some(token) = token().await {
-            request = request.bearer_auth(token);
-        }
+        let request = token.on(url.clone(), |url| client.get(url)).await;
+        let request = request.headers(headers.clone()).header(ACCEPT, "text/event-stream");
         let stream = request.send().await.map_err(|error| unopened(causes(&error)))?;
         if matches!(stream.status(), StatusCode::UNAUTHORIZED) {
             return Err(Unopened { why: "it asks for a token (401)".to_owned(), asks: Some(Ask::default()) });
@@ -129,15 +150,17 @@ impl Transport<RoleClient> for Events {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), NotPosted>> + Send + 'static {
-        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
-        let token = Arc::clone(&self.token);
+        let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
+        let token = self.token.clone();
         async move {
             let body = serde_json::to_vec(&message).map_err(|error| NotPosted(error.to_string()))?;
-            let mut request = request.header(CONTENT_TYPE, "application/json").body(body);
-            if let Some(token) = token().await {
-                request = request.bearer_auth(token);
-            }
-            let answer = request.send().await.map_err(|error| NotPosted(causes(&error)))?;
+            let request = token.on(endpoint, |url| client.post(url)).await.headers(headers);
+            let answer = request
+                .header(CONTENT_TYPE, "application/json")
+                .body(body)
+                .send()
+                .await
+                .map_err(|error| NotPosted(causes(&error)))?;
             match answer.status() {
                 status if status.is_success() => Ok(()),
                 status => Err(NotPosted(format!("it answered a message with {status}"))),

@@ -46,6 +46,11 @@ impl Tail {
         lines.push_back(line);
     }
 
+    /// Returns the last lines.
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
     /// Returns the last lines as part of a message; empty if there are none.
     pub(super) fn said(&self, most: usize) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -400,8 +400,9 @@ async fn a_tool_that_is_no_use_is_left_out_and_the_others_stay() {
     .await;
     ready(&servers);
     let names: Vec<String> = servers.servers()[0].listing().tools.into_iter().map(|tool| tool.name).collect();
-    assert_eq!(names, ["good"]);
-    assert_eq!(servers.states()[0].notes, ["6 tools are left out, the first because good stands twice"]);
+    assert_eq!(names, ["good", "a b"]);
+    assert_eq!(servers.servers()[0].listing().tools[1].judged(), "a_b");
+    assert_eq!(servers.states()[0].notes, ["5 tools are left out, the first because good stands twice"]);
 }
 
 #[tokio::test]

@@ -37,13 +37,20 @@ impl Tool for McpTool {
     }
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        Ok(Box::new(McpCall { server: Arc::clone(&self.server), tool: self.definition.name.clone(), arguments }))
+        Ok(Box::new(McpCall {
+            server: Arc::clone(&self.server),
+            tool: self.definition.name.clone(),
+            judged: self.definition.judged(),
+            arguments,
+        }))
     }
 }
 
 struct McpCall {
     server: Arc<Server>,
     tool: String,
+    /// The name that the policy knows.
+    judged: String,
     arguments: Map<String, Value>,
 }
 
@@ -51,7 +58,7 @@ impl Call for McpCall {
     fn accesses(&self) -> Vec<Access> {
         vec![Access::Mcp {
             server: self.server.config().name.clone(),
-            tool: self.tool.clone(),
+            tool: self.judged.clone(),
             arguments: Value::Object(self.arguments.clone()),
             // As the definition is now: what has changed since it was looked at is another tool.
             pin: self.server.pin(&self.tool),
