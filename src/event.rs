@@ -154,6 +154,12 @@ pub struct RunStarted {
     /// The rules that findings may name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleFacts>,
+    /// Commands and skills that a prompt may call as `/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slash_commands: Vec<String>,
+    /// Agents that `task` may name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
 }
 
 /// A rule of a recipe's findings.

@@ -277,3 +277,107 @@ fn a_name_that_no_tool_has_is_a_warning_and_52_with_strict() {
         assert_eq!(outcome.code, 52, "{flag}: {}", outcome.stdout);
     }
 }
+
+/// The script of Qwen Code's headless documentation, line by line.
+const TOTAL_TOKENS: &str = ".[-1].stats.models // {} | to_entries | map(.value.tokens.total) | add // 0";
+const MODELS: &str = r#".[-1].stats.models // {} | keys | join(", ") | if . == "" then "none" else . end"#;
+const TOOL_CALLS: &str = ".[-1].stats.tools.totalCalls // 0";
+const TOOLS: &str = r#".[-1].stats.tools.byName // {} | keys | join(", ") | if . == "" then "none" else . end"#;
+
+#[test]
+fn the_usage_tracking_script_prints_the_right_numbers() {
+    let turn = calls([shell("git status"), ("read_file", json!({"file_path": "a.txt"})), shell("make all")]);
+    let project = Project::new().file("a.txt", "one\n").git().model([turn, say("done")]);
+    let outcome = project.qwen(&["-p", "look", "--output-format", "json"]);
+    let messages: Vec<Value> = serde_json::from_str(&outcome.stdout).unwrap();
+    let result = messages.last().unwrap();
+    let stats = &result["stats"];
+    let model = result["model"].as_str().unwrap();
+    assert_eq!(stats["models"][model]["tokens"]["total"], result["usage"]["total_tokens"], "{stats}");
+    assert_eq!(stats["models"][model]["api"]["totalRequests"], 2);
+    let totals = ["totalCalls", "totalSuccess", "totalFail"].map(|key| stats["tools"][key].as_u64().unwrap());
+    assert_eq!(totals, [3, 2, 1]);
+    let by_name = &stats["tools"]["byName"];
+    assert_eq!(
+        by_name["run_shell_command"]["decisions"],
+        json!({"accept": 0, "reject": 1, "modify": 0, "auto_accept": 1})
+    );
+    let total = result["usage"]["total_tokens"].to_string();
+    for (expression, printed) in
+        [(TOTAL_TOKENS, total.as_str()), (MODELS, model), (TOOL_CALLS, "3"), (TOOLS, "read_file, run_shell_command")]
+    {
+        if let Some(by_jq) = jq("-r", expression, &outcome.stdout) {
+            assert_eq!(by_jq.trim(), printed, "{expression}");
+        }
+    }
+}
+
+/// A project whose user has these settings.
+fn with_settings(settings: &Value, replies: impl IntoIterator<Item = Reply>) -> Project {
+    let project = Project::new().file("a.txt", "one\n").git().model(replies);
+    std::fs::create_dir_all(project.home().join(".qwen")).unwrap();
+    std::fs::write(project.home().join(".qwen/settings.json"), settings.to_string()).unwrap();
+    project
+}
+
+#[test]
+fn a_setup_of_yesterday_runs_unchanged() {
+    let settings = json!({
+        "tools": {"approvalMode": "auto", "disabled": ["WriteFileTool"], "executionSandbox": {}},
+        "modelFallbacks": "m-2, m-3", "fastModel": "m-4", "memory": {"enableTeamMemory": false},
+        "permissions": {"allow": ["Edit(/src/**/*.ts)", "Read(//elsewhere/**)", "Skill(x)"], "deny": ["Read(/private/**)"]},
+        "disableAllHooks": true,
+        "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "exit 2"}]}]},
+    });
+    let turn = calls([("read_file", json!({"file_path": "a.txt"})), ("read_file", json!({"file_path": "hidden.txt"}))]);
+    let project = with_settings(&settings, [turn, say("done")])
+        .file(".aiignore", "hidden.txt\n")
+        .file("hidden.txt", "not to be seen\n")
+        .file(".qwen/skills/release/SKILL.md", "---\ndescription: d\n---\nTag it.\n");
+    let outcome = project.qwen(&["/release now", "--output-format", "json"]);
+    let (offered, answers) = offered_and_answers(&project);
+    assert_eq!(outcome.code, 0, "{}\n{answers:#?}", outcome.stdout);
+    assert!(!offered.contains(&"write_file".to_owned()) && offered.contains(&"edit".to_owned()), "{offered:?}");
+    assert!(answers[0].contains("one"), "no hook blocks: {answers:#?}");
+    assert!(answers[1].contains("ignored"), "{answers:#?}");
+    let request = project.server().requests()[0]["messages"].to_string();
+    assert!(request.contains("Tag it.\\n\\nnow") && !request.contains("description: d"), "{request}");
+    let messages: Vec<Value> = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((&messages[0]["type"], &messages[0]["subtype"]), (&json!("system"), &json!("init")));
+    assert_eq!(messages[0]["slash_commands"], json!(["release"]));
+    let warnings = messages.last().unwrap()["warnings"].to_string();
+    assert!(warnings.contains("`auto` is `default`") && warnings.contains("elsewhere"), "{warnings}");
+    assert!(!warnings.contains("unknown key"), "{warnings}");
+}
+
+#[test]
+fn the_first_message_is_init_whatever_is_warned_about() {
+    let project = with_settings(&json!({"nobodys": 1}), [say("done")]);
+    for format in ["json", "stream-json"] {
+        let outcome = project.qwen(&["-p", "look", "--output-format", format, "--replay", "no-such-file"]);
+        assert_ne!(outcome.code, 0);
+    }
+    let outcome = project.qwen(&["-p", "look", "--output-format", "stream-json"]);
+    let messages: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(messages[0]["subtype"], "init");
+    assert!(
+        messages[1..].iter().any(|message| message["message"].to_string().contains("nobodys")),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_command_of_qwen_code_is_refused_with_a_pointer() {
+    let project = Project::new().git().model([say("done")]);
+    for (prompt, pointer) in [("/mcp", "qwen mcp list"), ("/stats", "result"), ("/tools", "qwen tools list")] {
+        let outcome = project.run(&["-p", prompt]);
+        assert_eq!(outcome.code, 42);
+        assert!(outcome.stderr.contains(pointer), "{prompt}: {}", outcome.stderr);
+    }
+    for words in [&["extensions", "list"][..], &["sessions"], &["-y", "update"], &["--insecure", "-p", "hi"]] {
+        let outcome = project.qwen(words);
+        assert_eq!(outcome.code, 2, "{words:?}: {}", outcome.stderr);
+    }
+    assert_eq!(project.server().requests().len(), 0);
+}

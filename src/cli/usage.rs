@@ -70,6 +70,8 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
         }
         _ => {
             let (message, tip) = message_of(&error);
+            let unknown = error.kind() == ErrorKind::UnknownArgument;
+            let tip = unknown.then(|| instead_of_flag(&arguments)).flatten().map(str::to_owned).or(tip);
             let see = format!("see {}", help_for(&arguments));
             wrong(message, Some(tip.map_or(see.clone(), |tip| format!("{tip}; {see}"))))
         }
@@ -118,6 +120,41 @@ const OTHERS: [(&str, &str); 10] = [
     ("update", "install the new version as you installed this one"),
 ];
 
+/// Flags of Qwen Code that are not there, with what does the same here.
+const OTHER_FLAGS: [(&str, &str); 24] = [
+    ("--acp", "it is not there"),
+    ("--all-files", "name files with @ or --file"),
+    ("--checkpointing", "every delivery can be undone with `qwen undo`"),
+    ("--disabled-slash-commands", "it is not there"),
+    ("--experimental-lsp", "it is not there"),
+    ("--extensions", "put commands into .qwen/commands and servers into the settings"),
+    ("--input-file", "one prompt, one run: start a run for each"),
+    ("--insecure", "trust a certificate with --ca-file FILE"),
+    ("--json-fd", "write events with --events-file /dev/fd/N"),
+    ("--json-file", "write events with --events-file FILE"),
+    ("--list-extensions", "there are no extensions"),
+    ("--max-subagent-depth", "agents start no agents here"),
+    ("--openai-logging", "keep the conversation with --record FILE"),
+    ("--openai-logging-dir", "keep the conversation with --record FILE"),
+    ("--output-style", "use --append-system-prompt TEXT"),
+    ("--prompt-interactive", "use -p: nothing waits for a person"),
+    ("--proxy", "set `proxy` in the settings, or HTTPS_PROXY"),
+    ("--restore-ask-user-question", "nobody is asked anything"),
+    ("--safe-mode", "use --bare"),
+    ("--sandbox-image", "commands are isolated by the kernel, without images: -s"),
+    ("--screen-reader", "output is plain text"),
+    ("--tavily-api-key", "set TAVILY_API_KEY"),
+    ("--google-api-key", "set GOOGLE_API_KEY"),
+    ("--worktree", "deliver to a branch with --branch NAME"),
+];
+
+/// Returns what does the same as the first flag of Qwen Code that is not there.
+fn instead_of_flag(arguments: &[OsString]) -> Option<&'static str> {
+    let names = arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.split('=').next());
+    let mut found = names.filter_map(|name| OTHER_FLAGS.iter().find(|(flag, _)| *flag == name));
+    found.next().map(|(_, instead)| *instead)
+}
+
 /// Refuses a command of Qwen Code as the prompt: it would be sent to the model as text.
 fn no_command_of_qwen_code(run: &RunArgs, arguments: &[OsString]) -> Result<(), (String, String)> {
     let Some(first) = run.input.words.first().filter(|first| !is_literal(arguments, first)) else { return Ok(()) };
@@ -138,6 +175,11 @@ fn as_read_here(arguments: Vec<OsString>, definition: &clap::Command) -> Vec<OsS
     let first = arguments.get(1).and_then(|first| definition.find_subcommand(first));
     let (head, definition) = match first {
         Some(run) if run.get_name() == "run" => (2, run),
+        // What stands behind `mcp add` is read by the command itself: `--help` may be the server's.
+        Some(mcp) if mcp.get_name() == "mcp" && arguments.get(2).is_some_and(|verb| verb == "add") => {
+            let (head, words) = arguments.split_at(3);
+            return [head, &["--".into()], words].concat();
+        }
         Some(_) => return arguments,
         None => (1, definition),
     };
@@ -272,6 +314,18 @@ mod tests {
         assert_eq!(ok("-p update").run.input.prompt.as_deref(), Some("update"));
         assert_eq!(ok("-- update it").run.input.words, ["update", "it"]);
         assert_eq!(ok("please update").run.input.words, ["please", "update"]);
+    }
+
+    #[test]
+    fn the_words_behind_mcp_add_are_its_own() {
+        for words in [&["--help"][..], &["s", "npx", "--help"], &["-s", "user", "s", "--", "x"]] {
+            let Some(Command::Mcp { verb: super::super::mcp::McpVerb::Add { words: read } }) =
+                parse(["qwen", "mcp", "add"].iter().chain(words)).unwrap().command
+            else {
+                panic!("mcp add")
+            };
+            assert_eq!(read, words);
+        }
     }
 
     #[test]

@@ -213,7 +213,11 @@ fn settle_many(tokens: &mut Vec<Token>) {
 /// Tells whether a word can only be a value of the flag.
 fn is_value(id: &str, word: &str) -> bool {
     match id {
-        "include_directories" => word.starts_with(['/', '.', '~']) && !word.contains(char::is_whitespace),
+        // `/review` is a command.
+        "include_directories" => {
+            let is_whole = word.strip_prefix('/').is_some_and(|rest| rest.contains('/'));
+            (is_whole || word.starts_with(['.', '~'])) && !word.contains(char::is_whitespace)
+        }
         "allowed_mcp_server_names" => false,
         _ => {
             let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
@@ -283,7 +287,8 @@ mod tests {
             ("--allowed-tools edit write_file do+it", "--allowed-tools edit --allowed-tools write_file do it"),
             ("--allowed-tools x Bash(git+log) fix", "--allowed-tools x --allowed-tools Bash(git log) fix"),
             ("--allowed-tools x find it", "--allowed-tools x find it"),
-            ("--include-directories /a /b look", "--include-directories /a --include-directories /b look"),
+            ("--include-directories /a /b/c look", "--include-directories /a --include-directories /b/c look"),
+            ("--include-directories ../a /review", "--include-directories ../a /review"),
             ("--allowed-mcp-server-names a b -p x", "--allowed-mcp-server-names a --allowed-mcp-server-names b -p x"),
             ("--core-tools=a,b hi", "--core-tools a,b hi"),
         ] {

@@ -43,48 +43,63 @@ impl std::fmt::Debug for Ids {
     }
 }
 
+/// The release of Qwen Code whose messages these are.
+const QWEN_CODE: &str = "0.24.4";
+
 /// Turns events into messages.
 #[derive(Debug)]
 pub(super) struct Messages {
     ids: Ids,
     partial: Option<Partial>,
+    /// The model that answers.
+    model: String,
+    /// What happened before the session stood: `system/init` goes first.
+    before: Option<Vec<Event>>,
 }
 
 /// The answer as it arrives: which block is open.
 #[derive(Debug, Default)]
 struct Partial {
-    in_message: bool,
+    /// The id of the message that is open.
+    message: Option<String>,
     blocks: u64,
     open: Option<DeltaKind>,
 }
 
 impl Messages {
     pub(super) fn new(ids: Ids, include_partial: bool) -> Messages {
-        Messages { ids, partial: include_partial.then(Partial::default) }
+        let partial = include_partial.then(Partial::default);
+        Messages { ids, partial, model: String::new(), before: Some(Vec::new()) }
     }
 
-    /// Returns the messages of an event; none for [`Event::RunFinished`], whose message is [`Messages::result`].
+    /// Returns the messages of an event; none for [`Event::RunFinished`], whose messages are [`Messages::result`].
     pub(super) fn of(&mut self, event: &Event) -> Vec<Value> {
+        if let Event::RunStarted(started) = event {
+            self.ids.session_id.clone_from(&started.session_id);
+            self.model.clone_from(&started.model);
+            let mut messages = vec![self.system("init", init(started))];
+            let before = self.before.take().unwrap_or_default();
+            messages.extend(before.iter().flat_map(|event| self.of(event)));
+            return messages;
+        }
+        if let Some(before) = &mut self.before {
+            before.push(event.clone());
+            return Vec::new();
+        }
         match event {
-            Event::RunStarted(started) => {
-                self.ids.session_id.clone_from(&started.session_id);
-                vec![self.system("init", init(started))]
-            }
             Event::TurnStarted { .. } => self.partial_start(),
             Event::Delta { kind, text, .. } => self.partial_delta(*kind, text),
-            Event::Assistant(turn) => {
-                let mut messages = self.partial_end(&turn.stop_reason);
-                let message = self.message("assistant", json!({ "message": assistant(turn) }));
-                messages.push(part_of(message, turn.parent.as_ref()));
-                messages
-            }
+            Event::Assistant(turn) => self.assistant(turn),
             Event::ToolResult(result) => {
                 let message = self.message("user", json!({ "message": tool_result(result) }));
                 vec![part_of(message, result.parent.as_ref())]
             }
             Event::Denied(denial) => vec![self.system("permission_denied", json!(denial))],
             Event::Retry(retry) => vec![self.system("api_retry", json!(retry))],
-            Event::ModelFallback { from, to } => vec![self.system("model_fallback", json!({"from": from, "to": to}))],
+            Event::ModelFallback { from, to } => {
+                self.model.clone_from(to);
+                vec![self.system("model_fallback", json!({"from": from, "to": to}))]
+            }
             Event::FileChange { path, kind, added, removed } => vec![
                 self.system("file_change", json!({"path": path, "kind": kind, "added": added, "removed": removed})),
             ],
@@ -105,12 +120,15 @@ impl Messages {
                 vec![self.system("status", json!({"message": message, "waited_ms": waited_ms}))]
             }
             // The call and the result carry the list; the events file carries the decisions.
-            Event::Todos { .. } | Event::Decided(_) | Event::RunFinished(_) => Vec::new(),
+            Event::RunStarted(_) | Event::Todos { .. } | Event::Decided(_) | Event::RunFinished(_) => Vec::new(),
         }
     }
 
-    /// Returns the last message: the result object with what every message carries.
-    pub(super) fn result(&mut self, report: &Report) -> Value {
+    /// Returns the last messages: what happened where no session came to stand, and the result object with what every
+    /// message carries.
+    pub(super) fn result(&mut self, report: &Report) -> Vec<Value> {
+        let before = self.before.take().unwrap_or_default();
+        let mut messages: Vec<Value> = before.iter().flat_map(|event| self.of(event)).collect();
         let mut message = object(json!(report));
         let session_id = message.get("session_id").cloned();
         let mut stamp = Map::new();
@@ -120,7 +138,8 @@ impl Messages {
                 message.insert(key, value);
             }
         }
-        Value::Object(message)
+        messages.push(Value::Object(message));
+        messages
     }
 
     fn system(&mut self, subtype: &str, fields: Value) -> Value {
@@ -146,8 +165,10 @@ impl Messages {
 
     fn partial_start(&mut self) -> Vec<Value> {
         let Some(partial) = &mut self.partial else { return Vec::new() };
-        *partial = Partial { in_message: true, ..Partial::default() };
-        vec![self.stream_event(json!({"type": "message_start"}))]
+        let id = (self.ids.next)();
+        *partial = Partial { message: Some(id.clone()), ..Partial::default() };
+        let message = json!({"id": id, "role": "assistant", "model": self.model, "content": []});
+        vec![self.stream_event(json!({"type": "message_start", "message": message}))]
     }
 
     fn partial_delta(&mut self, kind: DeltaKind, text: &str) -> Vec<Value> {
@@ -173,15 +194,38 @@ impl Messages {
         events.into_iter().map(|event| self.stream_event(event)).collect()
     }
 
-    fn partial_end(&mut self, stop_reason: &str) -> Vec<Value> {
-        let Some(partial) = &mut self.partial else { return Vec::new() };
+    /// Returns a complete turn: the calls as blocks of their own, the message, and its end.
+    fn assistant(&mut self, turn: &AssistantTurn) -> Vec<Value> {
+        let mut messages = self.partial_blocks(turn);
+        let open = self.partial.as_mut().and_then(|partial| partial.message.take());
+        let mut body = assistant(turn);
+        if let Some(id) = &open {
+            body["id"] = id.as_str().into();
+        }
+        let message = self.message("assistant", json!({ "message": body }));
+        messages.push(part_of(message, turn.parent.as_ref()));
+        if open.is_some() {
+            messages.push(self.stream_event(json!({"type": "message_stop"})));
+        }
+        messages
+    }
+
+    fn partial_blocks(&mut self, turn: &AssistantTurn) -> Vec<Value> {
+        let Some(partial) = self.partial.as_mut().filter(|partial| partial.message.is_some()) else {
+            return Vec::new();
+        };
         let mut events = Vec::new();
         if partial.open.take().is_some() {
             events.push(json!({"type": "content_block_stop", "index": partial.blocks.saturating_sub(1)}));
         }
-        if std::mem::take(&mut partial.in_message) {
-            events.push(json!({"type": "message_delta", "delta": {"stop_reason": stop_reason}}));
-            events.push(json!({"type": "message_stop"}));
+        for call in &turn.calls {
+            let index = partial.blocks;
+            let block = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
+            let delta = json!({"type": "input_json_delta", "partial_json": call.input.to_string()});
+            events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
+            events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+            events.push(json!({"type": "content_block_stop", "index": index}));
+            partial.blocks += 1;
         }
         events.into_iter().map(|event| self.stream_event(event)).collect()
     }
@@ -206,7 +250,10 @@ fn init(started: &RunStarted) -> Value {
         "sandbox": started.sandbox,
         "limits": started.limits,
         "git": {"head": started.git_head, "dirty": started.git_dirty},
+        "slash_commands": started.slash_commands,
+        "agents": started.agents,
         "version": env!("CARGO_PKG_VERSION"),
+        "qwen_code_version": QWEN_CODE,
         "schema_version": SCHEMA_VERSION,
     })
 }
@@ -214,7 +261,7 @@ fn init(started: &RunStarted) -> Value {
 fn assistant(turn: &AssistantTurn) -> Value {
     let mut content = Vec::new();
     if !turn.reasoning.is_empty() {
-        content.push(json!({"type": "thinking", "thinking": turn.reasoning}));
+        content.push(json!({"type": "thinking", "thinking": turn.reasoning, "signature": ""}));
     }
     if !turn.text.is_empty() {
         content.push(json!({"type": "text", "text": turn.text}));
@@ -222,13 +269,18 @@ fn assistant(turn: &AssistantTurn) -> Value {
     for call in &turn.calls {
         content.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}));
     }
+    let mut usage = json!(turn.usage);
+    let total =
+        turn.usage.input_tokens.zip(turn.usage.output_tokens).map(|(input, output)| input.saturating_add(output));
+    usage["total_tokens"] = json!(total);
     json!({
         "id": turn.id,
+        "type": "message",
         "role": "assistant",
         "model": turn.model,
         "content": content,
         "stop_reason": turn.stop_reason,
-        "usage": turn.usage,
+        "usage": usage,
     })
 }
 

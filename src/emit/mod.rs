@@ -17,6 +17,7 @@ mod report;
 pub mod safe;
 mod sarif;
 mod sink;
+mod stats;
 pub mod summary;
 #[cfg(test)]
 mod tests;
@@ -28,5 +29,6 @@ pub use json::{to_line, to_pretty};
 pub use message::Ids;
 pub use people::{Colour, Colours, Screen, Verbosity};
 pub use renderer::{Format, OutputFiles, Outputs, Renderer};
-pub use report::{Budget, Fold, GitReport, Report, SCHEMA_VERSION, Stats, ToolStats, Usage, is_error, report};
+pub use report::{Budget, Fold, GitReport, Report, SCHEMA_VERSION, Usage, is_error, report};
 pub use sink::Sink;
+pub use stats::{Stats, ToolStats};

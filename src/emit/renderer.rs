@@ -325,12 +325,12 @@ impl Renderer {
             }
             Format::Result => self.stdout.line(&to_line(report)),
             Format::StreamJson => {
-                let message = self.messages.result(report);
-                self.stdout.line(&to_line(&message));
+                for message in self.messages.result(report) {
+                    self.stdout.line(&to_line(&message));
+                }
             }
             Format::Json => {
-                let message = self.messages.result(report);
-                self.array.push(message);
+                self.array.extend(self.messages.result(report));
                 self.stdout.line(&to_line(&self.array));
             }
         }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::findings::Findings;
+use super::stats::Stats;
 use crate::event::{
     AssistantTurn, BudgetExceeded, ChangesReport, Event, Limits, PermissionDenial, RecipeFacts, Retry, RunError,
     RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
@@ -88,7 +89,7 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// What went wrong, unless nothing did.
     pub error: Option<RunError>,
-    /// Counts by tool.
+    /// Counts by model, tool and file.
     pub stats: Stats,
 }
 
@@ -141,25 +142,6 @@ pub struct GitReport {
     pub commit: Option<String>,
 }
 
-/// Counts of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stats {
-    /// By the tool's real name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, ToolStats>,
-}
-
-/// Counts of one tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolStats {
-    /// Calls answered.
-    pub calls: u64,
-    /// Of these, with an error.
-    pub errors: u64,
-    /// Time in the tool.
-    pub duration_ms: u64,
-}
-
 /// Returns the result object of a run.
 ///
 /// Events after the first [`Event::RunFinished`] are ignored. Without one the run broke off: the result says so with
@@ -191,7 +173,7 @@ pub struct Fold {
     warnings: Vec<String>,
     todos: Vec<Value>,
     exceeded: Option<BudgetExceeded>,
-    tools: BTreeMap<String, ToolStats>,
+    stats: Stats,
 }
 
 impl Fold {
@@ -210,7 +192,9 @@ impl Fold {
                 self.api_ms = self.api_ms.saturating_add(request.api_ms);
                 self.tokens.add(&request.usage, request.requests);
                 self.cost.add(request.cost_usd);
+                self.stats.add_side(request, self.model.as_deref());
             }
+            Event::Decided(record) => self.stats.add_decision(record),
             Event::ToolResult(result) => self.add_result(result),
             Event::Denied(denial) => self.denials.push((**denial).clone()),
             Event::Retry(retry) => self.retries.push(retry.clone()),
@@ -223,7 +207,6 @@ impl Fold {
             Event::RunFinished(finished) => self.finished = Some(finished.clone()),
             Event::TurnStarted { .. }
             | Event::Delta { .. }
-            | Event::Decided(_)
             | Event::FileChange { .. }
             | Event::Command { .. }
             | Event::Compaction { .. }
@@ -239,6 +222,7 @@ impl Fold {
         }
         self.tokens.add(&turn.usage, turn.requests);
         self.cost.add(turn.cost_usd);
+        self.stats.add_turn(turn, self.model.as_deref());
     }
 
     fn add_result(&mut self, result: &ToolResult) {
@@ -246,10 +230,7 @@ impl Fold {
         if result.tool == "run_shell_command" {
             self.shell_calls += 1;
         }
-        let stats = self.tools.entry(result.tool.clone()).or_default();
-        stats.calls += 1;
-        stats.errors += u64::from(result.is_error);
-        stats.duration_ms = stats.duration_ms.saturating_add(result.duration_ms);
+        self.stats.add_result(result);
     }
 
     /// Returns what the run found, for the writers of findings.
@@ -332,7 +313,7 @@ impl Fold {
             replay: self.started.as_ref().and_then(|s| s.replay.clone()),
             warnings: self.warnings.clone(),
             error: end.error.clone(),
-            stats: Stats { tools: self.tools.clone() },
+            stats: self.stats.clone().with_changes(&end.changes),
         }
     }
 

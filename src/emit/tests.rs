@@ -417,7 +417,7 @@ fn partial_messages_open_and_close_every_block() {
         .filter(|message| message["type"] == "stream_event")
         .map(|message| format!("{}{}", message["event"]["type"].as_str().unwrap(), message["event"]["index"]))
         .collect();
-    insta::assert_snapshot!(kinds.join(" "), @"message_startnull content_block_start0 content_block_delta0 content_block_stop0 content_block_start1 content_block_delta1 content_block_stop1 message_deltanull message_stopnull");
+    insta::assert_snapshot!(kinds.join(" "), @"message_startnull content_block_start0 content_block_delta0 content_block_stop0 content_block_start1 content_block_delta1 content_block_stop1 content_block_start2 content_block_delta2 content_block_stop2 message_stopnull");
 }
 
 #[test]

@@ -245,7 +245,9 @@ fn configure(
     {
         config.timers.first_byte = Some(timeout);
     }
-    if let Some(idle) = flags.stream_idle_timeout {
+    let idle = settings.stream_idle_timeout_ms.as_ref().filter(|idle| idle.value > 0);
+    let idle = idle.map(|idle| Duration::from_millis(idle.value));
+    if let Some(idle) = flags.stream_idle_timeout.or(idle) {
         config.timers.idle = idle;
     }
     if let Some(retries) = flags.retries.or(settings.max_retries.as_ref().and_then(|n| u32::try_from(n.value).ok())) {

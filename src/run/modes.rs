@@ -18,12 +18,22 @@ use super::Failure;
 use super::outcome::{self, Mode};
 use super::recipe::Active;
 
-/// Returns the mode: the flag's, else the setting's. An unknown name in the settings is an error.
-pub fn approval_mode(arguments: &RunArgs, settings: &Settings) -> Result<Option<ApprovalMode>, Failure> {
+/// Returns the mode: the flag's, else the setting's. An unknown name in the settings is an error; `auto`, in which a
+/// model approves, is `default` with a warning: nothing is approved that `default` would not.
+pub fn approval_mode(
+    arguments: &RunArgs,
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> Result<Option<ApprovalMode>, Failure> {
     if let Some(mode) = arguments.policy.mode() {
         return Ok(Some(mode));
     }
     let Some(named) = &settings.approval_mode else { return Ok(None) };
+    if named.value == "auto" {
+        let place = &named.origin;
+        warnings.push(format!("{place}: no model approves calls here: `auto` is `default`; say `auto-edit` to apply"));
+        return Ok(Some(ApprovalMode::Default));
+    }
     ApprovalMode::from_name(&named.value).map(Some).ok_or_else(|| {
         Failure::new(
             Exit::Config,

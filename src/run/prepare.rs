@@ -15,7 +15,7 @@ use crate::git::repository::Repository;
 use crate::model::ToolSpec;
 use crate::policy::file::LentTree;
 use crate::policy::layers::lowest_of;
-use crate::policy::lists::EntryContext;
+use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, redact};
 use crate::prompt::system;
@@ -103,7 +103,10 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         git: says_no(&settings.respect_git_ignore),
         qwen: says_no(&settings.respect_qwen_ignore),
     });
-    workspace.ignore_also(trusted.ignores(&top)?);
+    if let Some(names) = &settings.custom_ignore_files {
+        workspace.hold_to(names.value.clone());
+    }
+    workspace.ignore_also(trusted.ignores(&top, &workspace.ignore_files())?);
 
     let time = jiff::Timestamp::now().to_string();
     let recipes_of = super::from_hook::recipes_of(arguments, repository.as_ref())?;
@@ -131,7 +134,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     started.extend(chosen_servers.words());
     trusted.require_same(&top, workspace.root(), &started)?;
 
-    let mode = approval_mode(arguments, &settings)?;
+    let mode = approval_mode(arguments, &settings, &mut warnings)?;
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
     if mode == Some(ApprovalMode::Plan) && delivers {
@@ -284,10 +287,14 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let (mcp, mcp_servers) =
         servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
     let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git_drivers.clone());
-    let allows = |access: &Access| policy.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
+    // A tool that only waits for the user's word is shown: its calls are denied, and the denial says what would allow it.
+    let allowable =
+        policy.allowing(&server_names.iter().map(|name| ToolEntry::server(name, "mcp")).collect::<Vec<_>>());
+    let allows = |access: &Access| allowable.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
     warnings.extend(mcp.register(&mut registry, &allows));
     warnings.extend(lists.unknown(&discovered, &named_servers(server_names, &mcp)));
     strictly(arguments, &warnings)?;
+    warnings.extend(servers::waiting(&mcp, &policy, &allowable, &judged));
     if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
         let text =
             expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
@@ -321,6 +328,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         appended.extend(active.instructions()?);
     }
     appended.extend(wanted.instruction());
+    appended.extend(mcp.instructions());
     appended.extend(arguments.context.append_system_prompt.clone());
     let system = system::system_prompt(
         arguments.context.system_prompt.as_deref(),

@@ -332,6 +332,8 @@ impl Setup {
             recipe: self.recipe.as_ref().map(|active| active.recipe.facts()),
             replay: self.replay.clone(),
             rules: self.wanted.rules(),
+            slash_commands: self.commands.names(),
+            agents: self.agents.iter().map(|agent| agent.name.clone()).collect(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `/name args` as a prompt: the command's file found, its template filled, what it wants run and read under the policy.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -15,6 +16,7 @@ use crate::prompt::command::{Command, Segment, called, name_of, printed_variable
 use crate::prompt::context_files::Library as _;
 use crate::settings::Environment;
 use crate::tools::CommandRequest;
+use crate::tools::skill::instructions;
 use crate::yaml;
 
 use super::Failure;
@@ -25,20 +27,77 @@ use super::trust::{Source, Trusted};
 /// Commands that are listed at most, for the nearest name.
 const LISTED: usize = 500;
 
+/// How the path of a skill ends.
+const SKILL: &str = "/SKILL.md";
+
 /// Characters of one command's output in a prompt.
 const OUTPUT: usize = 100_000;
 
-/// The folders that hold commands; the first one that has a name counts.
+/// Commands of Qwen Code that are not there, with what does the same here.
+const OTHERS: [(&str, &str); 12] = [
+    ("agents", "agents are files: .qwen/agents/NAME.md"),
+    ("auth", "set OPENAI_API_KEY, or run `qwen mcp auth NAME` for a server"),
+    ("compress", "the conversation is compacted by itself"),
+    ("help", "run `qwen --help`"),
+    ("init", "write QWEN.md by hand, or ask for it in a prompt"),
+    ("mcp", "run `qwen mcp list -v`, and `qwen mcp auth NAME` to sign in"),
+    ("memory", "the memory is QWEN.md: edit the file"),
+    ("model", "name the model with -m"),
+    ("resume", "use --continue or --resume ID"),
+    ("skills", "skills are files, and /NAME loads one: .qwen/skills/NAME/SKILL.md"),
+    ("stats", "`usage` and `stats` stand in the result: -o result"),
+    ("tools", "run `qwen tools list`"),
+];
+
+/// The folders that hold commands and skills; the first one that has a name counts, commands before skills.
 pub struct Commands {
     places: Vec<Place>,
     environment: Environment,
 }
 
 struct Place {
-    library: Folder,
+    library: Arc<Folder>,
     folder: RelPath,
-    shown: &'static str,
+    shown: String,
     trusted: bool,
+    /// Whether it holds skills: folders with a `SKILL.md`.
+    skills: bool,
+}
+
+/// Returns what was opened before, else opens it.
+fn opened(known: &mut Option<Arc<Folder>>, open: impl FnOnce() -> Option<Arc<Folder>>) -> Option<Arc<Folder>> {
+    if known.is_none() {
+        *known = open();
+    }
+    known.clone()
+}
+
+impl Place {
+    fn file_of(&self, name: &str) -> Option<RelPath> {
+        let named = |file: String| {
+            let path = self.folder.join(file)?;
+            (path.is_under(&self.folder) && self.library.has(&path)).then_some(path)
+        };
+        match self.skills {
+            true => named(format!("{name}{SKILL}")).filter(|_| !name.contains(['/', '.'])),
+            false => {
+                let stem = name.replace(':', "/");
+                ["toml", "md"].iter().find_map(|ending| named(format!("{stem}.{ending}")))
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let endings: &[&str] = if self.skills { &["SKILL.md"] } else { &[".toml", ".md"] };
+        let name = |file: RelPath| {
+            let below = RelPath::below(self.folder.as_path(), file.as_path())?;
+            match self.skills {
+                true => Some(below.to_string_lossy().strip_suffix(SKILL)?.to_owned()),
+                false => name_of(&below),
+            }
+        };
+        self.library.files(&self.folder, endings, LISTED).into_iter().filter_map(name).collect()
+    }
 }
 
 /// A command that was called, and what it came to.
@@ -60,31 +119,50 @@ impl Commands {
     /// The user's and the project's commands. The project's come first, unless they are not trusted.
     pub fn of(environment: &Environment, top: &Path, trusted: &Trusted, policy: &Policy) -> Commands {
         let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        let folder = RelPath::new(".qwen/commands").expect("it is a path below the root");
-        // Opened only where there are any: a prompt is rarely a call.
-        let is_there = match trusted.source() {
-            Source::Disk => folder.under(top).is_dir(),
-            Source::Commit(_) => true,
-            Source::Nowhere => false,
-        };
-        let library = is_there.then(|| Folder::of_project(trusted.source(), top, &home, policy)).flatten();
         let counts = trusted.checkout || trusted.tree.is_some();
-        let project = library.map(|library| Place { library, folder, shown: ".qwen/commands", trusted: counts });
-        let user = environment.home.as_ref().and_then(|home_folder| {
-            let folder = RelPath::new("commands")?;
-            let root = home_folder.join(".qwen");
-            let is_there = folder.under(&root).is_dir();
-            let library = is_there.then(|| Folder::open(&root, &home, policy)).flatten()?;
-            Some(Place { library, folder, shown: "~/.qwen/commands", trusted: true })
-        });
-        let places = if counts { [project, user] } else { [user, project] };
-        Commands { places: places.into_iter().flatten().collect(), environment: environment.clone() }
+        let (mut of_project, mut of_user) = (None, None);
+        let mut places = Vec::new();
+        for kind in ["commands", "skills"] {
+            let project = RelPath::new(format!(".qwen/{kind}")).and_then(|folder| {
+                // Opened only where there are any, and once: a prompt is rarely a call.
+                let is_there = match trusted.source() {
+                    Source::Disk => folder.under(top).is_dir(),
+                    Source::Commit(_) => true,
+                    Source::Nowhere => false,
+                };
+                let open = || Folder::of_project(trusted.source(), top, &home, policy).map(Arc::new);
+                let library = is_there.then(|| opened(&mut of_project, open)).flatten()?;
+                Some(Place {
+                    library,
+                    folder,
+                    shown: format!(".qwen/{kind}"),
+                    trusted: counts,
+                    skills: kind == "skills",
+                })
+            });
+            let user = environment.home.as_ref().and_then(|home_folder| {
+                let root = home_folder.join(".qwen");
+                let folder = RelPath::new(kind)?;
+                let open = || Folder::open(&root, &home, policy).map(Arc::new);
+                let library = folder.under(&root).is_dir().then(|| opened(&mut of_user, open)).flatten()?;
+                Some(Place {
+                    library,
+                    folder,
+                    shown: format!("~/.qwen/{kind}"),
+                    trusted: true,
+                    skills: kind == "skills",
+                })
+            });
+            places.extend(if counts { [project, user] } else { [user, project] }.into_iter().flatten());
+        }
+        Commands { places, environment: environment.clone() }
     }
 
     /// Expands a prompt that calls a command; `None` for any other prompt.
     pub async fn expand(&self, prompt: &str, task: &Task<'_>) -> Result<Option<Expanded>, Failure> {
         let Some((name, arguments)) = called(prompt) else { return Ok(None) };
-        let Some((place, path)) = self.find(name) else { return Err(self.unknown(name)) };
+        let found = self.places.iter().find_map(|place| Some((place, place.file_of(name)?)));
+        let Some((place, path)) = found else { return Err(self.unknown(name)) };
         let file = path.to_string_lossy();
         let shown = format!(
             "{}/{}",
@@ -96,14 +174,18 @@ impl Commands {
         };
         let text = place.library.read(&path).map_err(|why| wrong(format!("{shown}: {why}")))?;
         let (text, hidden) = without_hidden(&text);
-        let command = Command::parse(&shown, &text).map_err(wrong)?;
         let mut expanded = Expanded { text: String::new(), media: Vec::new(), events: Vec::new() };
-        for message in &command.warnings {
-            expanded.events.push(Event::Warning { message: message.clone() });
-        }
         if hidden > 0 {
             let message = format!("{shown}: {hidden} characters that nobody sees were taken out");
             expanded.events.push(Event::Warning { message });
+        }
+        if place.skills {
+            expanded.text = format!("{}\n\n{arguments}", instructions(&text).trim()).trim_end().to_owned();
+            return Ok(Some(expanded));
+        }
+        let command = Command::parse(&shown, &text).map_err(wrong)?;
+        for message in &command.warnings {
+            expanded.events.push(Event::Warning { message: message.clone() });
         }
         for segment in command.segments(name, arguments).map_err(wrong)? {
             match segment {
@@ -140,25 +222,9 @@ impl Commands {
         Ok(Some(expanded))
     }
 
-    fn find(&self, name: &str) -> Option<(&Place, RelPath)> {
-        self.places.iter().find_map(|place| {
-            let stem = name.replace(':', "/");
-            let mut files = ["toml", "md"].iter().filter_map(|ending| place.folder.join(format!("{stem}.{ending}")));
-            let path = files.find(|path| path.is_under(&place.folder) && place.library.has(path))?;
-            Some((place, path))
-        })
-    }
-
-    /// Returns the names of all commands, without the slash.
+    /// Returns the names of all commands and skills, without the slash.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .places
-            .iter()
-            .flat_map(|place| {
-                let files = place.library.files(&place.folder, &[".toml", ".md"], LISTED);
-                files.into_iter().filter_map(|file| name_of(&RelPath::below(place.folder.as_path(), file.as_path())?))
-            })
-            .collect();
+        let mut names: Vec<String> = self.places.iter().flat_map(Place::names).collect();
         names.sort();
         names.dedup();
         names
@@ -166,6 +232,9 @@ impl Commands {
 
     fn unknown(&self, name: &str) -> Failure {
         let names = self.names();
+        if let Some((_, instead)) = OTHERS.iter().find(|(other, _)| *other == name) {
+            return Failure::new(Exit::Input, format!("/{name} is a command of Qwen Code, and not one here"), *instead);
+        }
         let hint = match yaml::nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean /{near}?"),
             None if names.is_empty() => {

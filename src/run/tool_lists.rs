@@ -44,7 +44,8 @@ impl ToolLists {
             core.push(flag(&flags.core_tools, "--core-tools")?);
         }
         let mut excluded = flag(&flags.exclude_tools, "--exclude-tools")?;
-        excluded.extend(keys(&[&settings.tools_exclude, &settings.permissions_deny, &settings.permissions_ask])?);
+        excluded.extend(keys(&[&settings.tools_exclude, &settings.tools_disabled])?);
+        excluded.extend(keys(&[&settings.permissions_deny, &settings.permissions_ask])?);
         Ok(ToolLists { allowed, core, excluded })
     }
 

@@ -90,15 +90,20 @@ impl Trusted {
         }
     }
 
-    /// Returns the `.qwenignore` files of the trusted commit, which hold beside the tree's own.
-    pub fn ignores(&self, top: &Path) -> Result<TrustedIgnores, Failure> {
+    /// Returns the `.qwenignore` files of the trusted commit, with those of the names `beside`: they hold beside the
+    /// tree's own.
+    pub fn ignores(&self, top: &Path, beside: &[String]) -> Result<TrustedIgnores, Failure> {
         let Some(tree) = &self.tree else { return Ok(TrustedIgnores::default()) };
-        let files = tree.every(".qwenignore").map_err(refused)?;
-        Ok(files
-            .into_iter()
-            .map(|(folder, text)| (if folder.is_empty() { top.to_path_buf() } else { top.join(folder) }, text))
-            .collect::<BTreeMap<_, _>>()
-            .into())
+        let mut all: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        for name in std::iter::once(".qwenignore").chain(beside.iter().map(String::as_str)) {
+            for (folder, text) in tree.every(name).map_err(refused)? {
+                let folder = if folder.is_empty() { top.to_path_buf() } else { top.join(folder) };
+                let known = all.entry(folder).or_default();
+                known.extend(text);
+                known.push(b'\n');
+            }
+        }
+        Ok(all.into())
     }
 
     /// Says in one line whose files count, for `doctor`.

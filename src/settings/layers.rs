@@ -53,6 +53,7 @@ pub struct Settings {
     pub max_wall_time_seconds: Option<Valued<u64>>,
     pub max_tool_calls: Option<Valued<u64>>,
     pub request_timeout_ms: Option<Valued<u64>>,
+    pub stream_idle_timeout_ms: Option<Valued<u64>>,
     pub max_retries: Option<Valued<u64>>,
     pub sampling_params: Map<String, Value>,
     pub extra_body: Map<String, Value>,
@@ -68,12 +69,14 @@ pub struct Settings {
     pub context_file_names: Option<Valued<Vec<String>>>,
     pub context_import_format: Option<Valued<String>>,
     pub include_directories: Vec<Valued<String>>,
+    pub custom_ignore_files: Option<Valued<Vec<String>>>,
     pub respect_git_ignore: Option<Valued<bool>>,
     pub respect_qwen_ignore: Option<Valued<bool>>,
     pub approval_mode: Option<Valued<String>>,
     /// A tool must stand in each of these lists.
     pub tools_core: Vec<Valued<Vec<String>>>,
     pub tools_exclude: Vec<Valued<String>>,
+    pub tools_disabled: Vec<Valued<String>>,
     pub tools_allowed: Vec<Valued<String>>,
     pub discovery_command: Option<Valued<String>>,
     pub call_command: Option<Valued<String>>,
@@ -254,6 +257,7 @@ impl Merger<'_> {
             max_wall_time_seconds: self.count("model.maxWallTimeSeconds"),
             max_tool_calls: self.count("model.maxToolCalls"),
             request_timeout_ms: self.count("model.generationConfig.timeout"),
+            stream_idle_timeout_ms: self.count("model.generationConfig.streamIdleTimeoutMs"),
             max_retries: self.count("model.generationConfig.maxRetries"),
             sampling_params: self.object("model.generationConfig.samplingParams"),
             extra_body: self.object("model.generationConfig.extra_body"),
@@ -262,13 +266,18 @@ impl Merger<'_> {
             enable_cache_control: self.yes("model.generationConfig.enableCacheControl"),
             reasoning: self.last("model.generationConfig.reasoning"),
             model_providers: self.object("modelProviders"),
-            model_fallbacks: self.lists("modelFallbacks").pop(),
+            model_fallbacks: self.lists("modelFallbacks").pop().map(|list| {
+                let names = list.value.iter().flat_map(|names| names.split(','));
+                let names = names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+                Valued::new(names.collect(), list.origin)
+            }),
             auth_api_key: self.text("security.auth.apiKey"),
             auth_base_url: self.text("security.auth.baseUrl"),
             auth_selected_type: self.text("security.auth.selectedType"),
             context_file_names: self.lists("context.fileName").pop(),
             context_import_format: self.text("context.importFormat"),
             include_directories: self.union("context.includeDirectories"),
+            custom_ignore_files: self.lists("context.fileFiltering.customIgnoreFiles").pop(),
             respect_git_ignore: self.yes("context.fileFiltering.respectGitIgnore"),
             respect_qwen_ignore: self.yes("context.fileFiltering.respectQwenIgnore"),
             approval_mode: self.text("tools.approvalMode").map(|mut mode| {
@@ -279,6 +288,7 @@ impl Merger<'_> {
             }),
             tools_core: self.narrow("tools.core"),
             tools_exclude: self.union("tools.exclude"),
+            tools_disabled: self.union("tools.disabled"),
             tools_allowed: self.union("tools.allowed"),
             discovery_command: self.text("tools.discoveryCommand"),
             call_command: self.text("tools.callCommand"),
@@ -294,7 +304,10 @@ impl Merger<'_> {
             permissions_allow: self.union("permissions.allow"),
             permissions_ask: self.union("permissions.ask"),
             permissions_deny: self.union("permissions.deny"),
-            hooks: self.object("hooks"),
+            hooks: match self.yes("disableAllHooks") {
+                Some(Valued { value: true, .. }) => Map::new(),
+                Some(_) | None => self.object("hooks"),
+            },
             output_format: self.text("output.format"),
             proxy: self.text("proxy"),
             env: self
@@ -513,7 +526,7 @@ mod tests {
         assert_eq!(refused("[]"), "user:1:1: settings are an object, not a list");
         assert_eq!(
             refused(r#"{"approvalMode": "yes"}"#),
-            "user:1:18: approvalMode must be one of plan, default, auto-edit, auto_edit, autoEdit, yolo, not `yes`"
+            "user:1:18: approvalMode must be one of plan, default, auto, auto-edit, auto_edit, autoEdit, yolo, not `yes`"
         );
     }
 

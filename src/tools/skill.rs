@@ -99,6 +99,11 @@ pub(super) fn split_front_matter(text: &str) -> (&str, &str) {
     ("", text)
 }
 
+/// Returns what a skill tells the model: its text without the front matter.
+pub fn instructions(text: &str) -> &str {
+    split_front_matter(text).1
+}
+
 impl Tool for Skill {
     fn spec(&self) -> ToolSpec {
         let list: Vec<String> = self.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.about)).collect();
@@ -158,8 +163,7 @@ impl Call for SkillCall {
                     Decoded::from_bytes(&view.content).ok_or_else(binary)?.text
                 }
             };
-            let (_, body) = split_front_matter(&text);
-            Ok(ToolOutput::text(body.trim(), format!("Loaded the skill {}", self.name)))
+            Ok(ToolOutput::text(instructions(&text).trim(), format!("Loaded the skill {}", self.name)))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Which files are ignored, by `.gitignore` and `.qwenignore` alone.
+//! Which files are ignored, by `.gitignore`, `.qwenignore` and the files that hold beside it ([`BESIDE`]) alone.
 //!
 //! Git's own rules, byte for byte: the ignore files of every folder from the repository's root down, the last
 //! matching line of the nearest file wins, below an ignored folder nothing comes back, `.git/info/exclude` last.
@@ -28,6 +28,9 @@ pub enum Kind {
     File,
 }
 
+/// Files that hold as `.qwenignore` does, unless the settings name others.
+pub const BESIDE: [&str; 2] = [".agentignore", ".aiignore"];
+
 impl Kind {
     /// Returns the kind of what a folder lists.
     pub fn of(listed: std::fs::FileType) -> Kind {
@@ -40,7 +43,7 @@ impl Kind {
 pub struct Ignored {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.qwenignore`.
+    /// `.qwenignore`, and the files beside it.
     pub qwen: bool,
 }
 
@@ -56,6 +59,8 @@ pub struct Source {
     /// `.qwenignore` of the trusted commit, by folder: they hold beside those of the tree, which cannot lift them.
     trusted: TrustedIgnores,
     without: Ignored,
+    /// The names of the files that hold beside `.qwenignore`.
+    beside: Arc<[String]>,
     /// Why an ignore file could not be read, the first time that happened: without its rules nothing may be concluded.
     fault: Arc<OnceLock<(PathBuf, std::io::ErrorKind)>>,
 }
@@ -74,6 +79,7 @@ impl Source {
             changes: Arc::new(workspace.changes()),
             trusted: workspace.trusted_ignores(),
             without: workspace.without_ignore_rules(),
+            beside: workspace.ignore_files(),
             fault: Arc::default(),
         }
     }
@@ -88,6 +94,7 @@ impl Source {
             changes: Arc::default(),
             trusted: Arc::default(),
             without: Ignored::default(),
+            beside: BESIDE.map(str::to_owned).into(),
             fault: Arc::default(),
         }
     }
@@ -104,7 +111,8 @@ impl Source {
 
     /// Takes a folder beside the workspace, with nothing staged.
     pub fn beside(workspace: &Workspace, folder: &Path) -> Source {
-        Source { without: workspace.without_ignore_rules(), ..Source::of_tree(folder, folder) }
+        let (without, beside) = (workspace.without_ignore_rules(), workspace.ignore_files());
+        Source { without, beside, ..Source::of_tree(folder, folder) }
     }
 
     /// Returns the root of the workspace.
@@ -185,6 +193,8 @@ pub struct Level {
     base: Vec<u8>,
     git: Vec<Pattern>,
     qwen: Vec<Pattern>,
+    /// The same of each file beside `.qwenignore`; nothing where there is none up to here.
+    beside: Vec<Vec<Pattern>>,
     /// The same of the trusted commit.
     trusted: Vec<Pattern>,
     /// The patterns of `.git/info/exclude`: after all others.
@@ -231,7 +241,8 @@ impl Level {
         let staged = |name: &str| {
             !source.changes.is_empty() && folder.child(name).is_some_and(|path| source.changes.staged(&path).is_some())
         };
-        let own = [".gitignore", ".qwenignore", ".git"].into_iter().any(|name| has(name) || staged(name))
+        let beside = source.beside.iter().map(String::as_str);
+        let own = [".gitignore", ".qwenignore", ".git"].into_iter().chain(beside).any(|name| has(name) || staged(name))
             || (!source.trusted.is_empty() && source.trusted.contains_key(&folder.under(&source.root)));
         if own { self.enter(source, folder) } else { Arc::clone(self) }
     }
@@ -274,9 +285,14 @@ impl Level {
         // Git's view of a nested repository starts afresh.
         let ignored = Ignored { git: ignored.git && !repository, ..ignored };
         let patterns = |text: Option<Vec<u8>>| text.map(|text| parse(&text)).unwrap_or_default();
+        let mut beside: Vec<Vec<Pattern>> = source.beside.iter().map(|name| patterns(read(name))).collect();
+        if beside.iter().all(Vec::is_empty) && parent.as_ref().is_none_or(|parent| parent.beside.is_empty()) {
+            beside.clear();
+        }
         Level {
             git: patterns(read(".gitignore")),
             qwen: patterns(read(".qwenignore")),
+            beside,
             trusted: patterns(source.trusted.get(folder).cloned()),
             exclude: patterns(exclude),
             base,
@@ -309,8 +325,19 @@ impl Level {
         }
         Ignored {
             git: !self.without.git && (self.ignored.git || git.or(exclude).unwrap_or(false)),
-            qwen: !self.without.qwen && (self.ignored.qwen || qwen.unwrap_or(false) || trusted.unwrap_or(false)),
+            qwen: !self.without.qwen
+                && (self.ignored.qwen
+                    || qwen.unwrap_or(false)
+                    || trusted.unwrap_or(false)
+                    || (0..self.beside.len()).any(|file| self.is_hidden_by(file, path, kind))),
         }
+    }
+
+    /// Tells whether one of the files beside `.qwenignore` hides a path; none of them lifts what another hides.
+    fn is_hidden_by(&self, file: usize, path: &[u8], kind: Kind) -> bool {
+        let mut levels = std::iter::successors(Some(self), |level| level.parent.as_deref());
+        let matched = |here: &Level| last_match(here.beside.get(file)?, &path[here.base.len()..], kind);
+        levels.find_map(matched).unwrap_or(false)
     }
 }
 

@@ -35,6 +35,7 @@ pub struct Workspace {
     disk: disk::Disk,
     changes: RwLock<ChangeSet>,
     without: OnceLock<ignore::Ignored>,
+    ignore_files: OnceLock<Arc<[String]>>,
     trusted_ignores: OnceLock<ignore::TrustedIgnores>,
     /// The last call that changed each path, as people would name it.
     made_by: RwLock<BTreeMap<RelPath, String>>,
@@ -92,6 +93,7 @@ impl Workspace {
             root,
             changes: RwLock::default(),
             without: OnceLock::new(),
+            ignore_files: OnceLock::new(),
             trusted_ignores: OnceLock::new(),
             made_by: RwLock::default(),
             refusals: Mutex::default(),
@@ -106,6 +108,16 @@ impl Workspace {
     /// Leaves the rules of these ignore files out of account; the first call counts.
     pub fn disregard(&self, rules: ignore::Ignored) {
         let _first = self.without.set(rules);
+    }
+
+    /// Holds to files of these names beside `.qwenignore`, in the place of the usual ones; the first call counts.
+    pub fn hold_to(&self, names: Vec<String>) {
+        let _first = self.ignore_files.set(names.into());
+    }
+
+    /// Returns the names of the files that hold beside `.qwenignore`.
+    pub fn ignore_files(&self) -> Arc<[String]> {
+        self.ignore_files.get().cloned().unwrap_or_else(|| ignore::BESIDE.map(str::to_owned).into())
     }
 
     /// Holds to the `.qwenignore` files of the trusted commit as well; the first call counts.
