@@ -33,6 +33,7 @@ mod pins;
 mod planted_repositories;
 mod policy_cases;
 mod policy_verbs;
+mod qwen_code;
 mod recipe_errors;
 mod recipes;
 mod redaction;
