@@ -381,7 +381,10 @@ fn git_is_started_in_one_place() {
             if path.file_name().is_some_and(|name| name == "tests.rs") {
                 continue;
             }
-            if own.contains("Command::new(\"git\")") || own.contains("/git\")") || own.contains("find(\"git\")") {
+            if own.contains("Command::new(\"git\")")
+                || own.contains("/git\")")
+                || own.contains("programs.find(\"git\")")
+            {
                 found.push(path.strip_prefix(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap().to_owned());
             }
         }
