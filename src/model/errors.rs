@@ -391,7 +391,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// The ways of saying that the conversation is longer than the window (wire.md 4.2).
-const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context length|prompt (is )?too long|input (token )?(count |length )?(is )?too long|range of input length should be|too many tokens|tokens? > \d+ (maximum|max|limit)|exceeds? the context window|input token count.*exceeds the maximum|maximum prompt length is \d+|reduce the length of the messages|exceeds the limit of \d+|exceeds? the available context size|greater than the context length|context window exceeds limit|exceeded model token limit|context length is only \d+ tokens|input length.*exceeds.*context length|is longer than the model's context length|inputs` tokens \+ `?max_new_tokens`? must be|current length is \d+ while limit is \d+|maximum input length is|request entity too large|exceeds the model's maximum context|requested tokens \(\d+\) exceed context window of \d+";
+const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context length|prompt (is )?too long|input (token )?(count |length )?(is )?too long|range of input length should be|too many tokens|tokens? > \d+ (maximum|max|limit)|exceeds? the context window|input token count.*exceeds the maximum|maximum prompt length is \d+|reduce the length of the messages|exceeds the limit of \d+|exceeds? the available context size|greater than the context length|context window exceeds limit|exceeded model token limit|context length is only \d+ tokens|input length.*exceeds.*context length|is longer than the model's context length|inputs` tokens \+ `?max_new_tokens`? must be|current length is \d+ while limit is \d+|maximum input length is|request entity too large|exceeds the model's maximum context|requested tokens \(\d+\) exceed context window of \d+|reached context length of \d+";
 
 /// What sounds like it and is not.
 const NOT_OVERFLOW: &str = r"(?i)context deadline exceeded|string_above_max_length|invalid 'user'|timed? ?out";
@@ -512,6 +512,7 @@ impl Numbers {
                 r"(?i)context length is only (\d[\d,]*)",
                 r"(?i)while limit is (\d[\d,]*)",
                 r"(?i)exceeds the limit of (\d[\d,]*)",
+                r"(?i)reached context length of (\d[\d,]*)",
                 r"(?i)exceed context window of (\d[\d,]*)",
                 r"(?i)context length \(?(\d[\d,]*)",
                 r"(?i)available context size \((\d[\d,]*)",
@@ -588,7 +589,9 @@ fn by_status(status: u16, said: &Said, retry_after: Option<Duration>) -> ErrorCl
     }
 }
 
-/// Reads the wait that a response asks for (wire.md R37): `retry-after-ms`, seconds, a float, or a date.
+/// Reads the wait that a response asks for: `retry-after-ms`, seconds, a float, or a date.
+///
+/// A number that is none, a negative one and a date that is past are zero.
 pub fn retry_after(headers: &[(String, String)], now: Option<SystemTime>) -> Option<Duration> {
     if let Some(milliseconds) = header(headers, "retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok()) {
         return Some(seconds(milliseconds / 1000.0));
@@ -603,14 +606,22 @@ pub fn retry_after(headers: &[(String, String)], now: Option<SystemTime>) -> Opt
     let at = parse_date(text)?;
     // The server's own clock, if it tells it: ours may be wrong.
     let now = header(headers, "date").and_then(parse_date).or_else(|| {
-        let since = now?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        jiff::Timestamp::from_second(i64::try_from(since.as_secs()).ok()?).ok()
+        let now = jiff::Timestamp::try_from(now?).ok()?;
+        Some(jiff::tz::TimeZone::UTC.to_datetime(now))
     })?;
-    Some(Duration::from_secs(u64::try_from(at.as_second() - now.as_second()).unwrap_or(0)))
+    Some(seconds(at.duration_since(now).as_secs_f64()))
 }
 
-fn parse_date(text: &str) -> Option<jiff::Timestamp> {
-    jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp())
+/// Reads a date of HTTP, in any of its three forms, or one with an offset. As a date of the calendar it may lie at the
+/// end of the year 9999, which is beyond what a time stamp can say.
+fn parse_date(text: &str) -> Option<jiff::civil::DateTime> {
+    ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
+        .iter()
+        .find_map(|form| jiff::civil::DateTime::strptime(form, text).ok())
+        .or_else(|| {
+            let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+            Some(jiff::tz::TimeZone::UTC.to_datetime(at))
+        })
 }
 
 /// Reads `23s`, `1.5s` or `250ms`.
@@ -624,7 +635,7 @@ fn parse_delay(text: &str) -> Option<Duration> {
 
 /// Negative and nonsensical numbers are no wait; a wait beyond a year is a year.
 fn seconds(number: f64) -> Duration {
-    if number.is_finite() && number > 0.0 { Duration::from_secs_f64(number.min(31_536_000.0)) } else { Duration::ZERO }
+    if number > 0.0 { Duration::from_secs_f64(number.min(31_536_000.0)) } else { Duration::ZERO }
 }
 
 #[cfg(test)]

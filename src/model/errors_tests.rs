@@ -88,16 +88,32 @@ fn r37_retry_after_is_read_in_every_form() {
     assert_eq!(wait("retry-after", "7"), Some(Duration::from_secs(7)));
     assert_eq!(wait("retry-after", " 0.25 "), Some(Duration::from_millis(250)));
     assert_eq!(wait("retry-after-ms", "20"), Some(Duration::from_millis(20)));
-    assert_eq!(wait("retry-after", "-5"), Some(Duration::ZERO));
-    assert_eq!(wait("retry-after", "NaN"), Some(Duration::ZERO));
+    for none in ["0", "-5", "0.0", "NaN", "-inf"] {
+        assert_eq!(wait("retry-after", none), Some(Duration::ZERO), "{none}");
+        assert_eq!(wait("retry-after-ms", none), Some(Duration::ZERO), "{none}");
+    }
+    assert_eq!(wait("retry-after", "soon"), None);
+    assert_eq!(wait("retry-after", "inf"), Some(Duration::from_secs(31_536_000)));
     assert_eq!(wait("retry-after", "1e300"), Some(Duration::from_secs(31_536_000)));
     assert_eq!(wait("retry-after", "23s"), Some(Duration::from_secs(23)));
-    assert_eq!(wait("retry-after", "soon"), None);
     // A date without any clock cannot be a wait.
     assert_eq!(wait("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT"), None);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_567_690);
-    let headers = [("retry-after".to_owned(), "Wed, 21 Oct 2026 07:28:30 GMT".to_owned())];
-    assert_eq!(retry_after(&headers, Some(now)), Some(Duration::from_secs(20)));
+    let until = |date: &str| retry_after(&[("retry-after".to_owned(), date.to_owned())], Some(now));
+    for date in [
+        "Wed, 21 Oct 2026 07:28:30 GMT",
+        "Wednesday, 21-Oct-26 07:28:30 GMT",
+        "Wed Oct 21 07:28:30 2026",
+        "Wed, 21 Oct 2026 09:28:30 +0200",
+    ] {
+        assert_eq!(until(date), Some(Duration::from_secs(20)), "{date}");
+    }
+    assert_eq!(until("Fri, 31 Dec 9999 23:59:59 GMT"), Some(Duration::from_secs(31_536_000)));
+    assert_eq!(until("Wed, 21 Oct 2026 07:28:10 GMT"), Some(Duration::ZERO), "it is now");
+    assert_eq!(until("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO), "it is over");
+    let of_server = [("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT"), ("date", "Wed, 21 Oct 2026 07:28:25 GMT")];
+    let of_server = of_server.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(retry_after(&of_server, Some(now)), Some(Duration::from_secs(5)));
 }
 
 #[test]

@@ -21,13 +21,11 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Returns the budgets for `--retries`: it sets those of network and server, and 0 means no second try at all.
+    /// Returns the budgets for `--retries`: it sets those of network and server and bounds that of streams, and 0 means
+    /// no second try at all.
     pub fn of(retries: u32) -> Budgets {
-        if retries == 0 {
-            Budgets { network: 0, server: 0, rate: 0, stream: 0 }
-        } else {
-            Budgets { network: retries, server: retries, rate: 8, stream: 2 }
-        }
+        let rate = if retries == 0 { 0 } else { 8 };
+        Budgets { network: retries, server: retries, rate, stream: retries.min(2) }
     }
 }
 
@@ -67,7 +65,8 @@ impl Retry {
 
     /// Decides about a failure, and spends from its budget if it is tried again.
     ///
-    /// `retry_after` is what the server asks for: it is honoured exactly, or not waited for at all.
+    /// `retry_after` is what the server asks for: it is honoured exactly, or not waited for at all. A server that asks
+    /// for no wait gets the back-off: it says no more than that trying again may help.
     pub fn next(&mut self, class: &ErrorClass, retry_after: Option<Duration>, time_left: Option<Duration>) -> Verdict {
         let Some(kind) = kind_of(class) else { return Verdict::GiveUp(None) };
         let left = match kind {
@@ -81,7 +80,7 @@ impl Retry {
         }
         let tries = &mut self.tries[kind as usize];
         let step = self.first_wait.saturating_mul(1 << (*tries).min(16)).min(LONGEST_STEP).min(self.max_wait);
-        let wait = match retry_after {
+        let wait = match retry_after.filter(|asked| !asked.is_zero()) {
             Some(asked) if asked > self.max_wait => {
                 return Verdict::GiveUp(Some(format!(
                     "the server asks to wait {}, which is more than --max-wait ({})",
@@ -214,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn one_retry_is_one_second_request_to_a_server_that_is_silent() {
+        for kind in [TimeoutKind::FirstByte, TimeoutKind::Idle, TimeoutKind::Lifetime, TimeoutKind::Connect] {
+            let mut retry = retry(1);
+            assert!(matches!(retry.next(&ErrorClass::Timeout(kind), None, None), Verdict::After(_)), "{kind:?}");
+            assert_eq!(retry.next(&ErrorClass::Timeout(kind), None, None), Verdict::GiveUp(None), "{kind:?}");
+        }
+    }
+
+    #[test]
     fn waits_grow_to_their_cap_and_never_beyond() {
         let mut retry = retry(20);
         for step in 0..20 {
@@ -250,6 +258,16 @@ mod tests {
         let (class, asked) = rate(Some(6_000));
         let Verdict::GiveUp(Some(reason)) = retry(5).next(&class, asked, None) else { panic!("it is too long") };
         insta::assert_snapshot!(reason, @"the server asks to wait 100 min, which is more than --max-wait (10 min)");
+    }
+
+    #[test]
+    fn r37_a_server_that_asks_for_no_wait_gets_the_back_off() {
+        let class = rate(Some(0)).0;
+        let waits = |asked| {
+            let mut retry = retry(5);
+            (0..4).map(|_| retry.next(&class, asked, None)).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(Some(Duration::ZERO)), waits(None));
     }
 
     #[test]

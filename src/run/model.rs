@@ -282,6 +282,7 @@ fn configure(
         all: variable("ALL_PROXY"),
         no_proxy: variable("NO_PROXY"),
     };
+    config.now = Some(|| jiff::Timestamp::now().into());
     config.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
     Ok(())
 }
