@@ -17,6 +17,9 @@ use serde_json::json;
 /// Bytes of arguments, text or reasoning in each case.
 const SIZE: usize = 10_000_000;
 
+/// Pieces after which the text begins again: so far apart that it does not count as repetition.
+const PIECES: usize = 8191;
+
 /// What a read of a connection brings.
 const READ: usize = 16 << 10;
 
@@ -61,7 +64,7 @@ impl Played {
         let tools = Arc::new(ToolSet::new(Arc::from([spec])));
         Played {
             decoder: Decoder::new(),
-            assembler: Assembler::new(tools, Options::default()),
+            assembler: Assembler::new(tools, Options::default()).cutting_repetition(),
             deltas: Vec::new(),
             bytes: 0,
             events: 0,
@@ -86,6 +89,12 @@ fn event(delta: &serde_json::Value) -> String {
     format!("data: {chunk}\n\n")
 }
 
+/// Returns a letter of a text that is like no other part of it.
+fn letter(at: usize) -> &'static str {
+    const LETTERS: [&str; 13] = ["e", "t", "a", "o", "i", "n", "s", "h", "r", "d", "l", "u", " "];
+    LETTERS[(at * at * 31 + at * 7) % 8209 % LETTERS.len()]
+}
+
 fn arguments(piece: &str) -> serde_json::Value {
     json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
 }
@@ -98,7 +107,7 @@ fn play(
     end: &str,
     check: impl Fn(&[Arguments], &str) -> bool,
 ) {
-    let pieces: Vec<String> = (0..64).map(piece).collect();
+    let pieces: Vec<String> = (0..PIECES).map(piece).collect();
     let watch = Watch::start();
     let mut played = Played::new();
     let mut read = begin.as_bytes().to_vec();
@@ -144,20 +153,19 @@ fn main() {
     };
     play("the same, id and name on each", &begin, named, &end, is_whole);
     let stop = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-    let is_text = |_: &[Arguments], text: &str| text.len() == SIZE;
     play(
         "text, 1-byte deltas, an event each",
         "",
-        |at| event(&json!({"content": if at % 9 == 0 { " " } else { "x" }})),
+        |at| event(&json!({"content": letter(at)})),
         stop,
         |_, text| text.len() >= SIZE - 2,
     );
     play(
         "the same, a clock in each event",
         "",
-        |at| format!("data: {}\n\n", json!({"created": at, "choices": [{"delta": {"content": "x"}}]})),
+        |at| format!("data: {}\n\n", json!({"created": at, "choices": [{"delta": {"content": letter(at)}}]})),
         stop,
-        is_text,
+        |_, text| text.len() >= SIZE - 2,
     );
 
     let whole = event(&json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "write_file",

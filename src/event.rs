@@ -242,7 +242,7 @@ pub struct AssistantTurn {
     pub reasoning: String,
     /// The calls.
     pub calls: Vec<CallFacts>,
-    /// `end_turn`, `tool_use` or `max_tokens`.
+    /// `end_turn`, `tool_use` or, where the answer was cut, `max_tokens`.
     pub stop_reason: String,
     /// Tokens of this turn.
     pub usage: TokenUsage,

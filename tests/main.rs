@@ -41,6 +41,7 @@ mod replay;
 mod request_size;
 mod sandbox;
 mod sessions;
+mod streams;
 mod support;
 mod tools;
 mod trust;

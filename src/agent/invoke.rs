@@ -307,7 +307,7 @@ impl<'a> Invoker<'a> {
         let mut prepared = Prepared {
             name: name.clone(),
             about: String::new(),
-            notes: Vec::new(),
+            notes: call.notes.clone(),
             step: Step::Refused(not_executed()),
             ends: None,
             input: Value::Null,
@@ -379,7 +379,7 @@ impl<'a> Invoker<'a> {
                         return prepared;
                     }
                 };
-                prepared.notes = ready.notes;
+                prepared.notes.extend(ready.notes);
                 if name == "web_fetch" && self.page_reader.is_some() {
                     prepared.question = ready.arguments.get("prompt").and_then(Value::as_str).map(str::to_owned);
                 }

@@ -53,6 +53,9 @@ pub enum Ending {
     Stopped(Stopped),
 }
 
+/// Characters of the reasoning that a model is shown again after it repeated itself.
+const SHOWN_REASONING: usize = 2_000;
+
 /// What a turn came to.
 enum Outcome {
     /// There is more to do.
@@ -97,6 +100,10 @@ pub struct Agent<'a> {
     /// The answer that was nudged, because nothing had been done for it.
     nudged: Option<String>,
     reprompted: bool,
+    /// The model was told that its answer only repeated itself.
+    told_of_repetition: bool,
+    /// The model has called a tool natively.
+    calls_natively: bool,
     keep: Option<Keep<'a>>,
     kept: usize,
 }
@@ -126,6 +133,8 @@ impl<'a> Agent<'a> {
             compaction: compaction::Compaction::default(),
             nudged: None,
             reprompted: false,
+            told_of_repetition: false,
+            calls_natively: false,
             keep: None,
             kept: 0,
         }
@@ -205,9 +214,13 @@ impl<'a> Agent<'a> {
         let cost_usd = self.account.spend(&turn.usage, estimate, facts.price.as_ref());
         (self.emit)(Event::Assistant(Box::new(assistant_event(number, &turn, &facts.name, estimate, cost_usd))));
 
+        if turn.stop == Stop::Repetition {
+            return self.repetition(turn.message);
+        }
         if turn.message.calls.is_empty() {
             return self.without_calls(turn);
         }
+        self.calls_natively |= turn.message.calls.iter().any(|call| call.recovered.is_none());
         let text = turn.message.text.trim().to_owned();
         let outcome = self.answer_calls(number, turn.message, text).await?;
         if !matches!(outcome, Outcome::Answer(_)) {
@@ -267,10 +280,36 @@ impl<'a> Agent<'a> {
         }
     }
 
+    /// What an answer means that only repeated itself and was cut: the model goes on from what it had, once.
+    fn repetition(&mut self, message: AssistantMessage) -> Result<Outcome, Stopped> {
+        if self.told_of_repetition {
+            return Err(stopped(
+                Exit::Failed,
+                "loop",
+                "the model's answer repeated itself without end, twice",
+                Some("try a larger model, or a prompt that asks for one thing"),
+            ));
+        }
+        self.told_of_repetition = true;
+        (self.emit)(Event::Warning { message: "the answer repeated itself without end and was cut".into() });
+        let mut said = "Your answer repeated itself without end and was cut off where the repetition began. \
+             Do not write that again: make the next call, or give the final answer in a few sentences."
+            .to_owned();
+        if let Some(reasoning) = message.reasoning.as_ref().filter(|_| message.text.trim().is_empty()) {
+            // Not every server gives reasoning back to its model.
+            let skipped = reasoning.text.chars().count().saturating_sub(SHOWN_REASONING);
+            let tail: String = reasoning.text.chars().skip(skipped).collect();
+            said.push_str(&format!(" Your last thoughts before it were:\n\n{}", tail.trim()));
+        }
+        self.transcript.turn(message, Vec::new());
+        self.transcript.say(said);
+        Ok(Outcome::GoOn)
+    }
+
     /// What a turn without calls means: the answer, or a reason to ask once more.
     fn without_calls(&mut self, turn: Turn) -> Result<Outcome, Stopped> {
         let text = turn.message.text.trim().to_owned();
-        if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools) {
+        if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.offered.iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == STRUCTURED_OUTPUT);
@@ -489,7 +528,7 @@ fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_us
         stop_reason: match turn.stop {
             Stop::End => "end_turn",
             Stop::Calls => "tool_use",
-            Stop::Length => "max_tokens",
+            Stop::Length | Stop::Repetition => "max_tokens",
         }
         .into(),
         usage: token_usage(&turn.usage, estimate),

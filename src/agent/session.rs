@@ -266,6 +266,7 @@ impl Called {
             recovered: ["hermes", "qwen_xml", "json"]
                 .into_iter()
                 .find(|known| self.recovered.as_deref() == Some(known)),
+            notes: Vec::new(),
         }
     }
 }
@@ -279,8 +280,13 @@ mod tests {
     }
 
     fn messages() -> Vec<Message> {
-        let call =
-            |id: &str, arguments| ToolCall { id: id.into(), name: "glob".into(), arguments, recovered: Some("json") };
+        let call = |id: &str, arguments| ToolCall {
+            id: id.into(),
+            name: "glob".into(),
+            arguments,
+            recovered: Some("json"),
+            notes: Vec::new(),
+        };
         let said = AssistantMessage {
             text: "look\u{2028}".into(),
             reasoning: Some(Reasoning { text: "hm".into(), details: Some(serde_json::json!([1])) }),

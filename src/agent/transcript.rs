@@ -116,6 +116,43 @@ impl Transcript {
         &self.messages[..self.boundary()]
     }
 
+    /// Returns the conversation up to the end of what is compactable, tools' answers cut to `chars` characters, without
+    /// as many of the oldest turns as it takes to stay within `most` tokens.
+    pub fn shortened(&self, chars: usize, most: u64) -> Vec<Message> {
+        let from = self.compactable_from();
+        let mut kept = self.messages[..from].to_vec();
+        let mut old = self.compactable().to_vec();
+        for message in &mut old {
+            if let Message::Tool(answer) = message {
+                let text = Part::text_of(&answer.content);
+                if text.chars().count() > chars {
+                    let head: String = text.chars().take(chars).collect();
+                    answer.content = vec![Part::Text(format!("{head}\n... [cut]"))];
+                }
+            }
+        }
+        let room = most.saturating_sub(estimate_tokens(&kept));
+        let begins_turn = |message: &Message| !matches!(message, Message::Tool(_));
+        while estimate_tokens(&old) > room {
+            // A turn goes with all of its answers.
+            let Some(next) = old.iter().skip(1).position(begins_turn) else { break };
+            old.drain(..=next);
+        }
+        kept.append(&mut old);
+        kept
+    }
+
+    /// Replaces what is compactable by a note, where nothing better can be had; `false` if there is nothing.
+    pub fn drop_compactable(&mut self) -> bool {
+        const DROPPED: &str = "[Earlier turns were removed: the conversation no longer fits the context window. \
+             Look again at whatever you need to know.]";
+        let is_worth_it = estimate_tokens(self.compactable()) > estimate_tokens(&[Message::System(DROPPED.into())]);
+        if is_worth_it {
+            self.compact(DROPPED.to_owned());
+        }
+        is_worth_it
+    }
+
     /// Replaces what [`Transcript::compactable`] returned by a summary in a user message.
     pub fn compact(&mut self, summary: String) {
         let (from, boundary) = (self.compactable_from(), self.boundary());
@@ -196,6 +233,7 @@ mod tests {
             name: "glob".into(),
             arguments: Arguments::Object(Default::default()),
             recovered: None,
+            notes: Vec::new(),
         }
     }
 

@@ -11,13 +11,14 @@ use super::chunk;
 use super::coerce::ToolSet;
 use super::cumulative::Joined;
 use super::leaked_calls::{self, TextTools};
+use super::repetition::{Place, Repetition};
 use super::slots::{self, Slots, Unnumbered, flag};
 use super::surrogates::Surrogates;
 use super::thinking::{self, Splitter};
 use super::{Arguments, AssistantMessage, Delta, Reasoning, Stop, StreamFault, ToolCall, Turn, Usage};
 
 /// Bytes of text, and of reasoning, of one turn.
-const MAX_TEXT: usize = 64 << 20;
+const MAX_TEXT: usize = 16 << 20;
 
 /// Opaque pieces of reasoning of one turn.
 const MAX_DETAILS: usize = 10_000;
@@ -140,12 +141,16 @@ pub struct Assembled {
     pub flags: Vec<&'static str>,
     /// Bytes of arguments that were looked at: linear in what came.
     pub scanned: u64,
+    /// It only repeated itself: text and reasoning end before the repetition, and calls are not taken.
+    pub is_repetition: bool,
 }
 
 impl Assembled {
     /// Says why the turn ended, from what arrived.
     pub fn stop(&self) -> Stop {
-        if !self.calls.is_empty() {
+        if self.is_repetition {
+            Stop::Repetition
+        } else if !self.calls.is_empty() {
             Stop::Calls
         } else if self.finish == Some(Finish::Length) {
             Stop::Length
@@ -189,6 +194,8 @@ pub struct Assembler {
     may_be_call: Option<usize>,
     /// The text may still turn out to be reasoning.
     is_withheld: bool,
+    /// The end of the reasoning, where it came as text.
+    spilled: String,
     field_reasoning: Joined,
     tag_reasoning: String,
     details: Vec<Value>,
@@ -205,7 +212,23 @@ pub struct Assembler {
     chunks: u64,
     skipped: u64,
     is_too_large: bool,
+    /// Whether an answer that only repeats itself is cut.
+    cuts_repetition: bool,
+    /// Looks for text, reasoning and arguments that only repeat themselves.
+    watch: Watch,
     flags: Vec<&'static str>,
+}
+
+/// Looks for what only repeats itself.
+#[derive(Debug, Default)]
+struct Watch {
+    text: Option<Repetition>,
+    /// How far the text was looked at.
+    looked: usize,
+    reasoning: Option<Repetition>,
+    arguments: Option<Repetition>,
+    /// Something repeats itself: how much of the text and of the reasoning is to be kept.
+    found: Option<(Option<usize>, Option<usize>)>,
 }
 
 impl Assembler {
@@ -219,6 +242,7 @@ impl Assembler {
             looked: 0,
             may_be_call: None,
             is_withheld: thinking::opens_thinking_itself(&options.model),
+            spilled: String::new(),
             field_reasoning: Joined::default(),
             tag_reasoning: String::new(),
             details: Vec::new(),
@@ -234,10 +258,18 @@ impl Assembler {
             chunks: 0,
             skipped: 0,
             is_too_large: false,
+            cuts_repetition: false,
+            watch: Watch::default(),
             flags: Vec::new(),
             tools,
             options,
         }
+    }
+
+    /// Cuts the answer where it only repeats itself from there on.
+    #[must_use]
+    pub fn cutting_repetition(self) -> Assembler {
+        Assembler { cuts_repetition: true, ..self }
     }
 
     /// Takes one event of the stream; whatever becomes certain by it goes to `out`.
@@ -280,9 +312,9 @@ impl Assembler {
         }
     }
 
-    /// Tells whether nothing more counts: `[DONE]` came, or a cap was broken.
+    /// Tells whether nothing more counts: `[DONE]` came, a cap was broken, or the answer only repeats itself.
     pub fn done(&self) -> bool {
-        self.is_done || self.is_too_large || self.slots.too_large
+        self.is_done || self.is_too_large || self.slots.too_large || self.watch.found.is_some()
     }
 
     /// Tells whether the server said why it ended.
@@ -321,6 +353,9 @@ impl Assembler {
             None => return false,
             Some(Alike::Call(piece)) => {
                 self.is_withheld = false;
+                if self.cuts_repetition {
+                    self.watch.arguments(&piece.arguments);
+                }
                 self.slots.push(piece, &self.tools);
                 self.is_too_large |= self.slots.too_large;
             }
@@ -370,6 +405,9 @@ impl Assembler {
                 }
                 piece.index = None;
             }
+            if self.cuts_repetition {
+                self.watch.arguments(&piece.arguments);
+            }
             self.slots.push(&piece, &self.tools);
         }
         if let Some(piece) = &chunk.function_call {
@@ -405,6 +443,7 @@ impl Assembler {
         let added = self.field_reasoning.push(reasoning).to_owned();
         self.is_too_large |= self.field_reasoning.text().len() > MAX_TEXT;
         if !added.is_empty() {
+            self.watch_reasoning(&added);
             out.push(Delta::Reasoning(added));
         }
     }
@@ -465,24 +504,42 @@ impl Assembler {
                 thinking::Piece::Reasoning(text) => {
                     self.is_withheld = false;
                     if self.field_reasoning.text().is_empty() {
+                        self.watch_reasoning(&text);
                         out.push(Delta::Reasoning(text.clone()));
                     }
                     self.tag_reasoning.push_str(&text);
                 }
-                thinking::Piece::Orphan => {
-                    flag(&mut self.flags, "orphan_think_tag");
-                    self.is_withheld = false;
-                    if self.field_reasoning.text().is_empty() && self.tag_reasoning.is_empty() {
-                        self.tag_reasoning = std::mem::take(&mut self.text);
-                        self.emitted = 0;
-                        self.looked = 0;
-                        self.may_be_call = None;
-                        if !self.tag_reasoning.is_empty() {
-                            out.push(Delta::Reasoning(self.tag_reasoning.clone()));
-                        }
-                    }
-                }
+                thinking::Piece::Orphan => self.end_reasoning(out),
             }
+        }
+    }
+
+    /// Takes the text so far for reasoning, whose end has come without its beginning.
+    fn end_reasoning(&mut self, out: &mut Vec<Delta>) {
+        flag(&mut self.flags, "orphan_think_tag");
+        self.is_withheld = false;
+        let is_first = self.field_reasoning.text().is_empty() && self.tag_reasoning.is_empty();
+        // In the middle of a sentence somebody speaks of the tag.
+        if !is_first && self.text.ends_with([' ', '"', '\'', '(', '\u{201c}']) {
+            return;
+        }
+        let text = std::mem::take(&mut self.text);
+        (self.emitted, self.looked, self.may_be_call) = (0, 0, None);
+        (self.watch.text, self.watch.looked) = (None, 0);
+        if is_first {
+            self.tag_reasoning = text;
+            if !self.tag_reasoning.is_empty() {
+                out.push(Delta::Reasoning(self.tag_reasoning.clone()));
+            }
+        } else {
+            // A parser on the server took an earlier tag for the end, and let the rest go out as text.
+            self.spilled.push_str(&text);
+        }
+    }
+
+    fn watch_reasoning(&mut self, added: &str) {
+        if self.cuts_repetition {
+            self.watch.reasoning(added);
         }
     }
 
@@ -493,9 +550,6 @@ impl Assembler {
 
     /// Lets out the text that can no longer become a call or reasoning.
     fn advance(&mut self, out: &mut Vec<Delta>) {
-        if self.is_withheld {
-            return;
-        }
         let until = if self.reads_text() {
             if self.may_be_call.is_none() {
                 let (looked, found) = leaked_calls::look(&self.text, self.looked, self.options.text_tools);
@@ -506,7 +560,12 @@ impl Assembler {
         } else {
             self.may_be_call.unwrap_or(self.text.len())
         };
-        self.emit_until(until, out);
+        if self.cuts_repetition {
+            self.watch.text(&self.text, until, self.may_be_call);
+        }
+        if !self.is_withheld {
+            self.emit_until(until, out);
+        }
     }
 
     fn emit_until(&mut self, until: usize, out: &mut Vec<Delta>) {
@@ -551,7 +610,12 @@ impl Assembler {
         if self.is_too_large {
             return Err(Fault::Stream(StreamFault::TooLarge));
         }
-        let said_end = self.finish.is_some() || ending == Ending::Whole;
+        if let Some((text, reasoning)) = self.watch.found {
+            return Ok(self.repetition(text, reasoning));
+        }
+        // Some servers count the tokens at the end and say nothing else about it.
+        let is_counted = self.is_done && self.usage.output_tokens.is_some();
+        let said_end = self.finish.is_some() || ending == Ending::Whole || is_counted;
         if ending == Ending::Broken && !said_end && !self.is_done {
             return Err(Fault::Broken);
         }
@@ -575,6 +639,10 @@ impl Assembler {
             return Err(Fault::Stream(StreamFault::TooLarge));
         }
         let mut calls = finished.calls;
+        if self.text.trim().is_empty() && calls.is_empty() {
+            // What spilled is all that there is: an answer behind which a tag was left.
+            self.text.insert_str(0, &std::mem::take(&mut self.spilled));
+        }
         let mut text = std::mem::take(&mut self.text);
         let mut reasoning = self.reasoning_text();
         if !is_native && self.options.text_tools != TextTools::Off {
@@ -639,7 +707,63 @@ impl Assembler {
             response_id: self.response_id,
             flags: self.flags,
             scanned,
+            is_repetition: false,
         })
+    }
+
+    /// Makes an answer of what came before it only repeated itself.
+    fn repetition(mut self, text: Option<usize>, reasoning: Option<usize>) -> Assembled {
+        flag(&mut self.flags, "repetition");
+        let mut thought = self.reasoning_text();
+        truncate(&mut thought, reasoning);
+        truncate(&mut self.text, text);
+        Assembled {
+            text: self.text,
+            reasoning: (!thought.trim().is_empty()).then_some(Reasoning { text: thought, details: None }),
+            usage: self.usage,
+            model: self.model,
+            response_id: self.response_id,
+            flags: self.flags,
+            is_repetition: true,
+            ..Assembled::default()
+        }
+    }
+}
+
+/// Cuts a text to a length, at the next character before it.
+fn truncate(text: &mut String, length: Option<usize>) {
+    let Some(length) = length.filter(|&length| length < text.len()) else { return };
+    text.truncate((0..=length).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0));
+}
+
+impl Watch {
+    fn text(&mut self, text: &str, certain: usize, may_be_call: Option<usize>) {
+        let all = if may_be_call.is_some() { text.len() } else { certain };
+        // What may be a call holds files: in tags for certain, in fences perhaps.
+        let place = match may_be_call {
+            Some(at) if text[at..].starts_with('<') => Place::Data,
+            Some(_) => Place::Code,
+            None => Place::Text,
+        };
+        let repetition = self.text.get_or_insert_default();
+        for (from, until, place) in [(self.looked, certain, Place::Text), (self.looked.max(certain), all, place)] {
+            if let Some(kept) = text.get(from..until).and_then(|added| repetition.push(added, place)) {
+                self.found.get_or_insert((Some(kept), None));
+            }
+        }
+        self.looked = self.looked.max(all);
+    }
+
+    fn reasoning(&mut self, added: &str) {
+        if let Some(kept) = self.reasoning.get_or_insert_default().push(added, Place::Text) {
+            self.found.get_or_insert((None, Some(kept)));
+        }
+    }
+
+    fn arguments(&mut self, added: &str) {
+        if self.arguments.get_or_insert_default().push(added, Place::Data).is_some() {
+            self.found.get_or_insert((None, None));
+        }
     }
 }
 
@@ -662,7 +786,7 @@ pub fn from_body(
     out: &mut Vec<Delta>,
 ) -> Result<Assembled, BodyError> {
     let body = body.trim_start_matches('\u{feff}').trim();
-    let mut assembler = Assembler::new(tools, options);
+    let mut assembler = Assembler::new(tools, options).cutting_repetition();
     let ending = match serde_json::from_str::<Value>(body) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => {
             assembler.push_value(value, body, out).map_err(BodyError::Frame)?;

@@ -293,7 +293,7 @@ impl Attempt<'_> {
     ) -> Result<Assembled, Box<Failure>> {
         let mut decoder = Decoder::new();
         let mut reading = Reading {
-            assembler: Assembler::new(tools.clone(), options.clone()),
+            assembler: Assembler::new(tools.clone(), options.clone()).cutting_repetition(),
             status: None,
             events: 0,
             deltas: Vec::new(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Arguments;
 use super::coerce::ToolSet;
 use super::repair::{self, ObjectError, Piece, Reading};
-use super::slots::MAX_CALLS;
+use super::slots::MOST_CALLS;
 use super::xml_call::{self, XmlCall};
 use crate::tool_name;
 
@@ -25,6 +25,39 @@ pub(super) struct Candidate {
     pub(super) shape: &'static str,
     /// Name and arguments each have their own key: it can hardly be anything but a call.
     pub(super) is_plain: bool,
+}
+
+/// What a broken call is called whose name cannot be read.
+const NAMELESS: &str = "invalid_tool_call";
+
+impl Candidate {
+    /// Makes a call of a block that cannot be read, to be answered with what is wrong with it.
+    pub(super) fn broken(outcome: Outcome, raw: &str) -> Candidate {
+        let (name, problem) = match outcome {
+            Outcome::Bad { name, problem } => (name, problem),
+            Outcome::Cut { name } => (name, NOT_CLOSED.to_owned()),
+            Outcome::Calls(_) => (None, String::new()),
+        };
+        Candidate {
+            name: name.unwrap_or_else(|| NAMELESS.to_owned()),
+            arguments: Arguments::Invalid { raw: raw.to_owned(), problem },
+            shape: shape_of(raw),
+            is_plain: true,
+        }
+    }
+}
+
+/// What is wrong with a call that the text ends in.
+const NOT_CLOSED: &str = "the call is not closed: a string, a brace or a tag has no end";
+
+pub(super) fn shape_of(raw: &str) -> &'static str {
+    if raw.contains("<function") {
+        "qwen_xml"
+    } else if raw.contains("<tool") {
+        "hermes"
+    } else {
+        "json"
+    }
 }
 
 /// A part of the text that looks like one call or several.
@@ -119,21 +152,20 @@ pub(super) fn fences(text: &str) -> Vec<Fence> {
 /// Reads the inside of a fence.
 pub(super) fn fenced(text: &str, fence: &Fence, tools: &ToolSet, prompted: bool) -> Option<Block> {
     let inside = &text[fence.inside.clone()];
-    let mut calls = Vec::new();
-    for block in tagged_blocks(inside, 0, tools) {
-        match block.outcome {
-            Outcome::Calls(more) => calls.extend(more),
-            outcome @ (Outcome::Cut { .. } | Outcome::Bad { .. }) if calls.is_empty() => {
-                return Some(Block { start: fence.start, end: fence.end, is_tagged: true, outcome });
-            }
-            Outcome::Cut { .. } | Outcome::Bad { .. } => break,
+    let block = |is_tagged, outcome| Some(Block { start: fence.start, end: fence.end, is_tagged, outcome });
+    let mut tagged = tagged_blocks(inside, 0, tools);
+    match tagged.len() {
+        0 => return block(false, json(inside, tools, prompted)?),
+        1 => return block(true, tagged.remove(0).outcome),
+        _ => {}
+    }
+    let calls = tagged.into_iter().flat_map(|one| match one.outcome {
+        Outcome::Calls(calls) => calls,
+        broken @ (Outcome::Cut { .. } | Outcome::Bad { .. }) => {
+            vec![Candidate::broken(broken, &inside[one.start..one.end])]
         }
-    }
-    if calls.is_empty() {
-        let outcome = json(inside, tools, prompted)?;
-        return Some(Block { start: fence.start, end: fence.end, is_tagged: false, outcome });
-    }
-    Some(Block { start: fence.start, end: fence.end, is_tagged: true, outcome: Outcome::Calls(calls) })
+    });
+    block(true, Outcome::Calls(calls.collect()))
 }
 
 /// Reads a message that is nothing but JSON, or `functions.NAME:` and JSON.
@@ -336,7 +368,10 @@ fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -
                     Piece::Incomplete(raw) => Arguments::Incomplete { raw },
                 },
                 Reading::Pieces { .. } => return None,
-                Reading::Invalid { problem } => Arguments::Invalid { raw: raw.clone(), problem },
+                Reading::Invalid { problem } => match tools.with_brace(&name, raw) {
+                    Some(object) => Arguments::Object(object),
+                    None => Arguments::Invalid { raw: raw.clone(), problem },
+                },
             },
             Value::Null => Arguments::Object(Map::new()),
             Value::Bool(_) | Value::Number(_) | Value::Array(_) => return None,
@@ -393,7 +428,7 @@ fn tagged_blocks(text: &str, from: usize, tools: &ToolSet) -> Vec<Block> {
                 if let Some(block) = tagged_block(text, at, &ends, tools) {
                     at = block.end.max(at + 1);
                     blocks.push(block);
-                    if blocks.len() > MAX_CALLS {
+                    if blocks.len() > MOST_CALLS {
                         return blocks;
                     }
                     continue;
@@ -431,6 +466,7 @@ fn tagged_block(text: &str, at: usize, ends: &xml_call::Ends, tools: &ToolSet) -
             XmlCall::Cut { name } => block(text.len(), Outcome::Cut { name: known(name, tools) }),
             XmlCall::Bad { name, problem } => {
                 let end = text[body..].find("</function>").map_or(text.len(), |found| body + found + 11);
+                let end = strip_closer(text, skip_blanks(text, end), closer).unwrap_or(end);
                 block(end, Outcome::Bad { name: known(name, tools), problem })
             }
             XmlCall::None => None,
@@ -456,6 +492,37 @@ fn strip_closer(text: &str, at: usize, closer: &str) -> Option<usize> {
     (!rest.is_empty() && closer.starts_with(rest.trim_end())).then_some(text.len())
 }
 
+/// Puts a broken call beside those that could be read before it.
+fn beside(mut calls: Vec<Candidate>, broken: Outcome, raw: &str) -> Outcome {
+    if calls.is_empty() {
+        return broken;
+    }
+    calls.push(Candidate::broken(broken, raw));
+    Outcome::Calls(calls)
+}
+
+/// Reads the object at `at`; where it cannot be read, once more with the brace that a server dropped before its
+/// arguments.
+fn object_or_braced(text: &str, at: usize, tools: &ToolSet) -> Result<(Map<String, Value>, usize), ObjectError> {
+    let read = repair::object_at(text, at);
+    let Err(ObjectError::Bad { .. }) = &read else { return read };
+    let braced = || {
+        let key =
+            ["\"arguments\"", "\"parameters\""].iter().find_map(|key| Some(at + text[at..].find(key)? + key.len()))?;
+        let colon = key + text[key..].find(':')? + 1;
+        let (object, end) = repair::object_at(&format!("{}{{{}", &text[at..colon], &text[colon..]), 0).ok()?;
+        let call = call_of(&Value::Object(object.clone()), "hermes", tools, true)?;
+        let Arguments::Object(arguments) = call.arguments else { return None };
+        tools.check(&call.name, arguments).is_ok().then(|| (object, at + end - 1))
+    };
+    // One more copy of the text for each broken object would be too much of it.
+    let is_short = text.len() - at <= MAX_BRACED;
+    is_short.then(braced).flatten().map_or(read, Ok)
+}
+
+/// The longest rest of a message in which a dropped brace is looked for.
+const MAX_BRACED: usize = 64 << 10;
+
 /// Reads the JSON calls after an opening tag.
 fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usize, Outcome)> {
     let mut calls = Vec::new();
@@ -471,24 +538,31 @@ fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usi
     loop {
         let start = at;
         let values = match text.as_bytes().get(at) {
-            Some(b'{') => repair::object_at(text, at).map(|(object, end)| (vec![Value::Object(object)], end)),
+            Some(b'{') => object_or_braced(text, at, tools).map(|(object, end)| (vec![Value::Object(object)], end)),
             Some(b'[') => repair::array_at(text, at),
             Some(_) | None if calls.is_empty() => return None,
             Some(_) | None => return bad(None, "the call is not closed".to_owned(), at),
         };
         let (values, end) = match values {
             Ok(read) => read,
-            Err(ObjectError::Cut) => return Some((text.len(), Outcome::Cut { name: name_in(&text[at..], tools) })),
+            Err(ObjectError::Cut) => {
+                let broken = Outcome::Cut { name: name_in(&text[at..], tools) };
+                return Some((text.len(), beside(calls, broken, &text[start..])));
+            }
             Err(ObjectError::Bad { at: place, problem }) => {
                 let whole = text[start..].find(closer).map_or(&text[start..], |end| &text[start..start + end]);
                 let problem = repair::place(whole, place - start, &problem);
-                return bad(name_in(&text[at..], tools), problem, at);
+                let (end, broken) = bad(name_in(&text[at..], tools), problem, at)?;
+                return Some((end, beside(calls, broken, whole)));
             }
         };
         for value in &values {
             match call_of(value, "hermes", tools, true) {
                 Some(call) => calls.push(call),
-                None => return bad(None, "a call needs `name` and `arguments`".to_owned(), at),
+                None => {
+                    let (end, broken) = bad(None, "a call needs `name` and `arguments`".to_owned(), at)?;
+                    return Some((end, beside(calls, broken, &text[start..end])));
+                }
             }
         }
         at = skip_blanks(text, end);

@@ -18,7 +18,7 @@ use super::coerce::ToolSet;
 use super::config::{ClientConfig, TextToolsMode};
 use super::endpoint::{Endpoint, EndpointError};
 use super::http::Http;
-use super::leaked_calls::TextTools;
+use super::leaked_calls::{self, TextTools};
 use super::printed::Printed;
 use super::quirks::{Quirks, quirks_named};
 use super::request::Stem;
@@ -26,8 +26,8 @@ use super::retry::{Budgets, Retry, Verdict, may_fall_back};
 use super::transport::{Method, Transport};
 use super::tries::{MAX_CONTINUATIONS, Tries};
 use super::{
-    AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice, Part,
-    Request, ToolSpec, Turn, Usage,
+    Arguments, AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice,
+    Part, Request, ToolSpec, Turn, Usage,
 };
 
 /// The wait for a first byte from a server that is not this machine.
@@ -51,6 +51,9 @@ pub(super) struct State {
     model: usize,
     pub(super) given_up: HashSet<Feature>,
     pub(super) prompted: bool,
+    /// A valid call came as one: the server knows how the model calls, and what stands in the text is no reason to
+    /// put the tools there.
+    calls_natively: bool,
     /// The server was asked, or need not be asked, which window it serves.
     pub(super) probed: bool,
     pub(super) learned_window: Option<u64>,
@@ -105,6 +108,7 @@ impl Client {
             model: 0,
             given_up: HashSet::new(),
             prompted,
+            calls_natively: false,
             probed: false,
             learned_window: config.served_window,
             learned_output: None,
@@ -172,7 +176,8 @@ impl Client {
                 }
             }
         };
-        assemble::Options { turn: request.turn, text_tools, used_ids, model: self.model_name().to_owned() }
+        let model = self.model_name().to_owned();
+        assemble::Options { turn: request.turn, text_tools, used_ids, model }
     }
 
     pub(super) fn attempt(&self, deadline: Option<Instant>) -> Attempt<'_> {
@@ -266,7 +271,7 @@ impl Client {
                         && run.continuations < MAX_CONTINUATIONS;
                     if !cut {
                         let turn = run.turn(assembled);
-                        self.learn_leak(&turn, &mut printed);
+                        self.learn_calls(&turn, request, &mut printed);
                         return Ok(turn);
                     }
                     run.keep(assembled);
@@ -319,6 +324,7 @@ impl Client {
                         // What was learned of one model's limits says nothing of another's.
                         state.learned_window = self.config.served_window;
                         state.learned_output = None;
+                        state.calls_natively = false;
                     }
                     let to = self.model_name().to_owned();
                     printed.push(Delta::Notice(Notice::Fallback { from, to }));
@@ -446,11 +452,21 @@ impl Client {
         }
     }
 
-    /// Puts the tools into the prompt once all calls of a turn came as text: the server does not know them (wire.md R26).
-    fn learn_leak(&self, turn: &Turn, printed: &mut Printed<'_>) {
+    /// Puts the tools into the prompt once all calls of a turn came as text, before any came as one: the server does not
+    /// know them.
+    fn learn_calls(&self, turn: &Turn, request: &Request, printed: &mut Printed<'_>) {
         let calls = &turn.message.calls;
         let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());
-        if leaked && !self.text_tools() && self.switch_to_text_tools() {
+        if !leaked {
+            let tools = self.tool_set(request);
+            let is_valid = calls.iter().any(|call| match &call.arguments {
+                Arguments::Object(arguments) => {
+                    call.recovered.is_none() && tools.check(&call.name, arguments.clone()).is_ok()
+                }
+                Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
+            });
+            self.state().calls_natively |= is_valid;
+        } else if !self.state().calls_natively && !self.text_tools() && self.switch_to_text_tools() {
             printed.push(Delta::Notice(Notice::Warning(
                 "the model's calls came as text: they are read from it, and the tools stand in the prompt from now on"
                     .to_owned(),
@@ -531,7 +547,10 @@ impl Model for Client {
     }
 
     fn read_again(&self, turn: &Turn, request: &Request) -> Option<Turn> {
-        if self.config.text_tools == TextToolsMode::Off {
+        let is_answer = self.config.text_tools == TextToolsMode::Off
+            || self.state().calls_natively
+            || !leaked_calls::has_call(&turn.message.text, &self.tool_set(request));
+        if is_answer {
             return None;
         }
         let mut options = self.assembler_options(request);

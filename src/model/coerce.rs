@@ -152,6 +152,17 @@ impl ToolSet {
         }
     }
 
+    /// Puts back the brace that a server dropped before arguments, if they fit then.
+    pub(super) fn with_brace(&self, name: &str, raw: &str) -> Option<Map<String, Value>> {
+        let properties = properties(&self.specs[self.position(name)?].parameters)?;
+        ["{", "{\""].iter().find_map(|lost| {
+            let object = one_object(&format!("{lost}{}", raw.trim_start()))?;
+            // A tool that takes anything says nothing about what is meant.
+            let is_known = object.keys().any(|key| properties.contains_key(key));
+            (is_known && self.check(name, object.clone()).is_ok()).then_some(object)
+        })
+    }
+
     /// Tells whether a tool has parameters that must be there.
     pub(super) fn has_required(&self, name: &str) -> bool {
         self.position(name)
@@ -213,7 +224,7 @@ fn rename_aliases(schema: &Value, object: &mut Map<String, Value>, notes: &mut V
     loop {
         let unknown: Vec<&String> = object.keys().filter(|key| !properties.contains_key(*key)).collect();
         let missing: Vec<&String> = properties.keys().filter(|name| !object.contains_key(*name)).collect();
-        let meanings = unknown.iter().filter_map(|key| Some((*key, meaning(key, &missing)?)));
+        let meanings = unknown.iter().filter_map(|key| Some((*key, parameter_meant(key, &missing)?)));
         let meanings: Vec<(&String, &String)> = meanings.collect();
         let clear = meanings.iter().find(|(key, target)| {
             let mut rivals = meanings.iter().filter(|(_, other)| other == target);
@@ -231,8 +242,11 @@ fn rename_aliases(schema: &Value, object: &mut Map<String, Value>, notes: &mut V
     }
 }
 
-/// Returns the one missing parameter that a key stands for: its other spelling, else its alias.
-fn meaning<'a>(key: &str, missing: &[&'a String]) -> Option<&'a String> {
+/// Returns the one missing parameter that a key stands for: itself, its other spelling, else its alias.
+pub(super) fn parameter_meant<'a>(key: &str, missing: &[&'a String]) -> Option<&'a String> {
+    if let Some(same) = missing.iter().find(|name| **name == key) {
+        return Some(same);
+    }
     let squashed = folded(key);
     let spelled: Vec<&&String> = missing.iter().filter(|name| folded(name) == squashed).collect();
     let is_alias = |name: &&&String| {

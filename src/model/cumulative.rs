@@ -3,8 +3,8 @@
 /// From here on a chunk that begins with everything so far is no coincidence.
 const SURE: usize = 16;
 
-/// A chunk equal to everything so far is a repetition of the server, and not of the model, only from this length.
-const SURE_WHEN_EQUAL: usize = 64;
+/// Different bytes from which on a text tells something: a line of dashes goes on with a longer piece of itself.
+const TELLING: usize = 4;
 
 /// Joins chunks that are pieces, or the whole text so far.
 #[derive(Debug, Default)]
@@ -38,8 +38,9 @@ impl Joined {
             }
             self.is_cumulative = false;
         } else if self.text.len() >= SURE
-            && (chunk.len() > self.text.len() || (chunk.len() == self.text.len() && chunk.len() >= SURE_WHEN_EQUAL))
+            && chunk.len() > self.text.len()
             && let Some(more) = chunk.strip_prefix(self.text.as_str())
+            && is_telling(&self.text)
         {
             self.is_cumulative = true;
             return self.text.push_str(more);
@@ -47,7 +48,7 @@ impl Joined {
             let last = self.pending.last().unwrap_or(&self.text);
             if chunk.len() > last.len() && chunk.starts_with(last.as_str()) {
                 self.pending.push(chunk.to_owned());
-                if chunk.len() < SURE || self.pending.len() < 2 {
+                if chunk.len() < SURE || self.pending.len() < 2 || !is_telling(chunk) {
                     return;
                 }
                 self.pending.clear();
@@ -87,6 +88,18 @@ impl Joined {
     }
 }
 
+fn is_telling(text: &str) -> bool {
+    let mut seen = [0; TELLING];
+    let mut count = 0;
+    text.bytes().any(|byte| {
+        if !seen[..count].contains(&byte) {
+            seen[count] = byte;
+            count += 1;
+        }
+        count == TELLING
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,8 +122,11 @@ mod tests {
             "The answer is 42, and so on"
         );
         assert_eq!(joined(&["The", "The answer", "The answer is 42"]), "The answer is 42");
-        let long = "x".repeat(70);
-        assert_eq!(joined(&[&long, &long]), long);
+        let long = "The answer is 42. ".repeat(4);
+        assert_eq!(
+            joined(&[&long, &format!("{long}Or"), &format!("{long}Or"), &format!("{long}Or not")]),
+            format!("{long}Or not")
+        );
         assert_eq!(joined(&["The answer is 42", "The answer is 42, ok", "The answer"]), "The answer is 42, ok");
     }
 
@@ -121,6 +137,12 @@ mod tests {
         assert_eq!(joined(&["ha", "haha"]), "hahaha");
         assert_eq!(joined(&["0123456789abcdef", "0123456789abcdef"]), "0123456789abcdef0123456789abcdef");
         assert_eq!(joined(&["a", "b", "bc"]), "abbc");
+        let long = "The answer is 42. ".repeat(4);
+        assert_eq!(joined(&[&long, &long]), long.repeat(2));
+        assert_eq!(joined(&[&long, &long, &long]), long.repeat(3));
+        let (rule, longer) = ("=".repeat(16), "=".repeat(32));
+        assert_eq!(joined(&[&rule, &longer, "\n"]), format!("{rule}{longer}\n"));
+        assert_eq!(joined(&["=", "==", &rule, &longer]), "=".repeat(51));
     }
 
     #[test]

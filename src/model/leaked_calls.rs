@@ -4,12 +4,10 @@
 //! is closed, and it is not an example in a fence or a quotation. What looks like a call and cannot be read is told
 //! to the model by [`broken_call`], and is never taken for the answer.
 
-use std::collections::HashSet;
-
-use super::blocks::{Candidate, Outcome, blocks, fenced, fences};
+use super::Arguments;
+use super::blocks::{Block, Candidate, Outcome, blocks, fenced, fences, shape_of};
 use super::coerce::ToolSet;
-use super::slots::{MAX_CALLS, Unnumbered, number};
-use super::{Arguments, AssistantMessage};
+use super::slots::{MOST_CALLS, Unnumbered};
 
 /// Whether calls are looked for in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,32 +30,26 @@ pub(super) struct Found {
     pub(super) calls: Vec<Unnumbered>,
 }
 
-/// Tells whether a message without calls ends in fenced calls of offered tools with valid arguments: then it is to be
-/// read again as [`TextTools::Prompted`] (wire.md R26).
-pub fn ends_in_call(text: &str, tools: &ToolSet) -> bool {
-    text.contains("```")
-        && read(text, tools, TextTools::Prompted, false).is_some_and(|found| {
-            found.calls.iter().all(|call| match &call.arguments {
-                Arguments::Object(arguments) => tools.check(&call.name, arguments.clone()).is_ok(),
-                Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
-            })
+/// Tells whether a message without native calls has one in its text that an offered tool takes: then it is to be read
+/// again as [`TextTools::Prompted`].
+pub(super) fn has_call(text: &str, tools: &ToolSet) -> bool {
+    read(text, tools, TextTools::Prompted, false).is_some_and(|found| {
+        found.calls.iter().any(|call| match &call.arguments {
+            Arguments::Object(arguments) => {
+                tools.exact(&call.name).is_some() && tools.check(&call.name, arguments.clone()).is_ok()
+            }
+            Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
         })
-}
-
-/// Reads a message without calls again as one whose calls stand in its text; `false` leaves it as it was.
-pub fn read_again(message: &mut AssistantMessage, tools: &ToolSet, turn: u32, used_ids: &HashSet<String>) -> bool {
-    let Some(found) = read(&message.text, tools, TextTools::Prompted, false) else { return false };
-    message.text = found.text;
-    message.calls = number(found.calls, turn, used_ids);
-    true
+    })
 }
 
 /// Says what is wrong with a call in a message that came to no calls, for the model; `None` if there is nothing like
-/// a call in it.
-pub fn broken_call(text: &str, tools: &ToolSet) -> Option<String> {
-    let blocks = blocks(text, tools, true);
+/// a call in it. A model that `calls_natively` is asked about tags alone: a fence or an object is part of its answer.
+pub fn broken_call(text: &str, tools: &ToolSet, calls_natively: bool) -> Option<String> {
+    let blocks = blocks(text, tools, !calls_natively);
+    let is_answer = |call: &Candidate| call.shape == "json" && tools.exact(&call.name).is_none();
     let problem = blocks.into_iter().find_map(|block| match block.outcome {
-        Outcome::Calls(calls) => calls.into_iter().find_map(|call| {
+        Outcome::Calls(calls) => calls.into_iter().filter(|call| !is_answer(call)).find_map(|call| {
             let problem = match &call.arguments {
                 Arguments::Object(arguments) => tools.check(&call.name, arguments.clone()).err()?,
                 Arguments::Incomplete { .. } => "its arguments are cut off".to_owned(),
@@ -85,8 +77,7 @@ pub fn broken_call(text: &str, tools: &ToolSet) -> Option<String> {
             .then(|| format!("the call of `{name}` was not run: this is not how a call is written"))
     };
     problem
-        .or_else(misplaced)
-        .or_else(as_code)
+        .or_else(|| if calls_natively { None } else { misplaced().or_else(as_code) })
         .map(|problem| format!("{problem}\nWrite the whole call again, and nothing after it."))
 }
 
@@ -165,17 +156,33 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
     }
     let prompted = mode == TextTools::Prompted;
     let blocks = blocks(text, tools, prompted);
+    let is_good = |call: &Candidate| match &call.arguments {
+        Arguments::Object(arguments) => {
+            tools.exact(&call.name).is_some() && tools.check(&call.name, arguments.clone()).is_ok()
+        }
+        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
+    };
+    // Beside a call that is certain, what is broken is a call as well, and is answered with what is wrong with it.
+    let is_beside = blocks.len() > 1
+        || matches!(blocks.as_slice(), [Block { outcome: Outcome::Calls(calls), .. }] if calls.len() > 1);
+    let has_good = is_beside
+        && blocks.iter().any(|block| match &block.outcome {
+            Outcome::Calls(calls) => calls.iter().any(is_good),
+            Outcome::Cut { .. } | Outcome::Bad { .. } => false,
+        });
+    let trust = match (has_good, prompted) {
+        (true, _) => Trust::Beside,
+        (false, true) => Trust::Prompted,
+        (false, false) => Trust::None,
+    };
     let mut found = Found { text: String::new(), calls: Vec::new() };
     let mut kept = 0;
-    let mut is_over = false;
     for block in blocks {
         let is_last = text[block.end..].trim().is_empty();
         let calls = match block.outcome {
-            // After a call that failed the next ones would stand on sand.
-            _ if is_over => None,
             Outcome::Calls(calls) => {
                 let mut taken: Vec<Unnumbered> =
-                    calls.into_iter().filter_map(|call| accept(call, tools, prompted)).collect();
+                    calls.into_iter().filter_map(|call| accept(call, tools, trust)).collect();
                 let is_closed = !block.is_tagged || ends_closed(&text[block.start..block.end]);
                 if was_cut
                     && is_last
@@ -187,35 +194,25 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
                 }
                 (!taken.is_empty()).then_some(taken)
             }
-            Outcome::Cut { name } => name.filter(|_| is_last && (was_cut || prompted)).map(|name| {
+            Outcome::Cut { name: Some(name) } if was_cut && is_last => {
                 let raw = text[block.start..].to_owned();
                 let shape = shape_of(&raw);
-                let arguments = if was_cut {
-                    Arguments::Incomplete { raw }
-                } else {
-                    let problem = "the call is not closed: a string, a brace or a tag has no end".to_owned();
-                    Arguments::Invalid { raw, problem }
-                };
-                vec![unnumbered(name, arguments, shape)]
-            }),
-            Outcome::Bad { name, problem } => name.filter(|_| prompted).map(|name| {
-                let raw = text[block.start..block.end].to_owned();
-                let shape = shape_of(&raw);
-                vec![unnumbered(name, Arguments::Invalid { raw, problem }, shape)]
-            }),
-        };
-        let Some(calls) = calls else {
-            if prompted && is_over {
-                kept = block.end;
+                Some(vec![unnumbered(name, Arguments::Incomplete { raw }, shape)])
             }
-            continue;
+            broken @ (Outcome::Cut { .. } | Outcome::Bad { .. }) => {
+                let is_named = matches!(&broken, Outcome::Cut { name: Some(_) } | Outcome::Bad { name: Some(_), .. });
+                let is_told = has_good || (prompted && is_named);
+                is_told
+                    .then(|| Candidate::broken(broken, &text[block.start..block.end]))
+                    .map(|call| vec![unnumbered(call.name, call.arguments, call.shape)])
+            }
         };
-        is_over = prompted && calls.iter().any(|call| !matches!(call.arguments, Arguments::Object(_)));
+        let Some(calls) = calls else { continue };
         push_between(&mut found, &text[kept..block.start]);
         kept = block.end;
         found.calls.extend(calls);
-        if found.calls.len() >= MAX_CALLS {
-            found.calls.truncate(MAX_CALLS);
+        if found.calls.len() >= MOST_CALLS {
+            found.calls.truncate(MOST_CALLS);
             break;
         }
     }
@@ -230,16 +227,6 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
 fn ends_closed(block: &str) -> bool {
     let block = block.trim_end().trim_end_matches('`').trim_end();
     ["</tool_call>", "</function>", "</tools>"].iter().any(|tag| block.ends_with(tag))
-}
-
-fn shape_of(raw: &str) -> &'static str {
-    if raw.contains("<function") {
-        "qwen_xml"
-    } else if raw.contains("<tool") {
-        "hermes"
-    } else {
-        "json"
-    }
 }
 
 /// Keeps text around calls; blanks only before the first.
@@ -258,23 +245,40 @@ pub(super) fn read_reasoning(text: &str, tools: &ToolSet) -> Option<Found> {
 }
 
 fn unnumbered(name: String, arguments: Arguments, shape: &'static str) -> Unnumbered {
-    Unnumbered { id: None, name, arguments, recovered: Some(shape), has_arguments: true }
+    Unnumbered { id: None, name, arguments, recovered: Some(shape), notes: Vec::new(), has_arguments: true }
 }
 
-/// Takes a call that is certain, its arguments as the tool wants them.
-fn accept(call: Candidate, tools: &ToolSet, prompted: bool) -> Option<Unnumbered> {
+/// What is known of the message in which a call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Nothing: only what is certain is a call.
+    None,
+    /// The tools stand in the prompt.
+    Prompted,
+    /// Another call in it is certain.
+    Beside,
+}
+
+/// Takes a call that is certain, its arguments as the tool wants them, or one that is answered with what is wrong.
+fn accept(call: Candidate, tools: &ToolSet, trust: Trust) -> Option<Unnumbered> {
     let known = tools.exact(&call.name).map(|spec| spec.name.clone());
-    let Arguments::Object(arguments) = call.arguments else {
-        let name = known?;
-        return prompted.then(|| unnumbered(name, call.arguments, call.shape));
+    let is_told = match (trust, &known) {
+        (Trust::None, _) => false,
+        (Trust::Beside, _) | (Trust::Prompted, Some(_)) => true,
+        // An object that names no tool on offer is an answer.
+        (Trust::Prompted, None) => {
+            call.is_plain && call.shape != "json" && matches!(call.arguments, Arguments::Object(_))
+        }
     };
-    let Some(name) = known else {
-        // A name that is not on offer is answered where calls can only stand in the text, and is text elsewhere.
-        return (prompted && call.is_plain).then(|| unnumbered(call.name, Arguments::Object(arguments), call.shape));
+    let (Some(name), Arguments::Object(arguments)) = (&known, &call.arguments) else {
+        return is_told.then(|| unnumbered(known.unwrap_or(call.name), call.arguments, call.shape));
     };
-    match tools.check(&name, arguments.clone()) {
-        Ok(checked) => Some(unnumbered(name, Arguments::Object(checked.arguments), call.shape)),
-        Err(_) => prompted.then(|| unnumbered(name, Arguments::Object(arguments), call.shape)),
+    match tools.check(name, arguments.clone()) {
+        Ok(fitted) => Some(Unnumbered {
+            notes: fitted.notes,
+            ..unnumbered(name.clone(), Arguments::Object(fitted.arguments), call.shape)
+        }),
+        Err(_) => is_told.then(|| unnumbered(name.clone(), call.arguments, call.shape)),
     }
 }
 
@@ -291,7 +295,7 @@ mod tests {
     fn r26_a_fence_that_ends_a_native_message_is_read_again() {
         let tools = tools();
         assert!(read(&format!("I look.\n{CALL}"), &tools, TextTools::Auto, false).is_none());
-        assert!(ends_in_call(&format!("I look.\n{CALL}"), &tools));
+        assert!(has_call(&format!("I look.\n{CALL}"), &tools));
         for text in [
             format!("I look.\n{CALL}\nand then more"),
             "I look.".to_owned(),
@@ -299,12 +303,8 @@ mod tests {
             "So:\n```json\n{\"name\":\"read_file\",\"arguments\":{}}\n```".to_owned(),
             "So:\n```python\nprint(1)\n```".to_owned(),
         ] {
-            assert!(!ends_in_call(&text, &tools), "{text}");
+            assert!(!has_call(&text, &tools), "{text}");
         }
-        let mut message = AssistantMessage { text: format!("I look.\n{CALL}"), ..AssistantMessage::default() };
-        assert!(read_again(&mut message, &tools, 4, &HashSet::new()));
-        assert_eq!(message.text, "I look.\n");
-        assert_eq!((message.calls[0].id.as_str(), message.calls[0].recovered), ("call_4_0", Some("json")));
     }
 
     #[test]
@@ -315,7 +315,9 @@ mod tests {
             "<parameter=x>\n<parameter=file_path>",
             "</function>",
             "// </function> and </tool_call>",
-            "</parameter>\n<parameter=nope>\nz\n</parameter>",
+            "a </parameter> <parameter=nope> z",
+            "<parameter=nope>\nz",
+            "<function=list>\n<parameter=a>\nb\n</parameter>\n<parameter=c>\nd\n</parameter>\n</function>\n</tool_call>\nend",
             "\n\n  two blank lines before and after\n\n",
             "```\nfence\n```",
             "",
@@ -351,20 +353,21 @@ mod tests {
     fn a_broken_call_is_told_with_its_place() {
         let tools = tools();
         let broken = "I write.\n```json\n{\"name\":\"write_file\",\"arguments\":{\"file_path\":\"a\",\"content\":\"print(\"hi\")\"}}\n```";
-        let message = broken_call(broken, &tools).unwrap();
+        let message = broken_call(broken, &tools, false).unwrap();
         assert!(
             message.starts_with("the call of `write_file` was not run: not valid JSON: expected `,` or `}`"),
             "{message}"
         );
         assert!(
-            broken_call("<tool_call>\n<function=write_file>\n<parameter=content>\nfn", &tools)
+            broken_call("<tool_call>\n<function=write_file>\n<parameter=content>\nfn", &tools, false)
                 .unwrap()
                 .contains("not closed")
         );
-        let missing = broken_call("<tool_call>{\"name\":\"read_file\",\"arguments\":{}}</tool_call>", &tools).unwrap();
+        let missing =
+            broken_call("<tool_call>{\"name\":\"read_file\",\"arguments\":{}}</tool_call>", &tools, false).unwrap();
         assert!(missing.contains("params must have required property 'file_path'"), "{missing}");
         for fine in ["The answer is 42.", "```json\n{\"a\":1}\n```", "`<tool_call>` is a tag", ""] {
-            assert_eq!(broken_call(fine, &tools), None);
+            assert_eq!(broken_call(fine, &tools, false), None);
         }
     }
 
@@ -393,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_call_with_words_after_it_is_asked_for_again() {
-        let message = broken_call(&format!("{CALL}\nThis reads it."), &tools()).unwrap();
+        let message = broken_call(&format!("{CALL}\nThis reads it."), &tools(), false).unwrap();
         assert!(message.contains("has to end the message"), "{message}");
     }
 
@@ -403,7 +406,7 @@ mod tests {
             let text = format!("So:\n```xml\n<tool_call>\n<function=read_file>{end}");
             let found = read(&text, &tools(), TextTools::Prompted, false).unwrap();
             assert!(matches!(found.calls.as_slice(), [call] if matches!(call.arguments, Arguments::Invalid { .. })));
-            assert!(broken_call(&text, &tools()).is_some());
+            assert!(broken_call(&text, &tools(), false).is_some());
         }
     }
 
@@ -416,13 +419,103 @@ mod tests {
     }
 
     #[test]
-    fn calls_after_a_broken_one_are_not_taken() {
+    fn beside_a_broken_call_the_good_ones_are_taken_and_the_broken_one_is_told() {
         let text = format!(
             "```json\n{{\"name\":\"write_file\",\"arguments\":{{\"file_path\":\"a\",\"content\":\"say \"x\"\"}}}}\n```\n{CALL}"
         );
         let found = read(&text, &tools(), TextTools::Prompted, false).unwrap();
-        assert_eq!(found.calls.len(), 1);
-        assert!(matches!(found.calls[0].arguments, Arguments::Invalid { .. }));
+        let kinds = |found: &Found| {
+            found.calls.iter().map(|call| matches!(call.arguments, Arguments::Object(_))).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&found), [false, true]);
+        let good = "<tool_call>{\"name\":\"list\",\"arguments\":{}}</tool_call>";
+        for broken in [
+            "<tool_call>{\"name\":\"read_file\",\"arguments\":{\"file_path\":\"say \"x\"\"}}</tool_call>",
+            "<tool_call>{\"name\":\"read_file\",\"arguments\":{}}</tool_call>",
+            "<tool_call>{\"nam\":\"read_file\"}</tool_call>",
+            "<tool_call>{\"name\":\"fly\",\"arguments\":{}}</tool_call>",
+            "<tool_call>\n<function=read_file>\nfile_path: a\n</function>\n</tool_call>",
+            "<tool_call>\n<function=write_file>\n<parameter=content>\na\n</parameter>\n<parameter=content>\nb\n</parameter>\n</function>\n</tool_call>",
+        ] {
+            for mode in [TextTools::Auto, TextTools::Prompted] {
+                for text in [format!("{good}\n{broken}"), format!("{broken}\n{good}")] {
+                    let found = read(&text, &tools(), mode, false).unwrap();
+                    assert_eq!((found.calls.len(), found.text.as_str()), (2, ""), "{text}");
+                    assert!(found.calls.iter().any(|call| call.name == "list"), "{text}");
+                }
+            }
+            assert!(broken_call(broken, &tools(), true).is_some(), "alone it is told as well: {broken}");
+        }
+        let cut = format!("{good}\n<tool_call>{{\"name\":\"read_file\",\"arguments\":{{\"file_");
+        assert_eq!(kinds(&read(&cut, &tools(), TextTools::Auto, false).unwrap()), [true, false]);
+    }
+
+    #[test]
+    fn json_that_names_no_tool_on_offer_is_an_answer() {
+        let tools = tools();
+        let answer = r#"{"name":"resize","parameters":{"width":3}}"#;
+        for text in
+            [answer.to_owned(), format!("```json\n{answer}\n```"), format!("Here it is:\n```json\n{answer}\n```")]
+        {
+            for mode in [TextTools::Auto, TextTools::Prompted] {
+                assert_eq!(read(&text, &tools, mode, false), None, "{text}");
+            }
+            assert!(!has_call(&text, &tools), "{text}");
+            assert_eq!(broken_call(&text, &tools, false), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_that_calls_natively_writes_in_a_fence_is_its_answer() {
+        let text = format!("Such a call reads it:\n{CALL}\nThat is all.");
+        assert!(broken_call(&text, &tools(), false).is_some());
+        assert_eq!(broken_call(&text, &tools(), true), None);
+    }
+
+    #[test]
+    fn a_line_that_closes_a_value_closes_it_whatever_follows_is_called() {
+        let read = |parameters: &str| {
+            let text = format!("<tool_call>\n<function=run_shell_command>\n{parameters}\n</function>\n</tool_call>");
+            let mut found = read(&text, &tools(), TextTools::Auto, false).unwrap();
+            assert_eq!(found.calls.len(), 1, "{text}");
+            let call = found.calls.remove(0);
+            let Arguments::Object(arguments) = call.arguments else { panic!("{text}") };
+            (serde_json::Value::Object(arguments), call.notes)
+        };
+        let unknown = "run_shell_command has no parameter 'description': it was left out";
+        for parameters in [
+            "<parameter=command>\nls\n</parameter>\n<parameter=description>\nList.\n</parameter>",
+            "<parameter=description>\nList.\n</parameter>\n<parameter=command>\nls\n</parameter>",
+            "<parameter=command>ls</parameter>\n<parameter=description>List.</parameter>",
+            "<parameter=command>\nls\n  </parameter>\n\n<parameter=description>\nList.",
+        ] {
+            assert_eq!(
+                read(parameters),
+                (serde_json::json!({"command": "ls"}), vec![unknown.to_owned()]),
+                "{parameters}"
+            );
+        }
+        let (arguments, notes) = read("<parameter=cmd>\nls\n<parameter=Background>\ntrue\n</parameter>");
+        assert_eq!(arguments["command"], "ls");
+        assert_eq!(notes[0], "`cmd` was taken as `command`");
+        // Inside a line both are text, and a line that opens what is no parameter is as well.
+        for value in [
+            "echo '</parameter> <parameter=description>'",
+            "echo '<parameter=background>'",
+            "cat <<E\n<parameter=description>\nE",
+            "cat <<E\n<parameter=background>true</parameter>\nE",
+        ] {
+            let (arguments, _) = read(&format!("<parameter=command>\n{value}\n</parameter>"));
+            assert_eq!(arguments["command"], value);
+        }
+    }
+
+    #[test]
+    fn a_brace_that_was_dropped_before_arguments_is_put_back() {
+        let text = "<tool_call>{\"name\":\"read_file\",\"arguments\":\"file_path\":\"a.rs\"}}</tool_call>";
+        let found = read(text, &tools(), TextTools::Auto, false).unwrap();
+        let Arguments::Object(arguments) = &found.calls[0].arguments else { panic!() };
+        assert_eq!((found.calls[0].name.as_str(), &arguments["file_path"]), ("read_file", &"a.rs".into()));
     }
 
     proptest! {
@@ -439,7 +532,7 @@ mod tests {
                     prop_assert!(!found.calls.is_empty());
                 }
             }
-            let _ = (broken_call(&text, &tools), ends_in_call(&text, &tools), read_reasoning(&text, &tools));
+            let _ = (broken_call(&text, &tools, false), has_call(&text, &tools), read_reasoning(&text, &tools));
             let (looked, found) = look(&text, 0, TextTools::Prompted);
             prop_assert!(text.is_char_boundary(found.unwrap_or(looked)));
         }

@@ -24,6 +24,7 @@ pub mod prompted;
 pub mod quirks;
 pub mod quirks_known;
 pub mod repair;
+mod repetition;
 pub mod request;
 pub mod retry;
 pub mod script;
@@ -137,6 +138,8 @@ pub struct ToolCall {
     pub arguments: Arguments,
     /// The text shape that it was recovered from, if it did not come natively: `hermes`, `qwen_xml` or `json`.
     pub recovered: Option<&'static str>,
+    /// What was put right in the arguments of a recovered call, for the model to read before the answer.
+    pub notes: Vec<String>,
 }
 
 /// The arguments of a call. Only [`Arguments::Object`] ever runs.
@@ -265,6 +268,8 @@ pub enum Stop {
     Calls,
     /// The output limit cut it.
     Length,
+    /// It only repeated itself, and was cut before the repetition.
+    Repetition,
 }
 
 /// The model's answer to one request.
@@ -443,9 +448,9 @@ pub trait Model: Send + Sync {
         false
     }
 
-    /// Reads a turn without calls once more, as if the tools stood in the prompt (wire.md R26).
+    /// Reads a turn without calls once more, as if the tools stood in the prompt.
     ///
-    /// `None` if no tool on offer is called in it even so; otherwise the tools stand in the prompt from now on.
+    /// `None` if no tool on offer is called in it even so, or if the model has called one natively before; otherwise the tools stand in the prompt from now on.
     fn read_again(&self, _turn: &Turn, _request: &Request) -> Option<Turn> {
         None
     }

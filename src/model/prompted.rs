@@ -226,6 +226,7 @@ mod tests {
             name: "write_file".into(),
             arguments: Arguments::Object(arguments.as_object().unwrap().clone()),
             recovered: None,
+            notes: Vec::new(),
         });
         insta::assert_snapshot!(written, @r#"
         <tool_call>

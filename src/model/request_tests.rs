@@ -35,7 +35,13 @@ fn tools() -> Vec<ToolSpec> {
 }
 
 fn call(id: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: "list".into(), arguments: Arguments::Object(Map::new()), recovered: None }
+    ToolCall {
+        id: id.into(),
+        name: "list".into(),
+        arguments: Arguments::Object(Map::new()),
+        recovered: None,
+        notes: Vec::new(),
+    }
 }
 
 fn answer(id: &str, content: Vec<Part>) -> Message {

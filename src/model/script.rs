@@ -84,6 +84,7 @@ impl Model for Script {
                 name: call.name,
                 arguments: Arguments::Object(call.arguments),
                 recovered: None,
+                notes: Vec::new(),
             };
             let calls: Vec<ToolCall> = turn.calls.into_iter().enumerate().map(call).collect();
             Ok(Turn {

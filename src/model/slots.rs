@@ -14,11 +14,14 @@ use super::repair::{self, Piece, Reading};
 use super::{Arguments, ToolCall};
 use crate::tool_name;
 
-/// Calls of one turn.
-pub(super) const MAX_CALLS: usize = 128;
+/// Calls of one turn that are run.
+const MAX_CALLS: usize = 128;
+
+/// Calls of one turn that are read at all: each gets its answer.
+pub(super) const MOST_CALLS: usize = 1024;
 
 /// Bytes of arguments of one turn.
-const MAX_ARGUMENTS: usize = 64 << 20;
+const MAX_ARGUMENTS: usize = 16 << 20;
 
 /// Follows the nesting of arguments as they arrive.
 #[derive(Debug, Default)]
@@ -146,6 +149,8 @@ pub(super) struct Unnumbered {
     pub(super) name: String,
     pub(super) arguments: Arguments,
     pub(super) recovered: Option<&'static str>,
+    /// What was put right in the arguments.
+    pub(super) notes: Vec<String>,
     /// Whether arguments came at all; without a finish, an empty call may have been cut.
     pub(super) has_arguments: bool,
 }
@@ -331,7 +336,7 @@ impl Slots {
     }
 
     fn open(&mut self, piece: &CallPiece) -> Option<usize> {
-        if self.slots.len() >= MAX_CALLS {
+        if self.slots.len() >= MOST_CALLS {
             self.too_large = true;
             return None;
         }
@@ -383,14 +388,12 @@ impl Slots {
                     name: name.clone(),
                     arguments,
                     recovered: None,
+                    notes: Vec::new(),
                     has_arguments: !is_blank,
                 });
             }
         }
-        if finished.calls.len() > MAX_CALLS {
-            finished.calls.truncate(MAX_CALLS);
-            self.too_large = true;
-        }
+        self.too_large |= finished.calls.len() > MOST_CALLS;
         finished
     }
 
@@ -409,7 +412,13 @@ impl Slots {
                 pieces.into_iter().map(arguments_of).collect()
             }
             Reading::Invalid { .. } if was_cut => vec![Arguments::Incomplete { raw: raw.to_owned() }],
-            Reading::Invalid { problem } => vec![Arguments::Invalid { raw: raw.to_owned(), problem }],
+            Reading::Invalid { problem } => vec![match tools.with_brace(name, raw) {
+                Some(object) => {
+                    flag(&mut self.flags, "missing_brace");
+                    Arguments::Object(object)
+                }
+                None => Arguments::Invalid { raw: raw.to_owned(), problem },
+            }],
         }
     }
 }
@@ -421,7 +430,8 @@ fn arguments_of(piece: Piece) -> Arguments {
     }
 }
 
-/// Gives every call an id of its own: the server's where it can be, else one made of turn and place.
+/// Gives every call an id of its own: the server's where it can be, else one made of turn and place. Calls beyond
+/// [`MAX_CALLS`] are answered and not run.
 pub(super) fn number(calls: Vec<Unnumbered>, turn: u32, used: &HashSet<String>) -> Vec<ToolCall> {
     let mut taken: HashSet<String> = HashSet::new();
     let number = |(ordinal, call): (usize, Unnumbered)| {
@@ -435,7 +445,12 @@ pub(super) fn number(calls: Vec<Unnumbered>, turn: u32, used: &HashSet<String>) 
             id = format!("{}{suffix}", &wanted[..wanted.len().min(room)]);
         }
         taken.insert(id.clone());
-        ToolCall { id, name: call.name, arguments: call.arguments, recovered: call.recovered }
+        let arguments = if ordinal < MAX_CALLS {
+            call.arguments
+        } else {
+            Arguments::Invalid { raw: String::new(), problem: format!("not run: at most {MAX_CALLS} calls a turn") }
+        };
+        ToolCall { id, name: call.name, arguments, recovered: call.recovered, notes: call.notes }
     };
     calls.into_iter().enumerate().map(number).collect()
 }

@@ -232,8 +232,14 @@ impl Decoder {
             None => (line, &[][..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
+        // Older builds of llama.cpp write `error: {…}`; some proxies pass the error's JSON on without any field.
+        let is_error = name == b"error" && !value.is_empty() || is_bare_error(line);
+        let value = if is_bare_error(line) { line } else { value };
+        if is_error {
+            self.event = Some("error".to_owned());
+        }
         match name {
-            b"data" => {
+            _ if name == b"data" || is_error => {
                 if self.data.len() + value.len() + 1 > self.max_event {
                     return self.break_off(frames);
                 }
@@ -259,6 +265,11 @@ impl Decoder {
             frames.push(Frame::Event { event, data: std::mem::take(&mut self.data) });
         }
     }
+}
+
+/// Tells whether a line is the JSON of an error that stands where a field should.
+fn is_bare_error(line: &[u8]) -> bool {
+    line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\"error\""))
 }
 
 /// Finds the first end of a line, many bytes at a time.
@@ -300,6 +311,9 @@ mod tests {
             ("data:  a\r\rdata: b", vec![event(None, " a"), event(None, "b")]),
             ("data: a\ndata\ndata: b\n\n", vec![event(None, "a\n\nb")]),
             ("event: error\n:HTTP_STATUS/429\ndata:x\n\n", vec![Frame::HttpStatus(429), event(Some("error"), "x")]),
+            ("data: a\n\nerror: {\"code\":400}\n\n", vec![event(None, "a"), event(Some("error"), "{\"code\":400}")]),
+            ("data: a\n\n{\"error\":{}}\n", vec![event(None, "a"), event(Some("error"), "{\"error\":{}}")]),
+            ("data: a\n\nerror\n\n{\"other\":1}\n\n", vec![event(None, "a")]),
             (": ping\n\n", vec![Frame::Comment("ping".into())]),
             ("event: ping\n\n", vec![event(Some("ping"), "")]),
             ("id: 1\nretry: 2\nnonsense\n\n", vec![]),
@@ -319,7 +333,7 @@ mod tests {
         fn r1_any_split_gives_the_same_frames(
             parts in prop::collection::vec(prop::sample::select(vec![
                 &b"data:"[..], b" ", b"\r", b"\n", b"\r\n", b"\xef\xbb\xbf", b"\xf0\x9f", b"\xa6\x80", b"event:", b":",
-                b"x", b"HTTP_STATUS/429", b"{", b"<", b"error", b"0123456789abcdef0123456789abcdef",
+                b"x", b"HTTP_STATUS/429", b"{", b"<", b"error", b"error:", b"{\"error\"", b"0123456789abcdef0123456789abcdef",
             ]), 0..40),
             piece in 1usize..7,
         ) {

@@ -1,12 +1,15 @@
 //! A call in Qwen3-Coder's own shape, whose values are raw text.
 //!
 //! The shape looks like XML and is not: nothing is escaped, so a value may hold the very tags that would end it. A
-//! tag counts only where a model puts it, and where the rest of the text still makes sense.
+//! tag counts only where a model puts it, and where the rest of the text still makes sense: `</parameter>` on a line of
+//! its own before the next tag of the call ends a value, whatever the next parameter is called; `<parameter=NAME>` on a
+//! line of its own does so only for a parameter of the tool that was not there yet; inside a line both are text, and
+//! so is what belongs to a call that the value itself holds.
 
 use serde_json::{Map, Value};
 
 use super::blocks::skip_blanks;
-use super::coerce::ToolSet;
+use super::coerce::{ToolSet, parameter_meant};
 
 /// The longest tag.
 const MAX_TAG: usize = 256;
@@ -24,40 +27,80 @@ pub(super) enum XmlCall {
     None,
 }
 
-/// Where calls may end, with what follows each place.
+/// Where calls begin and may end.
 #[derive(Debug)]
 pub(super) struct Ends {
+    /// The ends after which a message may go on or be over.
+    certain: Nesting,
+    /// These and the ends on lines of their own, which belong to calls in values.
+    any: Nesting,
+}
+
+/// Beginnings and ends in their order, with what they come to.
+#[derive(Debug)]
+struct Nesting {
     places: Vec<usize>,
     /// From the token on, the lowest nesting that is reached; below zero, an end without its beginning follows.
     lowest: Vec<i64>,
+    /// Before the token, how many calls are open.
+    depths: Vec<i64>,
 }
 
-impl Ends {
-    pub(super) fn new(text: &str) -> Ends {
-        let mut tokens: Vec<(usize, i64)> = Vec::new();
-        for (at, _) in text.match_indices("<function") {
-            let before = text[..at].trim_end_matches([' ', '\t']);
-            if before.is_empty() || before.ends_with('\n') || before.ends_with("<tool_call>") {
-                tokens.push((at, 1));
-            }
-        }
-        for (at, tag) in text.match_indices("</function>") {
-            if may_end(text, at + tag.len()) {
-                tokens.push((at, -1));
-            }
-        }
+impl Nesting {
+    fn of(begins: &[usize], ends: impl Iterator<Item = usize>) -> Nesting {
+        let mut tokens: Vec<(usize, i64)> = begins.iter().map(|at| (*at, 1)).chain(ends.map(|at| (at, -1))).collect();
         tokens.sort_unstable();
         let mut lowest = vec![0; tokens.len() + 1];
         for at in (0..tokens.len()).rev() {
             lowest[at] = tokens[at].1 + lowest[at + 1].min(0);
         }
-        Ends { places: tokens.into_iter().map(|(at, _)| at).collect(), lowest }
+        let mut depths = vec![0; tokens.len() + 1];
+        for at in 0..tokens.len() {
+            depths[at + 1] = depths[at] + tokens[at].1;
+        }
+        Nesting { places: tokens.into_iter().map(|(at, _)| at).collect(), lowest, depths }
+    }
+
+    /// Counts the tokens before `at`.
+    fn before(&self, at: usize) -> usize {
+        self.places.partition_point(|&place| place < at)
+    }
+}
+
+impl Ends {
+    pub(super) fn new(text: &str) -> Ends {
+        let mut begins = Vec::new();
+        for (at, _) in text.match_indices("<function") {
+            let before = text[..at].trim_end_matches([' ', '\t']);
+            if before.is_empty() || before.ends_with('\n') || before.ends_with("<tool_call>") {
+                begins.push(at);
+            }
+        }
+        let ends: Vec<(usize, bool)> =
+            text.match_indices("</function>").map(|(at, tag)| (at, may_end(text, at + tag.len()))).collect();
+        let begins_line = |at: usize| text[..at].trim_end_matches([' ', '\t']).ends_with('\n');
+        let any = ends.iter().filter(|(at, is_certain)| *is_certain || begins_line(*at)).map(|(at, _)| *at);
+        let any = Nesting::of(&begins, any);
+        let certain = ends.iter().filter(|(_, is_certain)| *is_certain).map(|(at, _)| *at);
+        Ends { certain: Nesting::of(&begins, certain), any }
+    }
+
+    /// Tells whether `at` lies in a call that began behind `start`, inside of a value: it and the call around it both
+    /// have their ends further on.
+    fn is_nested(&self, start: usize, at: usize) -> bool {
+        let next = self.any.before(at);
+        let depth = self.any.depths[next] - self.any.depths[self.any.before(start)];
+        depth > 0 && self.any.lowest[next] < -depth
+    }
+
+    /// Tells whether no later end is left without its call if the one at `at` ends here.
+    fn is_last(&self, at: usize) -> bool {
+        self.certain.lowest[self.certain.before(at + 1)] >= 0
     }
 
     /// Tells whether `</function>` at `at` ends a call: what follows fits, and no later end is left without a call.
     fn is_end(&self, text: &str, at: usize) -> bool {
-        let next = self.places.partition_point(|&place| place <= at);
-        may_end(text, at + "</function>".len()) && self.lowest[next] >= 0
+        may_end(text, at + "</function>".len()) && self.is_last(at)
     }
 }
 
@@ -91,6 +134,7 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         .filter_map(Value::as_str)
         .collect();
     let mut arguments = Map::new();
+    let mut missing: Vec<&String> = properties.keys().collect();
     loop {
         at = skip_blanks(text, at);
         let rest = &text[at..];
@@ -136,9 +180,10 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
             return XmlCall::Bad { name, problem: format!("expected `<parameter=` or `</function>`, found `{near}`") };
         };
         let close = if is_nested { format!("</{key}>") } else { "</parameter>".to_owned() };
-        let Some((end, next)) = value_end(text, start, ends, &close, |other| {
-            other != key && !arguments.contains_key(other) && is_property(other, &properties)
-        }) else {
+        let meant = parameter_meant(&key, &missing).cloned();
+        missing.retain(|name| Some(*name) != meant.as_ref());
+        let is_new = |other: &str| parameter_meant(other, &missing).is_some();
+        let Some((end, next)) = value_end(text, start, ends, &close, is_new) else {
             return XmlCall::Cut { name };
         };
         let mut value = &text[start..end];
@@ -148,8 +193,15 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
             value = value.trim_end().strip_suffix(own.as_str()).unwrap_or(value);
         }
         let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
+        // Blanks before a tag on a line of its own are the tag's.
+        let unindented = value.trim_end_matches([' ', '\t']);
+        let value = if unindented.ends_with('\n') { unindented } else { value };
         let value = value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value);
-        arguments.insert(key.clone(), typed(value, properties.get(&key)));
+        let value = typed(value, properties.get(meant.as_ref().unwrap_or(&key)));
+        if arguments.get(&key).is_some_and(|old| *old != value) {
+            return XmlCall::Bad { name, problem: format!("the parameter `{key}` stands twice") };
+        }
+        arguments.insert(key, value);
         at = next;
     }
 }
@@ -174,11 +226,6 @@ fn own_tag(text: &str, at: usize) -> Option<(&str, usize)> {
     (length > 0 && rest[length..].starts_with('>')).then(|| (&rest[..length], at + length + 2))
 }
 
-fn is_property(name: &str, properties: &Map<String, Value>) -> bool {
-    let squash = |name: &str| name.replace(['_', '-'], "").to_lowercase();
-    properties.keys().any(|property| property == name || squash(property) == squash(name))
-}
-
 /// Finds where a value ends and where to read on.
 fn value_end(
     text: &str,
@@ -189,6 +236,9 @@ fn value_end(
 ) -> Option<(usize, usize)> {
     let next_parameter =
         |at: usize| tag(text, at, "<parameter").or_else(|| own_tag(text, at)).is_some_and(|(key, _)| is_new(key));
+    // A value that begins beside its tag may end so, too.
+    let is_inline = |place: usize| !text[start..place].contains('\n');
+    let begins_line = |place: usize| place == start || text[..place].trim_end_matches([' ', '\t']).ends_with('\n');
     let mut at = start;
     while let Some(offset) = text[at..].find('<') {
         let place = at + offset;
@@ -196,17 +246,25 @@ fn value_end(
         if rest.starts_with(close) {
             let after = skip_blanks(text, place + close.len());
             let follows = &text[after..];
+            let ends_line = || text[place + close.len()..after].contains('\n');
+            let is_closed = || (begins_line(place) || is_inline(place)) && ends_line() && !ends.is_nested(start, place);
             let is_end = follows.is_empty()
-                || (follows.starts_with("</function>") && ends.is_end(text, after))
-                || next_parameter(after)
+                || (follows.starts_with("</function>")
+                    && (ends.is_end(text, after) || (is_closed() && ends.is_last(after))))
+                || (next_parameter(after) && !ends.is_nested(start, place))
+                || (tag(text, after, "<parameter").is_some() && is_closed())
                 || (follows.starts_with("<parameter>") && close == "</parameter>")
                 || (follows.starts_with("</tool_call>") && may_close(text, after));
             if is_end {
                 return Some((place, after));
             }
         } else if rest.starts_with("<parameter") {
-            let begins_line = place == start || text[..place].ends_with('\n');
-            if begins_line && next_parameter(place) {
+            let is_alone = || {
+                let line = rest.split('\n').next().unwrap_or(rest);
+                begins_line(place) && line.trim_end().ends_with('>') && line.matches('>').count() == 1
+            };
+            let is_beside = || is_inline(text[..place].trim_end().len().max(start)) && begins_line(place);
+            if (is_alone() || is_beside()) && next_parameter(place) && !ends.is_nested(start, place) {
                 return Some((place, place));
             }
         } else if rest.starts_with("</function>") && ends.is_end(text, place) {

@@ -14,6 +14,9 @@ pub(crate) enum Reply {
     Turn { text: String, calls: Vec<(String, Value)> },
     /// Answers with a status, extra headers and a body.
     Status(u16, Vec<(&'static str, String)>, String),
+    /// Plays the reply if the request has at most so many bytes; else refuses it as too long, and plays it for the next
+    /// one. A request for a summary does not use the reply up.
+    Within(usize, Box<Reply>),
     /// Streams exactly these bytes, then closes.
     Bytes(Vec<u8>),
     /// Sends the response's head and then nothing until the client goes away.
@@ -152,9 +155,27 @@ fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
             state.arrived.notify_all();
             requests.len()
         };
-        match reply
-            .unwrap_or_else(|| Reply::Status(418, vec![], r#"{"error":{"message":"the script is over"}}"#.into()))
-        {
+        let reply = match reply {
+            Some(Reply::Within(most, reply)) => {
+                let instead = if body.len() > most {
+                    let error = r#"{"error":{"message":"the request exceeds the available context size","code":400}}"#;
+                    Some(Reply::Status(400, vec![], error.into()))
+                } else {
+                    String::from_utf8_lossy(&body).contains("Only the summary, no call.").then(|| say("All was read."))
+                };
+                match instead {
+                    Some(instead) => {
+                        state.replies.lock().unwrap().push_front(Reply::Within(most, reply));
+                        instead
+                    }
+                    None => *reply,
+                }
+            }
+            Some(reply) => reply,
+            None => Reply::Status(418, vec![], r#"{"error":{"message":"the script is over"}}"#.into()),
+        };
+        match reply {
+            Reply::Within(..) => unreachable!("it was opened above"),
             Reply::Turn { text, calls } => stream_turn(&mut writer, number, &text, &calls)?,
             Reply::Status(status, headers, body) => whole(&mut writer, status, &headers, &body)?,
             Reply::Bytes(bytes) => {

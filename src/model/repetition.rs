@@ -1,0 +1,238 @@
+//! Notices an answer that goes round in circles while it streams.
+//!
+//! Only what repeats byte for byte is a circle: rows of a table differ in their numbers, and minified files nowhere
+//! repeat for long. Where a text begins to repeat is found by a hash of its last bytes; from there on each byte is
+//! compared with the one a period before. The memory is fixed, whatever the length of the answer.
+
+/// The longest unit that is recognised, in bytes.
+const MAX_PERIOD: usize = 4096;
+
+/// The bytes of the tail that are kept: a unit and the bytes that are hashed must fit.
+const TAIL: usize = 2 * MAX_PERIOD;
+
+/// The bytes that are hashed to find an earlier place.
+const GRAM: usize = 16;
+
+/// The places that are remembered; a later one with the same hash takes the place of an earlier one.
+const PLACES: usize = 8192;
+
+/// The fewest repeated bytes after which a text goes round in circles.
+const LEAST: usize = 2048;
+
+/// How often a unit must have come again.
+const TIMES: usize = 3;
+
+/// The longest token that is a word; beyond it is encoded data.
+const MAX_WORD: usize = 30;
+
+/// The multiplier of the rolling hash.
+const FACTOR: u64 = 0x0000_0100_0000_01b3;
+
+/// Where a text stands, which says how much of it may repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// An answer, or reasoning.
+    Text,
+    /// What may be a call that holds a file, or the file itself in a fence.
+    Code,
+    /// The arguments of a call.
+    Data,
+}
+
+/// Compares a text with itself as it arrives.
+#[derive(Debug)]
+pub(super) struct Repetition {
+    tail: Box<[u8]>,
+    /// Where each hash was seen last, counted from 1.
+    places: Box<[usize]>,
+    length: usize,
+    hash: u64,
+    /// `FACTOR` to the power of `GRAM`: what a byte weighs when it leaves the hash.
+    oldest: u64,
+    /// How far back the text repeats; 0 where it does not.
+    period: usize,
+    /// Bytes that repeat.
+    span: usize,
+}
+
+impl Default for Repetition {
+    fn default() -> Repetition {
+        Repetition {
+            tail: vec![0; TAIL].into(),
+            places: vec![0; PLACES].into(),
+            length: 0,
+            hash: 0,
+            oldest: (0..GRAM).fold(1u64, |power, _| power.wrapping_mul(FACTOR)),
+            period: 0,
+            span: 0,
+        }
+    }
+}
+
+impl Repetition {
+    /// Takes the next text; returns how many bytes came before those that only repeat them, once these are too many.
+    pub(super) fn push(&mut self, text: &str, place: Place) -> Option<usize> {
+        text.bytes().find_map(|byte| self.push_byte(byte, place))
+    }
+
+    fn push_byte(&mut self, byte: u8, place: Place) -> Option<usize> {
+        let left = if self.length >= GRAM { self.at(self.length - GRAM) } else { 0 };
+        self.hash = self
+            .hash
+            .wrapping_mul(FACTOR)
+            .wrapping_add(u64::from(byte))
+            .wrapping_sub(u64::from(left).wrapping_mul(self.oldest));
+        self.tail[self.length % TAIL] = byte;
+        self.length += 1;
+        if self.length < GRAM {
+            return None;
+        }
+        if self.period > 0 && self.at(self.length - 1 - self.period) == byte {
+            self.span += 1;
+        } else {
+            (self.period, self.span) = (0, 0);
+        }
+        // The low bits of such a hash know the last bytes alone.
+        let slot = (self.hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 51) as usize % PLACES;
+        let earlier = std::mem::replace(&mut self.places[slot], self.length);
+        if self.period == 0 && earlier >= GRAM {
+            let period = self.length - earlier;
+            let repeats = |back: usize| self.at(self.length - back) == self.at(self.length - back - period);
+            if period <= MAX_PERIOD && (1..=GRAM).all(repeats) {
+                (self.period, self.span) = (period, GRAM);
+            }
+        }
+        // Looked at rarely: the words of a unit have to be counted.
+        let is_long = self.span >= LEAST && self.span.is_multiple_of(256) && self.span >= TIMES * self.period;
+        (is_long && self.span >= self.bound(place)).then(|| self.length - self.span)
+    }
+
+    /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may go on for longer than
+    /// words, and in files they may do so for ever.
+    fn bound(&self, place: Place) -> usize {
+        match (place, self.is_words()) {
+            (Place::Text, true) => LEAST,
+            (Place::Text, false) | (Place::Code, true) => 16 << 10,
+            (Place::Data, true) => 64 << 10,
+            (Place::Code | Place::Data, false) => usize::MAX,
+        }
+    }
+
+    fn at(&self, place: usize) -> u8 {
+        self.tail[place % TAIL]
+    }
+
+    /// Tells whether what repeats consists of words: three different ones, which are a good part of it.
+    fn is_words(&self) -> bool {
+        let length = self.period.max(64).min(self.span);
+        let unit: Vec<u8> = (self.length - length..self.length).map(|place| self.at(place)).collect();
+        let unit = String::from_utf8_lossy(&unit);
+        let mut words: Vec<&str> = Vec::new();
+        let (mut letters, mut others) = (0, 0);
+        for token in unit.split_whitespace() {
+            let word = token.trim_matches(|c: char| !c.is_alphanumeric());
+            let in_token = token.chars().filter(|c| c.is_alphabetic()).count();
+            // Chinese and its like write no blanks between words, and each character says much.
+            let is_ideographic = in_token >= 3 && word.chars().all(|c| !c.is_ascii_alphanumeric());
+            if is_ideographic || (2..=MAX_WORD).contains(&in_token) && word.chars().all(is_of_a_word) {
+                letters += in_token;
+                others += token.chars().count() - in_token;
+                if !words.contains(&word) {
+                    words.push(word);
+                    words.extend(is_ideographic.then_some(["", " "]).into_iter().flatten());
+                }
+            } else {
+                others += token.chars().count();
+            }
+        }
+        words.len() >= 3 && letters >= others
+    }
+}
+
+fn is_of_a_word(character: char) -> bool {
+    character.is_alphabetic() || matches!(character, '\'' | '\u{2019}' | '-' | '_' | '.' | '/' | ',')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(text: &str, place: Place) -> Option<usize> {
+        Repetition::default().push(text, place)
+    }
+
+    #[test]
+    fn an_answer_that_repeats_itself_is_noticed_within_a_few_units() {
+        let units = [
+            "I will look at the file again to be sure. ",
+            "Wait, let me check.\n",
+            "- [ ] read `src/main.rs` and fix the error in it\n",
+            "\u{8ba9}\u{6211}\u{518d}\u{68c0}\u{67e5}\u{4e00}\u{6b21}\u{4ee3}\u{7801}\u{3002}",
+            "\u{422}\u{435}\u{43f}\u{435}\u{440}\u{44c} \u{43f}\u{440}\u{43e}\u{432}\u{435}\u{440}\u{438}\u{43c} \u{444}\u{430}\u{439}\u{43b}. ",
+            &(0..90).map(|n| format!("Sentence number {n} of a long paragraph. ")).collect::<String>(),
+        ];
+        for unit in units {
+            let text = format!("First something else. {}", unit.repeat(2 + 3 * LEAST / unit.len().min(LEAST)));
+            let kept = cut(&text, Place::Text).unwrap_or_else(|| panic!("{unit}"));
+            assert!(kept <= 22 + unit.len() + GRAM, "{kept} of {unit}");
+            let noticed = (0..text.len())
+                .filter(|at| text.is_char_boundary(*at))
+                .find(|at| cut(&text[..*at], Place::Text).is_some());
+            let most = (LEAST + 256).max(TIMES * unit.len() + 256) + unit.len() + 64;
+            assert!(noticed.is_none_or(|at| at <= most), "{noticed:?} of {unit}");
+        }
+        assert!(cut(&"!".repeat(20 << 10), Place::Text).is_some());
+    }
+
+    #[test]
+    fn what_repeats_by_its_nature_is_no_circle() {
+        let rows = |row: &dyn Fn(usize) -> String| (0..2000).map(row).collect::<String>();
+        let texts = [
+            rows(&|n| format!("| {n} | yes | no | yes |\n")),
+            rows(&|n| format!("<rect x=\"{n}\" y=\"10\" width=\"10\" height=\"10\"/>\n")),
+            rows(&|n| format!("  {{\"id\": {n}, \"name\": \"a\", \"tags\": []}},\n")),
+            rows(&|n| format!("{n},0,0,0,0,0,0\n")),
+            rows(&|n| format!("Step {n}: read the file and go on to the next one.\n")),
+            "-".repeat(10_000),
+            "0x00, ".repeat(2_000),
+            "| - | - |\n".repeat(1_000),
+            "AAAA".repeat(4_000),
+        ];
+        for text in texts {
+            assert_eq!(cut(&text, Place::Text), None, "{}", &text[..60]);
+        }
+        for text in ["AAAA".repeat(100_000), "0x00, ".repeat(100_000), "hello world and more\n".repeat(2_000)] {
+            assert_eq!(cut(&text, Place::Data), None, "{}", &text[..40]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_split_of_a_text_changes_what_is_noticed(
+            head in ".{0,40}", unit in "[a-d ]{1,30}", times in 1usize..200, cuts in prop::collection::vec(1usize..300, 1..9),
+        ) {
+            let text = format!("{head}{}", unit.repeat(times));
+            let mut pieces = Repetition::default();
+            let (mut at, mut found) = (0, None);
+            for length in cuts.iter().cycle() {
+                let mut end = (at + length).min(text.len());
+                while !text.is_char_boundary(end) {
+                    end += 1;
+                }
+                found = found.or(pieces.push(&text[at..end], Place::Text));
+                at = end;
+                if at == text.len() {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, cut(&text, Place::Text));
+        }
+
+        #[test]
+        fn what_does_not_repeat_is_kept(words in prop::collection::vec("[a-z]{3,9}", 400..900)) {
+            prop_assert_eq!(cut(&words.join(" "), Place::Text), None);
+        }
+    }
+}
