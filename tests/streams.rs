@@ -127,3 +127,24 @@ fn a_wait_until_the_year_9999_is_not_waited_for() {
         assert!(outcome.stderr.contains("--max-wait"), "{}", outcome.stderr);
     }
 }
+
+#[test]
+fn a_long_run_goes_on_in_a_small_window_that_the_server_does_not_tell() {
+    const WINDOW: usize = 40_000;
+    let line = "let value = compute(first, second)?; // as the document says\n";
+    let mut project = Project::new();
+    for at in 0..4 {
+        project = project.file(&format!("{at}.rs"), line.repeat(20 + 15 * at));
+    }
+    let turn = |at: usize| {
+        let reply = match at % 7 {
+            3 => call("write_file", json!({"file_path": format!("new{at}.rs"), "content": line.repeat(30)})),
+            at => call("read_file", json!({"file_path": format!("{}.rs", at % 4)})),
+        };
+        Reply::Within(WINDOW, Box::new(reply))
+    };
+    let project = project.model((0..300).map(turn).chain([Reply::Within(WINDOW, Box::new(say("done")))]));
+    let outcome = project.run(&["--output-format", "json", "--max-session-turns", "1000", "read all"]);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.result["num_turns"].as_u64().unwrap() >= 300, "{}", outcome.result["num_turns"]);
+}

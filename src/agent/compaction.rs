@@ -8,16 +8,19 @@ use super::estimate::{estimate_text, estimate_tokens};
 use super::limits::Account;
 use super::transcript::Transcript;
 use crate::event::{Event, SideRequest, TokenUsage};
-use crate::model::{Delta, Message, Model, Part, Request, ToolSpec, Usage};
+use crate::model::{Delta, Message, Model, Part, Request, Stop, ToolSpec, Usage};
 
 /// The share of the window (less the output limit) at which a conversation is compacted.
 const FULL: f64 = 0.8;
 
-/// Failures after which no further compaction is tried.
+/// Failures in a row after which no further summary is tried.
 const BREAKER: u32 = 3;
 
-/// Rounds of making room after a server said that the conversation is too long.
-const OVERFLOW_ROUNDS: u32 = 4;
+/// Rounds of making room after a server said that the conversation is too long, until it takes it.
+const OVERFLOW_ROUNDS: u32 = 8;
+
+/// Characters of a tool's answer that a summary is written from once the conversation is too long.
+const SUMMARISED: usize = 500;
 
 /// Tool results that are kept when old ones are cleared.
 const KEPT_RESULTS: usize = 5;
@@ -36,8 +39,9 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// Remembers what the server counted for the request that was just answered.
+    /// Remembers what the server counted for the request that was just answered: it fits.
     pub fn learn(&mut self, transcript: &Transcript, usage: &Usage) {
+        self.overflows = 0;
         if let Some(counted) = usage.input_tokens {
             self.counted = Some((counted, transcript.estimate()));
         }
@@ -67,7 +71,8 @@ impl Compaction {
         if facts.context_window == 0 || (self.next_request(transcript) as f64) < room as f64 * FULL {
             return false;
         }
-        self.summarise(model, transcript, account, offered, emit).await
+        let messages = transcript.up_to_compactable().to_vec();
+        self.summarise(messages, model, transcript, account, offered, emit).await
     }
 
     /// Makes room after the server refused the conversation as too long; `false` when nothing more can be done.
@@ -84,9 +89,14 @@ impl Compaction {
             return false;
         }
         let before = transcript.estimate();
-        let shrunk = transcript.clear_old_results(KEPT_RESULTS) > 0
-            || self.summarise(model, transcript, account, offered, emit).await
-            || transcript.cut_largest_result(2_000);
+        let mut shrunk = transcript.clear_old_results(KEPT_RESULTS) > 0;
+        if !shrunk {
+            // The whole of it does not fit: the summary is written from half of it.
+            let messages = transcript.shortened(SUMMARISED, before / 2);
+            shrunk = self.summarise(messages, model, transcript, account, offered, emit).await
+                || transcript.cut_largest_result(2_000)
+                || transcript.drop_compactable();
+        }
         if shrunk {
             self.counted = None;
             emit(Event::Compaction { before, after: transcript.estimate() });
@@ -96,6 +106,7 @@ impl Compaction {
 
     async fn summarise(
         &mut self,
+        mut messages: Vec<Message>,
         model: &dyn Model,
         transcript: &mut Transcript,
         account: &mut Account,
@@ -107,7 +118,6 @@ impl Compaction {
             return false;
         }
         let before = transcript.estimate();
-        let mut messages = transcript.up_to_compactable().to_vec();
         messages.push(Message::User(vec![Part::Text(ASK.into())]));
         let request = Request {
             messages: Arc::new(messages),
@@ -119,6 +129,7 @@ impl Compaction {
         let mut ignored = |_: Delta| {};
         let summary = match model.respond(&request, &mut ignored).await {
             Ok(turn) => {
+                let is_cut = turn.stop == Stop::Repetition;
                 let estimate = estimate_tokens(&request.messages);
                 let cost_usd = account.spend(&turn.usage, estimate, model.facts().price.as_ref());
                 emit(Event::SideRequest(Box::new(SideRequest {
@@ -128,7 +139,7 @@ impl Compaction {
                     requests: turn.requests,
                     api_ms: super::millis(turn.api_time),
                 })));
-                turn.message.text
+                if is_cut { String::new() } else { turn.message.text }
             }
             Err(error) => {
                 self.failures += 1;
@@ -155,6 +166,7 @@ impl Compaction {
             self.failures += 1;
             return false;
         }
+        self.failures = 0;
         transcript
             .compact(format!("Summary of the work so far (the conversation was shortened):\n\n{}", summary.trim()));
         self.counted = None;
