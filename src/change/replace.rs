@@ -228,16 +228,13 @@ impl Search<'_> {
         (spots, odd)
     }
 
-    /// Drops as few empty lines at the ends as there can be.
+    /// Drops empty lines at the ends; what is left is whole lines, or else whole words.
     fn without_blank_ends(&mut self, form: &Form) -> Found {
-        let rows = forms::without_blank_ends(&form.old, &form.new);
-        for row in &rows {
-            let found: Vec<_> = row.iter().filter_map(|form| self.exactly(form, Stage::BlankEnds)).collect();
-            if let Some(found) = only(found) {
-                return Some(found);
-            }
-        }
-        rows.last()?.iter().find_map(|form| self.alike(form, Stage::BlankEnds))
+        let lines = forms::without_blank_ends(&form.old, &form.new)?;
+        let words = Form { borders: Borders::Words, ..lines.clone() };
+        self.exactly(&lines, Stage::BlankEnds)
+            .or_else(|| self.exactly(&words, Stage::BlankEnds))
+            .or_else(|| self.alike(&lines, Stage::BlankEnds))
     }
 
     /// Undoes the one set of escapes that makes `old` fit.

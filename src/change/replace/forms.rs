@@ -110,35 +110,20 @@ fn unfenced(text: &str) -> Option<&str> {
     is_one.then_some(inner)
 }
 
-/// Drops empty lines at the ends of `old`, and of `new` as many: the fewest first, one row for each number of them.
-pub(super) fn without_blank_ends(old: &str, new: &str) -> Vec<Vec<Form>> {
-    let (above, core, all_below) = ends(old);
+/// Drops the empty lines at the ends of `old`, and of `new` as many: what they surround says where they are.
+pub(super) fn without_blank_ends(old: &str, new: &str) -> Option<Form> {
+    let (above, core, below) = ends(old);
     let (above_new, core_new, below_new) = ends(new);
-    if core.is_empty() || core_new.is_empty() {
-        return Vec::new();
-    }
-    // What `new` shows in the place of what is dropped; `None` if a line would be joined with another one.
-    let left = |dropped: usize, old: usize, new: usize| match new.checked_sub(dropped) {
-        Some(left) if new >= old => Some(left),
-        _ => (dropped == old).then_some(0),
-    };
-    let form = |dropped_above: usize, dropped_below: usize| {
-        let above_new = left(dropped_above, above, above_new)?;
-        let below_new = left(dropped_below, all_below, below_new)?;
-        let with = |above: usize, core: &str, below: usize| "\n".repeat(above) + core + &"\n".repeat(below);
-        Some(Form {
-            old: with(above - dropped_above, core, all_below - dropped_below),
-            new: with(above_new, core_new, below_new),
-            borders: Borders::Words,
-        })
-    };
     // The end of the last line is no empty line.
-    let below = if all_below == 1 { 0 } else { all_below };
-    let row = |dropped: usize| {
-        let pairs = (0..=dropped.min(above)).map(|from_above| (from_above, dropped - from_above));
-        pairs.filter(|(_, from_below)| *from_below <= below).filter_map(|(a, b)| form(a, b)).collect()
-    };
-    (1..=(above + below).min(32)).map(row).collect()
+    let has_some = above > 0 || below > 1;
+    // Where `new` has some of the empty lines, whether it leaves out the others on purpose cannot be told.
+    let is_unclear = (1..above).contains(&above_new) || (2..below).contains(&below_new);
+    if !has_some || is_unclear || core.is_empty() || core_new.is_empty() {
+        return None;
+    }
+    let (above, below) = (above_new.saturating_sub(above), below_new.saturating_sub(below));
+    let new = "\n".repeat(above) + core_new + &"\n".repeat(below);
+    Some(Form { old: core.to_owned(), new, borders: Borders::Lines })
 }
 
 /// Splits a text into the number of empty lines at its beginning, what is between, and those at its end.

@@ -191,10 +191,11 @@ impl<'a> Indents<'a> {
                 let (step, shown_step) = (self.step(), self.shown_step);
                 let by_steps = shown * step == there * shown_step;
                 let is_scaled = shown == 2 * there || there == 2 * shown;
-                match step == shown_step {
-                    false if by_steps => Some(there + whole(shown_step)? * step),
-                    false if is_scaled => None,
-                    _ => whole(step).map(|_| there + further),
+                match () {
+                    () if by_steps && step != shown_step => Some(there + whole(shown_step)? * step),
+                    // Half as deep, or shifted: both fit.
+                    () if is_scaled => None,
+                    () => whole(step).map(|_| there + further),
                 }
             }
         }
