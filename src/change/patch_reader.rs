@@ -53,6 +53,8 @@ pub struct FilePatch {
     pub old: Option<RelPath>,
     /// The name after; `None` if the file is deleted.
     pub new: Option<RelPath>,
+    /// A further name in the header of a plain diff, which is neither read nor written: one that is for another file.
+    pub also_named: Option<RelPath>,
     /// Git's mode before, where the patch names it.
     pub old_mode: Option<String>,
     /// Git's mode after, where the patch names it.
@@ -83,6 +85,12 @@ pub enum Body {
 pub struct Hunk {
     /// First line of the old content, counted from 0.
     pub start: usize,
+    /// First line of the new content, counted from 0.
+    pub new_start: usize,
+    /// Whether the header says that it is at the beginning of the old content.
+    pub from_beginning: bool,
+    /// Whether its last line is one that changes: then it is at the end of the content.
+    pub to_end: bool,
     /// The old lines, each with its `\n` unless it had none.
     pub old: Vec<Vec<u8>>,
     /// The new lines.
@@ -107,13 +115,14 @@ impl Patch {
                 reader.at += 1;
             }
         }
-        if files.is_empty() && !text.trim_ascii().is_empty() {
+        if files.is_empty() && !text.is_empty() {
             return Err(PatchError::Syntax { line: 1, reason: "no file's changes found in it".to_owned() });
         }
         Ok(Patch { files })
     }
 
-    /// Returns every path that the patch reads from or writes to, in the order of the text.
+    /// Returns every path that the patch reads from or writes to, in the order of the text. A name that only a header
+    /// has counts as read: who writes it means the file.
     pub fn accesses(&self) -> Vec<PathAccess> {
         let mut accesses = Vec::new();
         for file in &self.files {
@@ -125,6 +134,7 @@ impl Patch {
                     accesses.push(PathAccess::Write(old.clone()));
                 }
             }
+            accesses.extend(file.also_named.clone().map(PathAccess::Read));
             accesses.extend(file.new.clone().map(PathAccess::Write));
         }
         accesses
@@ -226,23 +236,20 @@ impl FilePatch {
         self.after(before, format, &|content, hunks| self.apply_hunks(content, hunks))
     }
 
-    /// Applies this part wherever its lines stand now, each hunk at the one place that it fits.
+    /// Applies this part where `git apply` does: each hunk at the nearest place that has its lines.
     pub fn wherever_it_fits(&self, before: &Entry, format: ObjectFormat) -> Result<Entry, PatchError> {
         self.after(before, format, &|content, hunks| {
-            let old = lines(content);
-            let mut moved = Vec::with_capacity(hunks.len());
-            let mut from = 0;
-            for (number, hunk) in hunks.iter().enumerate() {
-                let places: Vec<usize> = hunk.places(&old).filter(|place| *place >= from).take(2).collect();
-                let [place] = places[..] else {
-                    let why = if places.is_empty() { "nowhere" } else { "in more than one place" };
-                    return Err(self.mismatch(format!("hunk {}: its lines stand {why}", number + 1)));
-                };
-                moved.push(Hunk { start: place, ..hunk.clone() });
-                from = place + hunk.old.len();
-            }
-            self.apply_hunks(content, &moved)
+            placed(content, hunks).map_err(|(number, hunk)| self.mismatch(hunk.why_not(number, &lines(content))))
         })
+    }
+
+    /// Tells whether a file has every change of this part already; only text that says what it adds can tell.
+    pub fn is_applied(&self, now: &Entry) -> bool {
+        let (Body::Text(hunks), Entry::File { content, executable }) = (&self.body, now) else { return false };
+        let shall = self.new_mode.as_deref().is_none_or(|mode| (mode == "100755") == *executable && mode != "120000");
+        let reversed: Vec<Hunk> = hunks.iter().map(Hunk::reversed).collect();
+        let is_moved = self.old != self.new;
+        shall && !is_moved && reversed.iter().all(|hunk| !hunk.old.is_empty()) && placed(content, &reversed).is_ok()
     }
 
     fn after(&self, before: &Entry, format: ObjectFormat, apply_hunks: &ApplyHunks<'_>) -> Result<Entry, PatchError> {
@@ -299,12 +306,10 @@ impl FilePatch {
             let Some(end) = end else {
                 return Err(self.mismatch(format!("{name}: there are no lines {} and following", hunk.start + 1)));
             };
-            if let Some(wrong) = (0..hunk.old.len()).find(|line| old[hunk.start + line] != hunk.old[*line]) {
-                let expected = String::from_utf8_lossy(&hunk.old[wrong]);
-                let line = hunk.start + wrong + 1;
-                let only_ends = without_end(old[hunk.start + wrong]) == without_end(&hunk.old[wrong]);
-                let hint = if only_ends { ": the line ends differently (CRLF or LF)" } else { "" };
-                return Err(self.mismatch(format!("{name}: line {line} is not `{}`{hint}", expected.trim_end())));
+            if let Some(why) =
+                hunk.differs(&old, hunk.start).or_else(|| hunk.misplaced(old.len(), hunk.start).map(str::to_owned))
+            {
+                return Err(self.mismatch(format!("{name}: {why}")));
             }
             result.extend(old[at..hunk.start].iter().copied().flatten());
             result.extend(hunk.new.iter().flatten());
@@ -315,19 +320,78 @@ impl FilePatch {
     }
 }
 
+/// Puts each hunk where `git apply` puts it; otherwise returns the one that has no place, and its number from 1.
+fn placed<'h>(content: &[u8], hunks: &'h [Hunk]) -> Result<Vec<u8>, (usize, &'h Hunk)> {
+    // No hunk may touch what an earlier one has put there.
+    let mut image: Vec<(&[u8], bool)> = lines(content).into_iter().map(|line| (line, false)).collect();
+    for (number, hunk) in hunks.iter().enumerate() {
+        let place = hunk.place(&image).ok_or((number + 1, hunk))?;
+        image.splice(place..place + hunk.old.len(), hunk.new.iter().map(|line| (line.as_slice(), true)));
+    }
+    Ok(image.into_iter().flat_map(|(line, _)| line).copied().collect())
+}
+
 impl Hunk {
-    /// Finds the places at which all old lines stand. A hunk without context before or after it belongs to the beginning
-    /// or the end.
-    fn places<'h>(&'h self, content: &'h [&'h [u8]]) -> impl Iterator<Item = usize> + 'h {
-        let same = |(old, new): (&Vec<u8>, &Vec<u8>)| old == new;
-        let leading = self.old.iter().zip(&self.new).take_while(|pair| same(*pair)).count();
-        let trailing = self.old.iter().rev().zip(self.new.iter().rev()).take_while(|pair| same(*pair)).count();
-        let last = content.len().checked_sub(self.old.len()).filter(|_| !self.old.is_empty());
-        last.map_or(0..0, |last| 0..last + 1).filter(move |place| {
-            (leading > 0 || *place == 0)
-                && (trailing > 0 || Some(*place) == last)
-                && self.old.iter().zip(&content[*place..]).all(|(old, line)| old == line)
-        })
+    /// Finds the place nearest to the one that the header names, after it before before it.
+    fn place(&self, image: &[(&[u8], bool)]) -> Option<usize> {
+        let last = image.len().checked_sub(self.old.len())?;
+        let fits = |place: &usize| {
+            self.misplaced(image.len(), *place).is_none()
+                && self.old.iter().zip(&image[*place..]).all(|(old, (line, is_new))| old == line && !is_new)
+        };
+        let named = self.new_start.min(image.len());
+        let distances = 0..=image.len();
+        let places = distances.flat_map(|distance| {
+            [named.checked_add(distance), named.checked_sub(distance).filter(|_| distance > 0)].into_iter().flatten()
+        });
+        places.filter(|place| *place <= last).find(fits)
+    }
+
+    /// Says why a hunk may not be at a line: without context it belongs to the beginning or the end.
+    fn misplaced(&self, length: usize, place: usize) -> Option<&'static str> {
+        if self.from_beginning && place > 0 {
+            Some("it says that it is at the beginning of the file")
+        } else if self.to_end && place + self.old.len() != length {
+            Some("it has no context after its changes, so that it must be at the end of the file")
+        } else {
+            None
+        }
+    }
+
+    /// Says which line of the content is not the hunk's.
+    fn differs(&self, content: &[&[u8]], place: usize) -> Option<String> {
+        let wrong = self.old.iter().zip(&content[place..]).position(|(old, line)| old != line)?;
+        let expected = String::from_utf8_lossy(&self.old[wrong]);
+        let only_ends = without_end(content[place + wrong]) == without_end(&self.old[wrong]);
+        let hint = if only_ends { ": the line ends differently (CRLF or LF)" } else { "" };
+        Some(format!("line {} is not `{}`{hint}", place + wrong + 1, expected.trim_end()))
+    }
+
+    /// Says why a hunk has no place in a content.
+    fn why_not(&self, number: usize, content: &[&[u8]]) -> String {
+        let places = content.len().checked_sub(self.old.len()).map_or(0..0, |last| 0..last + 1);
+        let standing = places.clone().find(|place| self.differs(content, *place).is_none());
+        let why = match standing.and_then(|place| Some((place, self.misplaced(content.len(), place)?))) {
+            Some((place, why)) => format!("its lines are at line {}, but {why}", place + 1),
+            None if standing.is_some() => "its lines are where another hunk has changed them".to_owned(),
+            None if places.contains(&self.start) => {
+                let why = self.differs(content, self.start).unwrap_or_default();
+                format!("{why}, and its lines are at no other place")
+            }
+            None => format!("there are no lines {} and following", self.start + 1),
+        };
+        format!("hunk {number}: {why}")
+    }
+
+    fn reversed(&self) -> Hunk {
+        Hunk {
+            start: self.new_start,
+            new_start: self.start,
+            from_beginning: self.new_start == 0,
+            to_end: self.to_end,
+            old: self.new.clone(),
+            new: self.old.clone(),
+        }
     }
 }
 
@@ -405,6 +469,9 @@ impl<'a> Reader<'a> {
         let at_header = |reason: &str| PatchError::Syntax { line: header_line + 1, reason: reason.to_owned() };
         let (old, new) = match (sides, from, to) {
             (Some((None, None)), ..) => return Err(at_header("both names are /dev/null")),
+            (Some((old, new)), Some(from), Some(to)) if (&old, &new) != (&Some(from.clone()), &Some(to.clone())) => {
+                return Err(at_header("the names of the file contradict each other"));
+            }
             (_, Some(from), Some(to)) => (Some(from), Some(to)),
             (Some(names), ..) => names,
             (None, ..) => {
@@ -417,21 +484,34 @@ impl<'a> Reader<'a> {
         if old.is_none() && new.is_none() {
             return Err(at_header("the names and the kind of change contradict each other"));
         }
+        let changes_mode = old_mode.is_some() && new_mode.is_some() && old_mode != new_mode;
+        if body == Body::Same && old == new && !changes_mode {
+            return Err(at_header("it names a file and no change of it"));
+        }
         if is_new && new_mode.as_deref() == Some("160000") || old_mode.as_deref() == Some("160000") {
             return Err(at_header("a submodule's change cannot be applied"));
         }
-        Ok(FilePatch { old, new, old_mode, new_mode, keeps_old, old_object, body })
+        Ok(FilePatch { old, new, also_named: None, old_mode, new_mode, keeps_old, old_object, body })
     }
 
     fn traditional_file(&mut self) -> Result<FilePatch, PatchError> {
         let line = self.at;
-        let (old, new) = self.sides()?;
-        if old.is_none() && new.is_none() {
-            return Err(PatchError::Syntax { line: line + 1, reason: "both names are /dev/null".to_owned() });
+        let (mut old, mut new) = self.sides()?;
+        let mut also_named = None;
+        match (&old, &new) {
+            (None, None) => {
+                return Err(PatchError::Syntax { line: line + 1, reason: "both names are /dev/null".to_owned() });
+            }
+            // A copy of the file that was kept under a longer name: `x.orig` and `x`.
+            (Some(before), Some(after)) if after.as_bytes().starts_with(before.as_bytes()) => {
+                also_named = std::mem::replace(&mut new, old.clone()).filter(|named| Some(named) != old.as_ref());
+            }
+            (Some(_), Some(_)) => also_named = std::mem::replace(&mut old, new.clone()),
+            (None, Some(_)) | (Some(_), None) => {}
         }
         let body = Body::Text(self.hunks()?);
         let new_mode = old.is_none().then(|| "100644".to_owned());
-        Ok(FilePatch { old, new, old_mode: None, new_mode, keeps_old: false, old_object: None, body })
+        Ok(FilePatch { old, new, also_named, old_mode: None, new_mode, keeps_old: false, old_object: None, body })
     }
 
     fn sides(&mut self) -> Result<(Option<RelPath>, Option<RelPath>), PatchError> {
@@ -465,17 +545,28 @@ impl<'a> Reader<'a> {
         while self.peek().is_some_and(|line| line.starts_with(b"@@ -")) {
             hunks.push(self.hunk()?);
         }
+        if hunks.is_empty() {
+            return Err(self.wrong("expected `@@ -LINE,COUNT +LINE,COUNT @@` after the names of the file"));
+        }
         Ok(hunks)
     }
 
     fn hunk(&mut self) -> Result<Hunk, PatchError> {
         let header = self.take(b"@@ -").map(text).unwrap_or_default();
         let spans = header.split_once(" @@").and_then(|(spans, _)| spans.split_once(" +"));
-        let ((start, mut old_left), (_, mut new_left)) = spans
+        let ((start, mut old_left), (new_start, mut new_left)) = spans
             .and_then(|(old, new)| Some((span(old)?, span(new)?)))
             .ok_or_else(|| PatchError::Syntax { line: self.at, reason: "a damaged hunk header".to_owned() })?;
-        let start = if old_left == 0 { start } else { start.saturating_sub(1) };
-        let mut hunk = Hunk { start, old: Vec::new(), new: Vec::new() };
+        let header_line = self.at;
+        let mut hunk = Hunk {
+            start: if old_left == 0 { start } else { start.saturating_sub(1) },
+            new_start: new_start.saturating_sub(1),
+            from_beginning: start <= 1,
+            to_end: true,
+            old: Vec::new(),
+            new: Vec::new(),
+        };
+        let mut is_change = false;
         while old_left > 0 || new_left > 0 {
             let line = self.peek().ok_or_else(|| self.wrong("the patch ends within a hunk"))?;
             let (mark, rest) = line.split_first().map_or((b' ', b"".as_slice()), |(mark, rest)| (*mark, rest));
@@ -491,6 +582,8 @@ impl<'a> Reader<'a> {
                 return Err(self.wrong("the hunk has more lines than its header says"));
             }
             self.at += 1;
+            hunk.to_end = !(in_old && in_new);
+            is_change |= hunk.to_end;
             let mut content = rest.to_vec();
             if self.peek().is_some_and(|next| next.starts_with(b"\\ ")) {
                 self.at += 1;
@@ -506,6 +599,9 @@ impl<'a> Reader<'a> {
                 new_left -= 1;
                 hunk.new.push(content);
             }
+        }
+        if !is_change {
+            return Err(PatchError::Syntax { line: header_line, reason: "a hunk without a change".to_owned() });
         }
         Ok(hunk)
     }
@@ -632,19 +728,58 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_hunk_is_found_where_it_fits_once_and_nowhere_else() {
-        let patch = "--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n";
-        let file = Patch::parse(patch.as_bytes()).unwrap().files.remove(0);
-        let moved = |content: &str| {
+    fn a_moved_hunk_is_put_at_the_nearest_place_and_the_borders_hold() {
+        let moved = |patch: &str, content: &str| {
+            let file = Patch::parse(format!("--- a/a\n+++ b/a\n{patch}").as_bytes()).unwrap().files.remove(0);
             let entry = file.wherever_it_fits(&Entry::file(content), ObjectFormat::Sha1);
             entry.map(|entry| String::from_utf8_lossy(entry.content().unwrap()).into_owned()).map_err(|e| e.to_string())
         };
-        assert_eq!(moved("0\n1\n2\n3\n4\n").as_deref(), Ok("0\n1\ntwo\n3\n4\n"));
-        assert!(moved("1\n2\n3\n1\n2\n3\n").unwrap_err().ends_with("in more than one place"));
-        assert!(moved("1\n3\n").unwrap_err().ends_with("nowhere"));
-        // Without context there is only the beginning and the end.
-        let bare = Patch::parse(b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+one\n").unwrap().files.remove(0);
-        assert!(bare.wherever_it_fits(&Entry::file("1\nmore\n"), ObjectFormat::Sha1).is_err());
+        let hunk = "@@ -3,3 +3,3 @@\n 1\n-2\n+two\n 3\n";
+        assert_eq!(moved(hunk, "0\n1\n2\n3\n4\n").as_deref(), Ok("0\n1\ntwo\n3\n4\n"));
+        assert_eq!(moved(hunk, "1\n2\n3\n1\n2\n3\n").as_deref(), Ok("1\n2\n3\n1\ntwo\n3\n"), "after before before");
+        // A line inserted without context goes to the end, where git puts it.
+        assert_eq!(moved("@@ -2,0 +3 @@\n+x\n", "1\n2\n3\n").as_deref(), Ok("1\n2\n3\nx\n"));
+        let refused = |patch: &str, content: &str| moved(patch, content).unwrap_err();
+        assert!(refused(hunk, "1\n3\n3\n3\n3\n").ends_with("line 3 is not `1`, and its lines are at no other place"));
+        assert!(refused(hunk, "1\n3\n").ends_with("there are no lines 3 and following"));
+        let first = "@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n";
+        assert!(
+            refused(first, "0\n1\n2\n3\n4\n")
+                .ends_with("its lines are at line 2, but it says that it is at the beginning of the file")
+        );
+        assert!(refused("@@ -2 +2 @@\n-2\n+two\n", "1\n2\n3\n").contains("it must be at the end of the file"));
+        let twice = format!("{hunk}@@ -4,2 +4,2 @@\n-two\n+2\n 3\n");
+        assert!(refused(&twice, "1\n2\n3\n").contains("hunk 2: "), "what a hunk has written is no place");
+    }
+
+    #[test]
+    fn a_part_is_applied_already_only_if_each_of_its_hunks_is() {
+        let patch = "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n-1\n+one\n 2\n@@ -8,2 +8,2 @@\n 8\n-9\n+nine\n";
+        let file = Patch::parse(patch.as_bytes()).unwrap().files.remove(0);
+        let lines = |first: &str, last: &str| Entry::file(format!("{first}\n2\n3\n4\n5\n6\n7\n8\n{last}\n"));
+        assert!(file.is_applied(&lines("one", "nine")));
+        assert!(!file.is_applied(&lines("one", "9")) && !file.is_applied(&lines("1", "9")));
+    }
+
+    #[test]
+    fn what_git_does_not_take_for_a_patch_is_no_patch() {
+        let header = "diff --git a/a b/a\n";
+        for (patch, line) in [
+            (format!("{header}index 1234567..89abcde 100644\n"), 1),
+            (format!("{header}--- a/a\n+++ b/a\n"), 4),
+            (format!("{header}--- a/a\n+++ b/a\n@@ @@\n-1\n+2\n"), 4),
+            ("--- a/a\n+++ b/a\n@@\n-1\n+2\n".to_owned(), 3),
+            ("--- a/a\n+++ b/a\n@@ -1 +1 @@\n 1\n".to_owned(), 3),
+            ("--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n".to_owned(), 6),
+            ("Here is the patch:\n".to_owned(), 1),
+            ("\n".to_owned(), 1),
+        ] {
+            match Patch::parse(patch.as_bytes()) {
+                Err(PatchError::Syntax { line: found, .. }) => assert_eq!(found, line, "{patch}"),
+                other => panic!("{patch}: {other:?}"),
+            }
+        }
+        assert_eq!(Patch::parse(b"").unwrap(), Patch::default());
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         Format::Text => print(out, &text(&applied, arguments.check, &run_id)),
         Format::Patch => super::print_bytes(out, &applied.delivered.patch),
         Format::Json | Format::StreamJson | Format::Result => {
-            let Applied { delivered, merged, taken_back } = &applied;
+            let Applied { delivered, merged, taken_back, .. } = &applied;
             let merged: Vec<String> = merged.iter().map(|path| path.to_string_lossy()).collect();
             let value = serde_json::json!({
                 "files": delivered.files, "applied": delivered.applied, "commit": delivered.commit,
@@ -82,13 +82,16 @@ fn delivery(arguments: &ApplyArgs) -> Result<Delivery, Failure> {
 
 /// Says what happened, one file a line.
 fn text(applied: &Applied, check: bool, run_id: &str) -> String {
-    let Applied { delivered, merged, taken_back } = applied;
+    let Applied { delivered, merged, is_empty, taken_back } = applied;
     let mut text = String::new();
     for run in taken_back {
         text.push_str(&format!("took back a delivery that was cut off: {run}\n"));
     }
     if delivered.files.is_empty() {
-        text.push_str("nothing to do: what it changes is so already\n");
+        text.push_str(match is_empty {
+            true => "the patch is empty\n",
+            false => "nothing to do: all of it is applied already\n",
+        });
         return text;
     }
     for file in &delivered.files {

@@ -330,7 +330,7 @@ impl<'a> Applied<'a> {
             }
             return match cause {
                 DeliverError::Io { message, hint, .. } => DeliverError::Io { message, hint, rolled_back: true },
-                DeliverError::Conflict { .. } | DeliverError::Denied { .. } => cause,
+                DeliverError::Conflict { .. } | DeliverError::Input { .. } | DeliverError::Denied { .. } => cause,
             };
         }
         let hint = match &self.journal {

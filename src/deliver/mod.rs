@@ -91,6 +91,14 @@ pub enum DeliverError {
         /// What to do.
         hint: String,
     },
+    /// What is to be applied cannot be read (42).
+    #[error("{message}")]
+    Input {
+        /// What, with its line.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
     /// The gate refused (60).
     #[error("{message}")]
     Denied {
@@ -134,6 +142,7 @@ impl DeliverError {
     pub fn exit(&self) -> Exit {
         match self {
             DeliverError::Conflict { .. } | DeliverError::Io { .. } => Exit::Conflict,
+            DeliverError::Input { .. } => Exit::Input,
             DeliverError::Denied { .. } => Exit::Denied,
         }
     }
@@ -141,9 +150,10 @@ impl DeliverError {
     /// Returns what would help.
     pub fn hint(&self) -> &str {
         match self {
-            DeliverError::Conflict { hint, .. } | DeliverError::Denied { hint, .. } | DeliverError::Io { hint, .. } => {
-                hint
-            }
+            DeliverError::Conflict { hint, .. }
+            | DeliverError::Input { hint, .. }
+            | DeliverError::Denied { hint, .. }
+            | DeliverError::Io { hint, .. } => hint,
         }
     }
 

@@ -78,11 +78,18 @@ impl Proposal {
         }
     }
 
+    fn parsed(&self) -> Result<Patch, DeliverError> {
+        Patch::parse(&self.patch).map_err(|error| DeliverError::Input {
+            message: error.to_string(),
+            hint: "give the whole patch, as `git diff` or `qwen run -o patch` wrote it".to_owned(),
+        })
+    }
+
     /// Returns what the patch reads from and writes to below the workspace. Nothing is looked at.
     ///
     /// A name outside the workspace is left out: [`Proposal::changes`] refuses it.
     pub fn accesses(&self, site: &Site<'_>) -> Result<Vec<PathAccess>, DeliverError> {
-        let patch = Patch::parse(&self.patch).map_err(|error| unfit(&[error]))?;
+        let patch = self.parsed()?;
         let prefix = prefix_of(site);
         let below = |access| match access {
             PathAccess::Read(name) => below(&prefix, &name).map(PathAccess::Read),
@@ -111,13 +118,19 @@ impl Proposal {
     /// As [`Proposal::changes`], but what has changed since is merged where both changes stand apart. Returns the files
     /// that were merged, too.
     pub fn merged(&self, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
-        let merged = RefCell::new(Vec::new());
+        let (merged, applied) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let settle = |file: &FilePatch, before: &Entry, first: First| {
             let refused = match self.exactly(file, before, first, site) {
                 Ok(after) => return Ok(after),
                 Err(refused) => refused,
             };
-            let after = self.by_merging(file, before, refused, site)?;
+            let after = self.by_merging(file, before, refused, site).or_else(|refused| {
+                if !file.is_applied(before) {
+                    return Err(refused);
+                }
+                applied.borrow_mut().push(refused);
+                Ok(before.clone())
+            })?;
             merged.borrow_mut().extend(file.old.clone().or_else(|| file.new.clone()));
             Ok(after)
         };
@@ -126,6 +139,11 @@ impl Proposal {
             false => Err(file.mismatch("a new file is to be made, and another one is there already")),
         };
         let changes = self.by(site, &settle, &there)?;
+        // All of it is there already, or a part of it does not fit.
+        let applied = applied.into_inner();
+        if !applied.is_empty() && changes.iter().next().is_some() {
+            return Err(unfit(&applied));
+        }
         Ok((changes, merged.into_inner()))
     }
 
@@ -142,7 +160,7 @@ impl Proposal {
             let path = below(&prefix, name).ok_or_else(|| mismatch(format!("it lies outside {prefix}")))?;
             root.entry_at(&path).map_err(|error| mismatch(error.to_string()))
         };
-        let patch = Patch::parse(&self.patch).map_err(|error| unfit(&[error]))?;
+        let patch = self.parsed()?;
         let by_name = patch.apply_by(&look, settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();
         for (name, change) in by_name.iter() {
@@ -171,12 +189,16 @@ impl Proposal {
         refused: PatchError,
         site: &Site<'_>,
     ) -> Result<Entry, PatchError> {
+        let is_text = matches!(file.body, Body::Text(_)) && matches!(now, Entry::File { .. });
+        // Where nobody knows what it was made for, or both changes touch, its own context says where it belongs.
+        let by_context = |refused: PatchError| match is_text {
+            true => file.wherever_it_fits(now, format_of(site)).map_err(|_| refused),
+            false => Err(refused),
+        };
         let Some(base) = self.base_of(file, site) else {
-            // Nobody knows what it was made for: its own context must say where it belongs.
-            let is_text = matches!(file.body, Body::Text(_)) && matches!(now, Entry::File { .. });
             return if is_text { file.wherever_it_fits(now, format_of(site)) } else { Err(refused) };
         };
-        let Ok(theirs) = file.exactly(&base, format_of(site)) else { return Err(refused) };
+        let Ok(theirs) = file.exactly(&base, format_of(site)) else { return by_context(refused) };
         match (&base, now, &theirs) {
             _ if *now == theirs => Ok(theirs),
             _ if *now == base => Ok(theirs),
@@ -185,13 +207,17 @@ impl Proposal {
                 Entry::File { content: ours, executable: is },
                 Entry::File { content: proposed, executable: shall },
             ) if ![before, ours, proposed].into_iter().any(|content| diff::is_binary(content)) => {
-                let content = merge(before, ours, proposed).map_err(|touching| {
+                let content = merge(before, ours, proposed).or_else(|touching| {
                     let hunk = match &file.body {
                         Body::Text(hunks) => hunks.iter().rposition(|hunk| hunk.start < touching.line),
                         Body::Same | Body::Literal(_) | Body::Delta(_) => None,
                     };
                     let hunk = hunk.map(|number| format!("hunk {}: ", number + 1)).unwrap_or_default();
-                    file.mismatch(format!("{hunk}the file was changed there, too (line {} of the base)", touching.line))
+                    let why = format!("{hunk}the file was changed there, too (line {} of the base)", touching.line);
+                    match by_context(file.mismatch(why))? {
+                        Entry::File { content, .. } => Ok(content.to_vec()),
+                        Entry::Absent | Entry::Link { .. } => Err(refused.clone()),
+                    }
                 })?;
                 Ok(Entry::File { content: content.into(), executable: if was == shall { *is } else { *shall } })
             }

@@ -62,6 +62,8 @@ pub struct Applied {
     pub delivered: Delivered,
     /// Files that had changed since and were merged.
     pub merged: Vec<RelPath>,
+    /// Whether the patch is empty: the run that made it changed nothing.
+    pub is_empty: bool,
     /// Runs whose delivery had been cut off, and was taken back first.
     pub taken_back: Vec<String>,
 }
@@ -111,7 +113,7 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     for file in &mut delivered.files {
         file.executes_later = crate::policy::later::executes_later(&file.path);
     }
-    Ok(Applied { delivered, merged, taken_back })
+    Ok(Applied { delivered, merged, is_empty: proposal.patch.is_empty(), taken_back })
 }
 
 /// Ends a run that found a delivery cut off, before its first request: what it has read was the half of one.
