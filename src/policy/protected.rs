@@ -5,7 +5,7 @@ use super::glob::fold_name;
 use crate::path::RelPath;
 
 /// Protected names at any depth (F4); those of F3 come on top.
-const PROTECTED: [&str; 39] = [
+const PROTECTED: [&str; 53] = [
     ".git",
     ".github",
     ".qwen",
@@ -36,7 +36,21 @@ const PROTECTED: [&str; 39] = [
     "jenkinsfile",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
-    "lefthook.yml",
+    "mise.toml",
+    ".mise.toml",
+    ".tool-versions",
+    ".buildkite",
+    ".drone.yml",
+    ".drone.yaml",
+    ".drone.star",
+    ".drone.jsonnet",
+    ".woodpecker",
+    ".woodpecker.yml",
+    ".woodpecker.yaml",
+    ".bazelrc",
+    ".pnpmfile.cjs",
+    ".pnpmfile.mjs",
+    ".mise",
     ".pypirc",
     "codeowners",
     ".bashrc",
@@ -66,6 +80,8 @@ pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
     folded.split('/').find_map(|name| match name {
         ".git" => Some("the contents of .git"),
         ".env" => Some(".env"),
+        ".git-credentials" => Some(".git-credentials"),
+        ".netrc" => Some(".netrc"),
         ".env.example" => None,
         _ if name.starts_with(".env.") => Some(".env.*"),
         _ if name.ends_with(".pem") => Some("*.pem"),
@@ -84,6 +100,18 @@ pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
         }
         if name.starts_with(".aider") {
             return Some(".aider*");
+        }
+        // In every format, with or without the dot, and the one for a single machine.
+        if let Some(rest) = name.trim_start_matches('.').strip_prefix("lefthook")
+            && (rest.starts_with('.') || rest.starts_with("-local."))
+        {
+            return Some("lefthook.*");
+        }
+        if name == ".mvn" && names.peek().is_some_and(|next| matches!(*next, "extensions.xml" | "jvm.config")) {
+            return Some(".mvn/extensions.xml, .mvn/jvm.config");
+        }
+        if name == ".yarn" && names.peek().is_some_and(|next| matches!(*next, "plugins" | "releases")) {
+            return Some(".yarn/plugins, .yarn/releases");
         }
         if name.starts_with(".yarnrc") {
             return Some(".yarnrc*");
@@ -104,7 +132,9 @@ pub(crate) fn names_secret(part: &str) -> bool {
     let Ok(glob) = globset::GlobBuilder::new(&part).literal_separator(true).build() else { return true };
     let glob = glob.compile_matcher();
     let matches =
-        [".env", ".env.local", ".git", "id_rsa", "id_rsa.pub", "a.pem", "a.key"].iter().any(|name| glob.is_match(name));
+        [".env", ".env.local", ".git", ".git-credentials", ".netrc", "id_rsa", "id_rsa.pub", "a.pem", "a.key"]
+            .iter()
+            .any(|name| glob.is_match(name));
     match part.find('*') {
         None => matches,
         Some(star) => matches && part[..star].chars().filter(|c| !"[]\\".contains(*c)).count() >= 3,

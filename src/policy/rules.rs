@@ -120,7 +120,7 @@ impl<'a> Answers<'a> {
         }
         let name = base_name(&program.text);
         if layer.shell.default == Some(DefaultRule::Allow) {
-            if let Some(denial) = launched(layer, name, words) {
+            if let Some(denial) = launched(layer, name, words).or_else(|| hidden_start(layer, name, words)) {
                 return Err(denial);
             }
             let cx = self.context(Mode::Open, stdin, folders);
@@ -308,6 +308,7 @@ impl<'a> Answers<'a> {
             return programs::interpreters::judge(&mut call).map(|()| call.out);
         }
         let Some(table) = table else {
+            programs::interpreters::refuse_text(&call)?;
             words_as_paths(&mut call, &words[1..])?;
             return Ok(call.out);
         };
@@ -615,6 +616,50 @@ fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     (0..behind.len()).find_map(|at| denied_by(layer, &behind[at..]))
 }
 
+// Where no table says what a program does with its words, each may name a program that it starts, alone or in a line of
+// a shell, and the ones behind it are that program's: deny rules are asked about all of them.
+fn hidden_start(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
+    let table = programs::find(name).filter(|_| !words[0].text.contains('/'));
+    let known = table.is_some_and(|table| {
+        let named = |word: &&Word| subcommand(table, &word.text).is_some();
+        table.subcommands.is_empty()
+            || words[1..].iter().find(|word| !word.text.starts_with(['-', '+'])).is_none_or(|word| named(&word))
+    });
+    // Subcommands of cargo that start others of its own.
+    let again = ["auditable", "careful", "component", "hack", "llvm-cov", "minimal-versions", "miri", "xwin"];
+    let starts_again = name == "cargo" && words.iter().any(|word| again.contains(&word.text.as_str()));
+    if known && !starts_again || programs::interpreters::reads_code(name) {
+        return None;
+    }
+    for (at, word) in words.iter().enumerate().skip(1) {
+        let rest = &words[at + 1..];
+        let glued = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.get(1..));
+        for text in std::iter::once(word.text.as_str()).chain(glued) {
+            let parts = text.split(|c: char| c.is_whitespace() || ";&|()<>'\"`${}=,:!".contains(c));
+            let parts: Vec<Word> = parts.filter(|part| !part.is_empty()).map(Word::literal).collect();
+            for start in 0..parts.len() {
+                let tail: Vec<Word> = parts[start..].iter().chain(rest).cloned().collect();
+                // `cargo hack publish`: it may start its own kin.
+                let again: Vec<Word> = std::iter::once(Word::literal(name)).chain(tail.iter().cloned()).collect();
+                let own = table.and_then(|_| denied_by(layer, &again));
+                let found = own.or_else(|| denied_by(layer, &tail));
+                if found.is_some() {
+                    return found;
+                }
+                if programs::interpreters::gives_code(&tail) || no_rule_starts(&tail[0].text) {
+                    let reason = format!("{name}: it may start `{}`", tail[0].text);
+                    return Some(Denial::unanalysable(reason).by("G4").hint("run the program itself"));
+                }
+            }
+        }
+    }
+    None
+}
+
+fn no_rule_starts(word: &str) -> bool {
+    ["sudo", "doas", "pkexec", "run0", "runuser", "busybox", "toybox"].contains(&base_name(word))
+}
+
 fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
     let Some(program) = words.first() else { return false };
     let name = fold_name(base_name(&program.text));
@@ -846,13 +891,48 @@ fn narrowed_by(call: &Call<'_>, rule: &CommandRule, words: &[Word]) -> Result<()
     Ok(())
 }
 
-/// Options of compilers and other programs without a table that run the program in their value.
-const RUN_PROGRAMS: [&str; 6] = ["-wrapper", "--wrapper", "-specs", "--specs", "-fplugin", "--use-ld"];
+/// Options of programs without a table that run the program in their value; those of compilers count everywhere.
+const RUN_PROGRAMS: [(&str, &str); 9] = [
+    ("", "-wrapper --wrapper -specs --specs -fplugin --use-ld --pager --post-renderer --use-compress-program --rsh"),
+    ("pandoc", "--filter -F --lua-filter -L --pdf-engine --defaults -d"),
+    ("protoc buf", "--plugin"),
+    ("nodemon", "-x --exec"),
+    ("fd fdfind", "-x -X --exec --exec-batch"),
+    ("mlr", "--prepipe --prepipex --prepipe-gunzip --load --mload"),
+    ("ctags etags", "--options"),
+    ("rclone restic borg", "--password-command --rsh"),
+    ("sqlite3", "-init"),
+];
+
+/// Options of programs without a table, and whole programs, that take the names of the files they read from a list.
+const LISTS: [(&str, &str); 4] = [
+    ("", "--files-from --files0-from --filelist --file-list --files-list --list-file --listfile --filesfromfile"),
+    ("zip 7z 7za 7zr", "-@ -i@ @"),
+    ("ctags cscope", "-L -i"),
+    ("pax", "-w"),
+];
+
+// Tells whether a word is one of the options that a list gives a program, with its value or without.
+fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
+    let is = |option: &str| {
+        let long = option.starts_with("--") || option.len() > 2;
+        word == option
+            || word.strip_prefix(option).is_some_and(|rest| if long { rest.starts_with(['=', ':']) } else { true })
+    };
+    let of = |programs: &str| programs.is_empty() || named(programs, program);
+    lists
+        .iter()
+        .filter(|(programs, _)| of(programs))
+        .any(|(_, options)| options.split(' ').any(|option| !option.is_empty() && is(option)))
+}
 
 /// Under `shell.default: allow`: each word that is no option, and each value after `=`, is a path read and written.
 pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     call.out.writes = true;
     call.out.open_ended = true;
+    if call.name == "cpio" {
+        return Err(call.deny("the files that it packs or unpacks are not known").hint("use tar"));
+    }
     let mut ended = false;
     let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");
     for word in words {
@@ -862,8 +942,12 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
         if pages && word.text.starts_with('+') {
             return Err(Denial::unanalysable(format!("{}: commands given by `+`", call.name)).by("G3"));
         }
-        if RUN_PROGRAMS.contains(&word.text.split('=').next().unwrap_or_default()) {
+        let program = call.name.split(' ').next().unwrap_or_default();
+        if is_listed_option(&RUN_PROGRAMS, program, &word.text) {
             return Err(call.deny(format!("`{}` runs a program", word.text)));
+        }
+        if is_listed_option(&LISTS, program, &word.text) {
+            return Err(call.deny(format!("the files that `{}` names are not known", word.text)));
         }
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
         if is_option {

@@ -103,7 +103,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd",
-        options: "-c,--stdout,--to-stdout -d,--decompress -f,--force -k,--keep -l,--list -n,--no-name -N,--name -q,--quiet -r,--recursive -S,--suffix=D -t,--test -v,--verbose -NUM -T,--threads=D -z --fast --best -e,--extreme -h,--help -V,--version",
+        options: "-c,--stdout,--to-stdout -d,--decompress -f,--force -k,--keep -l,--list -n,--no-name -N,--name -q,--quiet -r,--recursive -S,--suffix=D -t,--test -v,--verbose -NUM -T,--threads=D -z --fast --best -e,--extreme --filelist=F -h,--help -V,--version",
         operands: Operands::Special,
         writes_nothing: false,
         special: Some(compress),
@@ -408,7 +408,7 @@ const TAR: &str = "-c,--create -x,--extract,--get -t,--list -r,--append -u,--upd
     --no-overwrite-dir --overwrite-dir --null --no-null --add-file=T --one-top-level=?O -b,--blocking-factor=D -N,--newer=D --ignore-failed-read --xattrs \
     --acls --selinux --checkpoint=?D -i,--ignore-zeros --force-local --quoting-style=D -n --help --version -q --pax-option=D --exclude-tag=D \
     !!--checkpoint-action=D !!-I,--use-compress-program=D !!--to-command=D !!--rsh-command=D !!--rmt-command=D \
-    !!-F,--info-script,--new-volume-script=D !-P,--absolute-names !-T,--files-from=R !-g,--listed-incremental=W !--index-file=W !--remove-files";
+    !!-F,--info-script,--new-volume-script=D !-P,--absolute-names -T,--files-from=F !-g,--listed-incremental=W !--index-file=W !--remove-files";
 
 fn tar(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("--help") || call.has("--version") {

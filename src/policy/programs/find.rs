@@ -114,11 +114,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             let value = value().ok_or_else(|| call.deny(format!("`{text}` needs a file")))?;
             call.effect(Effect::List, &value);
         } else if text == "-files0-from" {
-            let value = value().ok_or_else(|| call.deny("`-files0-from` needs a file"))?;
-            if !call.is_open() {
-                return Err(call.deny("`-files0-from` is denied"));
-            }
-            call.read(&value);
+            return Err(call.deny("the files that `-files0-from` lists are not known"));
         } else if text == "-delete" {
             deletes = true;
         } else if has(WRITES, text) || text == "-fprintf" {

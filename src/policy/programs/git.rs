@@ -36,7 +36,7 @@ macro_rules! diff_options {
             --exit-code --quiet !!--ext-diff --no-ext-diff !!--textconv --no-textconv --ignore-submodules=?D --src-prefix=D \
             --dst-prefix=D --no-prefix --default-prefix --line-prefix=D --ita-invisible-in-index --ita-visible-in-index \
             --merge-base !!--stdin !!--indexed-objects !!--dd -c --cc --combined-all-paths --remerge-diff --diff-merges=D --no-diff-merges -m -t -r !--output=W \
-            --skip-to=D --rotate-to=D --pathspec-file-nul !--pathspec-from-file=R --end-of-options ",
+            --skip-to=D --rotate-to=D --pathspec-file-nul --pathspec-from-file=F --end-of-options ",
             $more
         )
     };
@@ -87,7 +87,7 @@ pub(crate) const GIT: Table = Table {
             names: "status",
             options: "-s,--short -b,--branch --show-stash --porcelain=?D --long -v,--verbose -u,--untracked-files=?D --ignore-submodules=?D \
                 --ignored=?D -z,--null --column=?D --no-column --ahead-behind --no-ahead-behind --renames --no-renames --find-renames=?D -M=?D \
-                !--pathspec-from-file=R",
+                --pathspec-from-file=F",
             special: Some(status),
             operands: Operands::Special,
             ..TABLE
@@ -227,14 +227,14 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "add stage",
-            options: "-n,--dry-run -v,--verbose -f,--force -A,--all -u,--update -N,--intent-to-add --renormalize --no-all --ignore-removal --refresh --ignore-errors --ignore-missing --sparse --chmod=D !!-i,--interactive !!-p,--patch !!-e,--edit !--pathspec-from-file=R --no-ignore-removal",
+            options: "-n,--dry-run -v,--verbose -f,--force -A,--all -u,--update -N,--intent-to-add --renormalize --no-all --ignore-removal --refresh --ignore-errors --ignore-missing --sparse --chmod=D !!-i,--interactive !!-p,--patch !!-e,--edit --pathspec-from-file=F --no-ignore-removal",
             operands: Operands::Special,
             special: Some(add),
             ..TABLE
         },
         Table {
             names: "commit",
-            options: "-m,--message=D -a,--all -q,--quiet -n,--no-verify -s,--signoff !-F,--file=R !-C,--reuse-message=D !-c,--reedit-message=D !--amend !--allow-empty !--author=D !--date=D !-t,--template=R !-e,--edit !--no-edit !!-v,--verbose !!-p,--patch !!--interactive !-i,--include !-o,--only !-S,--gpg-sign=?D !--fixup=D !--squash=D !--trailer=D !--dry-run !--pathspec-from-file=R !-u,--untracked-files=?D !--short !--cleanup=D",
+            options: "-m,--message=D -a,--all -q,--quiet -n,--no-verify -s,--signoff !-F,--file=R !-C,--reuse-message=D !-c,--reedit-message=D !--amend !--allow-empty !--author=D !--date=D !-t,--template=R !-e,--edit !--no-edit !!-v,--verbose !!-p,--patch !!--interactive !-i,--include !-o,--only !-S,--gpg-sign=?D !--fixup=D !--squash=D !--trailer=D !--dry-run --pathspec-from-file=F !-u,--untracked-files=?D !--short !--cleanup=D",
             operands: Operands::Special,
             special: Some(commit),
             ..TABLE
@@ -257,7 +257,7 @@ pub(crate) const GIT: Table = Table {
         Table { names: "remote", options: NOTHING, operands: Operands::Special, special: Some(remote), ..TABLE },
         Table {
             names: "rm",
-            options: "-f,--force -n,--dry-run !-r --cached --ignore-unmatch -q,--quiet --sparse !--pathspec-from-file=R",
+            options: "-f,--force -n,--dry-run !-r --cached --ignore-unmatch -q,--quiet --sparse --pathspec-from-file=F",
             operands: Operands::Special,
             special: Some(remove),
             writes_nothing: false,
@@ -273,7 +273,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "checkout switch restore reset revert cherry-pick merge pull clean am",
-            options: "-q,--quiet -f,--force --ours --theirs -b=D -B=D -c,--create=D -C=D --detach -s,--source=D -S,--staged -W,--worktree --no-commit --abort --continue --skip --soft --mixed --hard --keep --merge --ff-only --no-ff --ff --rebase=?D --no-rebase --no-edit -n --dry-run -d -x -X=D -m,--message=D -t,--track=?D --no-track --orphan=D --autostash --all --tags --prune --depth=D --progress !!--upload-pack=D !!-p,--patch !!--show-current-patch=?D !--pathspec-from-file=R --no-verify",
+            options: "-q,--quiet -f,--force --ours --theirs -b=D -B=D -c,--create=D -C=D --detach -s,--source=D -S,--staged -W,--worktree --no-commit --abort --continue --skip --soft --mixed --hard --keep --merge --ff-only --no-ff --ff --rebase=?D --no-rebase --no-edit -n --dry-run -d -x -X=D -m,--message=D -t,--track=?D --no-track --orphan=D --autostash --all --tags --prune --depth=D --progress !!--upload-pack=D !!-p,--patch !!--show-current-patch=?D --pathspec-from-file=F --no-verify",
             operands: Operands::Special,
             special: Some(work_tree),
             writes_nothing: false,

@@ -45,6 +45,167 @@ const INTERPRETERS: &[Interpreter] = &[
     },
 ];
 
+/// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
+/// with an evaluator, an interpreter whose scripts stand anywhere.
+struct Client {
+    names: &'static str,
+    /// Options with code: short letters in one word, everything else whole.
+    code: &'static str,
+    /// Words that begin code, wherever they stand.
+    words: &'static str,
+    /// The most words that are no options; more hold statements.
+    operands: usize,
+    /// What it is given on its standard input is run.
+    reads: bool,
+}
+
+const ANY: usize = usize::MAX;
+
+const CLIENTS: &[Client] = &[
+    Client {
+        names: "sqlite3 sqlite duckdb litecli",
+        code: "-cmd -c -s -e --execute",
+        words: "",
+        operands: 1,
+        reads: true,
+    },
+    Client {
+        names: "psql pgcli usql createdb vsql",
+        code: "-c --command -v --set --variable -P --pset",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "mysql mariadb mycli mclient sqlcmd isql osql snowsql bq hive beeline impala-shell presto trino spark-sql \
+            clickhouse-client clickhouse-local clickhouse influx cqlsh",
+        code: "-e -q -Q -s --execute --statement -execute --init-command --query --queries --pager query local",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "mongo mongosh redis-cli cypher-shell iredis",
+        code: "--eval",
+        words: "eval evalsha",
+        operands: ANY,
+        reads: true,
+    },
+    Client { names: "dc", code: "-e --expression", words: "", operands: ANY, reads: true },
+    Client {
+        names: "gnuplot maxima gp octave octave-cli sage matlab units",
+        code: "-e -c --eval -r -batch --batch-string --run-string -default-settings",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client { names: "mlr", code: "-s", words: "put filter tee split case", operands: ANY, reads: false },
+    Client {
+        names: "elixir iex erl elvish escript gleam lfe",
+        code: "-e -r --eval --rpc-eval -eval -run -s -remsh",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "groovy groovysh scala scala-cli amm kotlin kotlinc jshell clojure clj bb lein jython jruby bsh ghc ghci runghc \
+            runhaskell stack-ghc idris agda",
+        code: "-e -E -M -execute --execute-script -expression -x -c --eval",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "swipl prolog gprolog yap",
+        code: "-g -t -f --goal --entry-goal --query-goal --init-goal",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "tsx ts-node ts-node-esm esno jiti babel-node vite-node zx coffee lsc qjs qjsc d8 jsc rhino mujs hermes swc-node",
+        code: "-e -p -pe -c --eval --print -r --require --import --loader",
+        words: "eval",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "julia crystal nim nims racket guile sbcl clisp ccl ecl gosh csi chicken-csi mit-scheme scheme chez chibi-scheme janet \
+            fennel hy raku perl6 rakudo pike gforth gst ocaml utop io j ijconsole pry irb tclsh8.6 wish jimsh gs ghostscript m4 csharp fsi fsharpi \
+            root cling dart lldb r2 radare2 pwsh-preview xidel psysh hhvm texlua lualatex slsh newlisp",
+        code: "-e -E -L -c -l -p -q -o -s -k -x --eval --print --load --expression --execute --exec --command --one-line --system-property -eval -load",
+        words: "eval",
+        operands: ANY,
+        reads: true,
+    },
+];
+
+/// What an expression of yq may hold to reach files, variables or code that its text does not name.
+const YQ: [&str; 9] = ["load", "eval", "env", "import", "include", "input", "system", "split_doc", "ltrimstr_file"];
+
+/// Refuses program texts among the words of a program that has no table.
+pub(crate) fn refuse_text(call: &Call<'_>) -> Result<(), Denial> {
+    let words = &call.words[1..];
+    if call.name == "yq" {
+        let reaches = |word: &&Word| YQ.iter().any(|name| word.text.contains(name));
+        return match words.iter().filter(|word| word.text != "eval" && word.text != "eval-all").find(reaches) {
+            Some(word) => Err(unknown(call, &format!("`{}` may reach other files", word.text))),
+            None if words.iter().any(|word| word.text.starts_with("-s") || word.text.starts_with("--split-exp")) => {
+                Err(unknown(call, "an expression names the files that it writes"))
+            }
+            None => Ok(()),
+        };
+    }
+    let plain = call.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let has = |known: &&Client| known.names.split_whitespace().any(|name| name == call.name || name == plain);
+    let Some(known) = CLIENTS.iter().find(has) else { return Ok(()) };
+    if words.iter().any(|word| is_code(known, &word.text)) {
+        return Err(unknown(call, "code among its words"));
+    }
+    let operands = words.iter().filter(|word| !word.text.starts_with('-')).count();
+    if operands > known.operands {
+        return Err(unknown(call, "statements among its words"));
+    }
+    let asks = matches!(words, [word] if word.text.starts_with('-') && word.text != "-");
+    if known.reads && !asks && (call.cx.stdin != Stdin::Empty || words.iter().any(|word| word.text == "-")) {
+        return Err(unknown(call, "code on its standard input"));
+    }
+    Ok(())
+}
+
+fn is_code(known: &Client, word: &str) -> bool {
+    if known.words.split_whitespace().any(|name| name == word) {
+        return true;
+    }
+    let name = word.split('=').next().unwrap_or(word);
+    known.code.split_whitespace().any(|code| match code.len() {
+        // A letter may stand among others, and its value behind it.
+        2 => {
+            word.starts_with(code)
+                || word.starts_with('-') && !word.starts_with("--") && word.len() <= 4 && word.contains(&code[1..])
+        }
+        _ => name == code || name.len() > 4 && name.starts_with("--") && code.starts_with(name),
+    })
+}
+
+/// Tells whether words start a program with code among them that no rule sees.
+pub(crate) fn gives_code(words: &[Word]) -> bool {
+    let Some(name) = words.first().map(|word| crate::policy::rules::base_name(&word.text)) else { return false };
+    let Some(known) = interpreter(name) else {
+        return CLIENTS.iter().any(|known| {
+            known.names.split_whitespace().any(|known| known == name)
+                && words.get(1).is_some_and(|word| is_code(known, &word.text))
+        });
+    };
+    words.get(1).is_some_and(|word| {
+        let text = word.text.as_str();
+        let long = known.long_code.split_whitespace().any(|code| code == text.split('=').next().unwrap_or(text));
+        long || text.starts_with('-')
+            && !text.starts_with("--")
+            && text.chars().any(|letter| known.code.contains(letter))
+    })
+}
+
 /// Long options whose value is the next word, which is no script then.
 const TAKES_VALUE: [&str; 12] = [
     "--check-hash-based-pycs",

@@ -15,7 +15,7 @@ use crate::policy::paths::{PathRules, Place, walk};
 /// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs.
 /// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at,
 /// `T` read with all below, `E` a folder to work in, `I` a folder inside that the program keeps its own files in,
-/// `O` written below, `N` a bare name that is no file's, `P` a name, or a file
+/// `O` written below, `F` a list of files, denied everywhere since what it names is not known, `N` a bare name that is no file's, `P` a name, or a file
 /// that is read, `C` cargo's `KEY=VALUE` or a file, `{a|b*}` one of these words.
 /// `=?D`: only attached; `=*D`: attached, or the next word if there is one; `=>`: all later words are the started
 /// program's; `-NUM`: `-` and digits.
@@ -589,6 +589,7 @@ impl<'a> Call<'a> {
             }
             match spec.kind {
                 'R' => self.read(value),
+                'F' => return Err(self.deny(format!("the files that `{name}` lists are not known"))),
                 'T' => self.read_tree(value, false),
                 'W' if value.text == "/dev/null" => {}
                 'W' => self.write(value),
@@ -737,6 +738,9 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     }
     let mut before = None;
     let mut letters = 0;
+    let leading = word.len() - word.trim_start_matches(char::is_alphabetic).len();
+    // `-MF/x`: such options of compilers are written in capitals.
+    let is_name = word[..leading].chars().all(char::is_uppercase);
     for (at, letter) in word.char_indices() {
         let tail = &word[at..];
         // `-Isrc/x` is a path behind a letter; in `https://x` the slash begins none.
@@ -745,9 +749,13 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
             Some('/') if letter == '/' => false,
             Some(':') if tail.starts_with("//") => false,
             Some(before) if letter == '/' || letter == '~' => {
-                !(char::is_alphanumeric(before) || "._-)]}".contains(before)) || letters == 1 || is_system(tail)
+                !(char::is_alphanumeric(before) || "._-)]}".contains(before))
+                    || letters == 1
+                    || at == leading && is_name
+                    || is_system(tail)
             }
-            Some(before) => !char::is_alphanumeric(before) || letters == 1,
+            // `-MF.git/x`: the option may be any number of the letters that stand first.
+            Some(before) => !char::is_alphanumeric(before) || at <= leading,
         };
         letters += usize::from(letter.is_alphabetic());
         before = Some(letter);

@@ -8,7 +8,7 @@ use crate::policy::effect::{Effect, Pattern};
 const SORT: &str = "-b,--ignore-leading-blanks -d,--dictionary-order -f,--ignore-case -g,--general-numeric-sort \
     -i,--ignore-nonprinting -M,--month-sort -h,--human-numeric-sort -n,--numeric-sort -R,--random-sort \
     --random-source=R -r,--reverse --sort=D -V,--version-sort --batch-size=D -c,--check=?D -C !!--compress-program=D \
-    --debug !--files0-from=R -k,--key=D -m,--merge !-o,--output=W -s,--stable -S,--buffer-size=D -t,--field-separator=D \
+    --debug --files0-from=F -k,--key=D -m,--merge !-o,--output=W -s,--stable -S,--buffer-size=D -t,--field-separator=D \
     !-T,--temporary-directory=W --parallel=D -u,--unique -z,--zero-terminated --help --version";
 
 const GREP: &str = "-E,--extended-regexp -F,--fixed-strings -G,--basic-regexp -P,--perl-regexp -e,--regexp=D -f,--file=R \
@@ -65,7 +65,14 @@ const NONE: &str = "--help --version";
 pub(crate) const TABLES: &[Table] = &[
     Table { names: "ls dir vdir", options: LS, operands: Operands::List, special: Some(ls), ..TABLE },
     Table {
-        names: "cat tac nl",
+        names: "nl",
+        options: "-b,--body-numbering=D -d,--section-delimiter=D -f,--footer-numbering=D -h,--header-numbering=D \
+            -i,--line-increment=D -l,--join-blank-lines=D -n,--number-format=D -p,--no-renumber -s,--number-separator=D \
+            -v,--starting-line-number=D -w,--number-width=D --help --version",
+        ..TABLE
+    },
+    Table {
+        names: "cat tac",
         options: "-A,--show-all -b,--number-nonblank -e -E,--show-ends -n,--number -s,--squeeze-blank -t -T,--show-tabs -u \
             -v,--show-nonprinting --help --version",
         special: None,
@@ -84,7 +91,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "wc",
-        options: "-c,--bytes -m,--chars -l,--lines !--files0-from=R -L,--max-line-length -w,--words --total=D --help --version",
+        options: "-c,--bytes -m,--chars -l,--lines --files0-from=F -L,--max-line-length -w,--words --total=D --help --version",
         ..TABLE
     },
     Table {
@@ -151,7 +158,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         names: "du",
         options: "-0,--null -a,--all --apparent-size -B,--block-size=D -b,--bytes -c,--total -D,--dereference-args -d,--max-depth=D \
-            !--files0-from=R -H -h,--human-readable --inodes -k -L,--dereference -l,--count-links -m -P,--no-dereference \
+            --files0-from=F -H -h,--human-readable --inodes -k -L,--dereference -l,--count-links -m -P,--no-dereference \
             -S,--separate-dirs --si -s,--summarize -t,--threshold=D --time=?D --time-style=D -X,--exclude-from=R --exclude=D \
             -x,--one-file-system --help --version",
         operands: Operands::List,
@@ -407,6 +414,13 @@ fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// What is missing is an empty directory or file to these options: the other side is shown whole.
+fn is_folder(call: &Call<'_>, word: &Word) -> Result<bool, Denial> {
+    let node = call.node(&word.text)?;
+    let fills = || ["-N", "-P", "--unidirectional-new-file"].iter().any(|name| call.has(name)) || call.unknown;
+    Ok(node == Some(crate::path::Node::Dir) || node.is_none() && fills())
+}
+
 fn compared(call: &mut Call<'_>, word: &Word, other: Option<&Word>) -> Result<(), Denial> {
     if !word.literal || word.text == "-" {
         return Ok(());
@@ -422,7 +436,7 @@ fn compared(call: &mut Call<'_>, word: &Word, other: Option<&Word>) -> Result<()
         });
     }
     match other {
-        Some(other) if call.node(&word.text)? == Some(crate::path::Node::Dir) => folder_and_file(call, word, other)?,
+        Some(other) if is_folder(call, word)? => folder_and_file(call, word, other)?,
         _ => call.read(word),
     }
     Ok(())
@@ -430,7 +444,7 @@ fn compared(call: &mut Call<'_>, word: &Word, other: Option<&Word>) -> Result<()
 
 // `diff DIR FILE` compares DIR/FILE, and `diff DIR DIR` every file directly in both.
 fn folder_and_file(call: &mut Call<'_>, folder: &Word, other: &Word) -> Result<(), Denial> {
-    if call.node(&other.text)? == Some(crate::path::Node::Dir) {
+    if is_folder(call, other)? {
         if !call.has("-r") {
             call.read_tree(folder, true);
         }

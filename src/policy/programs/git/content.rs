@@ -11,7 +11,8 @@ use crate::policy::programs::table::Call;
 use crate::policy::protected::braces;
 
 /// Names that are never read, as globs; `.env.example` is left out with its kin.
-pub(crate) const NEVER: [&str; 6] = ["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/id_rsa*", "secrets/**"];
+pub(crate) const NEVER: [&str; 8] =
+    ["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/id_rsa*", "**/.git-credentials", "**/.netrc", "secrets/**"];
 
 /// How a subcommand reads its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
