@@ -15,6 +15,8 @@ mod endings;
 mod extra_tools;
 #[cfg(target_os = "linux")]
 mod failing_calls;
+#[cfg(target_os = "linux")]
+mod fault_harness;
 mod faults;
 mod formats;
 mod gate;

@@ -72,8 +72,8 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
     let mut reports = Vec::new();
     for (folder, record) in records(undo)? {
         if record.state == State::Begun && record.root == name {
-            match self::undo(&folder, root, &Steps::default()) {
-                Ok(report) => reports.push(report),
+            match undo_if(&folder, root, &Steps::default(), |state| state == State::Begun) {
+                Ok(report) => reports.extend(report),
                 // It is being delivered at this moment, by a live process.
                 Err(error) if error.cause.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.cause),
@@ -105,7 +105,17 @@ impl From<io::Error> for UndoError {
 /// All of them or none: the old contents are written beside their places first, then they are swapped in, and what was
 /// swapped is swapped back if one of them fails. It may be killed and repeated at any point.
 pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, UndoError> {
-    let (journal, mut record) = Journal::open(folder)?;
+    Ok(undo_if(folder, root, steps, |_| true)?.unwrap_or_default())
+}
+
+/// As [`undo`], if the record is in such a state once nobody else can change it; `None` if it is not.
+fn undo_if(
+    folder: &Path,
+    root: &Path,
+    steps: &Steps,
+    wanted: impl Fn(State) -> bool,
+) -> Result<Option<UndoReport>, UndoError> {
+    let (_, record) = Journal::open(folder)?;
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
     if record.root != name {
         return Err(io::Error::other(format!("the run was in {}, not in {name}", record.root)).into());
@@ -115,12 +125,17 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, Und
         let busy = format!("another run is delivering to {name}");
         return Err(io::Error::new(io::ErrorKind::WouldBlock, busy).into());
     }
+    // Until the lock was ours, whoever held it may have finished.
+    let (journal, mut record) = Journal::open(folder)?;
+    if !wanted(record.state) {
+        return Ok(None);
+    }
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
     if record.state == State::Undone {
         if !record.temporary.is_empty() || !record.folders_made.is_empty() {
             clean_up(&tree, &journal, &mut record, &mut report, steps);
         }
-        return Ok(report);
+        return Ok(Some(report));
     }
     if let Some(commit) = &record.commit {
         commit::can_undo(commit, root)?;
@@ -186,7 +201,7 @@ pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, Und
         return Err(UndoError { cause, half: true });
     }
     clean_up(&tree, &journal, &mut record, &mut report, steps);
-    Ok(report)
+    Ok(Some(report))
 }
 
 /// Removes what undoing has put aside, and the folders that the run made, innermost first, as far as they are empty.
@@ -504,6 +519,15 @@ mod tests {
         prune(&project.undo(), 2).unwrap();
         let left: Vec<String> = project.records().into_iter().map(|(_, record)| record.run_id).collect();
         assert_eq!(left, ["r1", "r8"]);
+    }
+
+    #[test]
+    fn a_delivery_that_ended_meanwhile_is_not_taken_back() {
+        let (project, record) = applied();
+        let after = names(&project);
+        // What recovering saw before it had the lock was a delivery at work.
+        let report = undo_if(&record, project.root(), &Steps::default(), |state| state == State::Begun);
+        assert_eq!((report.unwrap(), names(&project)), (None, after));
     }
 
     #[test]

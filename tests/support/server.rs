@@ -80,6 +80,14 @@ impl Server {
         Server { port, state }
     }
 
+    /// Plays these replies from now on, and forgets the requests so far.
+    pub(crate) fn restart(&self, replies: impl IntoIterator<Item = Reply>) {
+        *self.state.replies.lock().unwrap() = replies.into_iter().collect();
+        self.state.requests.lock().unwrap().clear();
+        self.state.bodies.lock().unwrap().clear();
+        self.state.heads.lock().unwrap().clear();
+    }
+
     /// Returns the base URL for `QWEN_BASE_URL`.
     pub(crate) fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.port)

@@ -307,3 +307,17 @@ fn a_commit_named_by_its_id_is_shown() {
     }
     assert_eq!(printed(&policy, &root, "git show 1234567890abcdef"), None);
 }
+
+#[test]
+fn the_whole_tree_as_a_pathspec_is_not_the_directory_of_git() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(&root, "git init -q && echo x > a && git add a && git -c user.name=a -c user.email=a@b commit -qm x");
+    let policy = policy("shell: {allow: [{cmd: [git, [diff, grep, log]]}]}\n");
+    for command in ["git diff -- .", "git grep x -- .", "git log -p -- .", "git diff -- '*'"] {
+        assert!(printed(&policy, &root, command).is_some(), "{command}");
+    }
+    for command in ["git diff -- .git", "git grep x -- .git/config"] {
+        assert_eq!(printed(&policy, &root, command), None, "{command}");
+    }
+}

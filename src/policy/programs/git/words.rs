@@ -7,7 +7,7 @@ use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::{Effect, Pattern};
 use crate::policy::programs::Word;
-use crate::policy::programs::table::{Call, tree};
+use crate::policy::programs::table::Call;
 
 pub(super) enum Operand {
     Revision,
@@ -90,12 +90,17 @@ pub(super) fn one(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bo
         call.out.effects.push(Effect::ReadTree {
             path: if folder.is_empty() { ".".to_owned() } else { folder.to_owned() },
             follow_links: false,
-            left_out: Vec::new(),
+            left_out: own(),
             only: vec![Pattern::Name(name.to_owned())],
             skips_hidden: false,
         });
     }
     Ok(true)
+}
+
+/// What git does not look at in a work tree.
+fn own() -> Vec<Pattern> {
+    vec![Pattern::Name(".git".to_owned())]
 }
 
 fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Result<bool, Denial> {
@@ -108,7 +113,13 @@ fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Res
         }
     }
     match (node, kind) {
-        (Some(Node::Dir), _) if recursive => call.out.effects.push(tree(text, false)),
+        (Some(Node::Dir), _) if recursive => call.out.effects.push(Effect::ReadTree {
+            path: text.to_owned(),
+            follow_links: false,
+            left_out: own(),
+            only: Vec::new(),
+            skips_hidden: false,
+        }),
         (Some(_), _) | (None, Operand::Path) => call.out.effects.push(Effect::Read(text.to_owned())),
         // A revision: nothing of that name is on disk, and the name itself is not denied.
         (None, Operand::Revision) => {}
