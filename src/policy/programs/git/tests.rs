@@ -313,7 +313,7 @@ fn the_whole_tree_as_a_pathspec_is_not_the_directory_of_git() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
     sh(&root, "git init -q && echo x > a && git add a && git -c user.name=a -c user.email=a@b commit -qm x");
-    let policy = policy("shell: {allow: [{cmd: [git, [diff, grep, log]]}]}\n");
+    let policy = policy("paths: {read: {allow: [\"**\"]}}\nshell: {allow: [{cmd: [git, [diff, grep, log]]}]}\n");
     for command in ["git diff -- .", "git grep x -- .", "git log -p -- .", "git diff -- '*'"] {
         assert!(printed(&policy, &root, command).is_some(), "{command}");
     }
