@@ -15,9 +15,11 @@ use crate::policy::paths::{PathRules, Place, walk};
 /// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs.
 /// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at,
 /// `T` read with all below, `E` a folder to work in, `I` a folder inside that the program keeps its own files in,
-/// `O` written below, `F` a list of files, denied everywhere since what it names is not known, `N` a bare name that is no file's, `P` a name, or a file
-/// that is read, `C` cargo's `KEY=VALUE` or a file, `{a|b*}` one of these words.
-/// `=?D`: only attached; `=*D`: attached, or the next word if there is one; `=>`: all later words are the started
+/// `O` written below, `F` a list of files, denied everywhere since what it names is not known, `N` a bare name that is
+/// no file's, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text in which each part that looks like a
+/// path is read, `X` globs of files inside, `{a|b*}` one of these words.
+/// `=?D`: only attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next
+/// option; `=>`: all later words are the started
 /// program's; `-NUM`: `-` and digits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
@@ -57,6 +59,10 @@ pub(crate) enum Operands {
     Write,
     /// Files or folders, with a place in them behind a colon (`tests/a.py::name`, `spec/a_spec.rb:12`).
     Inside,
+    /// As `Inside`, and written where one of the options named is there.
+    WrittenWith(&'static str),
+    /// As `Inside`, and written unless one of the options named is there.
+    WrittenWithout(&'static str),
     /// Tasks, of which the rule must list each; before this separator stands the part of the project it is for.
     Tasks(&'static str),
     /// The name of a script that the rule must list, then the script's own words.
@@ -254,6 +260,7 @@ enum Value {
     Required,
     Attached,
     NextIfAny,
+    Several,
     Rest,
 }
 
@@ -274,7 +281,7 @@ fn spec(text: &'static str) -> Spec {
     let marked = marks.iter().find_map(|(mark, denied)| Some((*denied, text.strip_prefix(mark)?)));
     let (denied, text) = marked.unwrap_or((Denied::Never, text));
     let (names, kind) = text.split_once('=').unwrap_or((text, ""));
-    let values = [("?", Value::Attached), ("*", Value::NextIfAny), (">", Value::Rest)];
+    let values = [("?", Value::Attached), ("*", Value::NextIfAny), ("+", Value::Several), (">", Value::Rest)];
     let value = values.iter().find_map(|(mark, value)| Some((*value, kind.strip_prefix(mark)?)));
     let (value, kind) = value.unwrap_or(if kind.is_empty() { (Value::None, kind) } else { (Value::Required, kind) });
     let choices = kind.strip_prefix('{').map_or("", |kind| kind.trim_end_matches('}'));
@@ -319,11 +326,19 @@ impl<'a> Call<'a> {
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
             Operands::Write => operands.iter().for_each(|word| self.write(word)),
             Operands::Inside => operands.iter().try_for_each(|word| self.inside(word))?,
+            Operands::WrittenWith(options) => {
+                let writes = options.split(',').any(|name| self.has(name));
+                operands.iter().try_for_each(|word| self.formatted(word, writes))?;
+            }
+            Operands::WrittenWithout(options) => {
+                let writes = !options.split(',').any(|name| self.has(name));
+                operands.iter().try_for_each(|word| self.formatted(word, writes))?;
+            }
             // Where a table has its own reading of the words, that names the tasks.
             Operands::Tasks(separator) if table.special.is_none() => self.tasks(separator, &operands)?,
             Operands::Tasks(_) => {}
             Operands::Script => self.script(&operands)?,
-            Operands::Starts => self.starts(operands.clone()),
+            Operands::Starts => self.launches(&operands)?,
             Operands::TextThenRead(options) => {
                 let given = options.split(',').any(|name| self.has(name));
                 let recursive = table.special.is_some();
@@ -365,6 +380,8 @@ impl<'a> Call<'a> {
             Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
             Operands::Write
             | Operands::Inside
+            | Operands::WrittenWith(_)
+            | Operands::WrittenWithout(_)
             | Operands::Tasks(_)
             | Operands::Script
             | Operands::Starts
@@ -483,7 +500,7 @@ impl<'a> Call<'a> {
                 return self.rest(spec, rest).map(|()| words.len());
             }
             Value::None | Value::Attached => attached,
-            Value::Required | Value::NextIfAny => match attached {
+            Value::Required | Value::NextIfAny | Value::Several => match attached {
                 Some(value) => Some(value),
                 None => {
                     let optional = spec.value == Value::NextIfAny;
@@ -495,7 +512,7 @@ impl<'a> Call<'a> {
         };
         self.needs_value(spec, name, value.as_ref())?;
         self.option(spec, name, value)?;
-        Ok(at)
+        self.further_values(spec, name, words, at)
     }
 
     fn short(&mut self, specs: &[Spec], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
@@ -535,7 +552,7 @@ impl<'a> Call<'a> {
                     return self.rest(spec, rest).map(|()| words.len());
                 }
                 Value::Attached => attached,
-                Value::Required | Value::NextIfAny => match attached {
+                Value::Required | Value::NextIfAny | Value::Several => match attached {
                     Some(value) => Some(value),
                     None => {
                         let optional = spec.value == Value::NextIfAny;
@@ -547,6 +564,7 @@ impl<'a> Call<'a> {
             };
             self.needs_value(spec, &name, value.as_ref())?;
             self.option(spec, &name, value)?;
+            at = self.further_values(spec, &name, words, at)?;
             break;
         }
         Ok(at)
@@ -562,8 +580,19 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
+    // The words up to the next option are values, too, of an option that takes several.
+    fn further_values(&mut self, spec: &Spec, name: &str, words: &[Word], mut at: usize) -> Result<usize, Denial> {
+        while spec.value == Value::Several
+            && let Some(word) = words.get(at).filter(|word| !word.text.starts_with('-'))
+        {
+            self.option(spec, name, Some(word.clone()))?;
+            at += 1;
+        }
+        Ok(at)
+    }
+
     fn needs_value(&self, spec: &Spec, name: &str, value: Option<&Word>) -> Result<(), Denial> {
-        if spec.value == Value::Required && value.is_none() && !self.is_open() {
+        if matches!(spec.value, Value::Required | Value::Several) && value.is_none() && !self.is_open() {
             return Err(self.deny(format!("the option `{name}` needs a value")));
         }
         Ok(())
@@ -606,6 +635,12 @@ impl<'a> Call<'a> {
                 'I' => self.own_folder(value)?,
                 'C' => self.setting(value)?,
                 'P' => self.looks_at(&value.text),
+                'V' => {
+                    let parts = value.text.split(|c: char| c.is_whitespace() || ",:;=[]{}()'\"".contains(c));
+                    parts.for_each(|part| self.looks_at(part));
+                }
+                'G' => self.revision(value)?,
+                'X' => self.pattern(&value.text, true, false)?,
                 'N' | '{' => self.name(spec.choices, name, value)?,
                 _ => {}
             }

@@ -2,6 +2,7 @@
 
 use super::Word;
 use super::table::{Call, Dashes, Table};
+use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::protected::{braces, names_secret};
@@ -17,6 +18,15 @@ pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str
     })
 }
 
+/// What an address begins with, where a path would be meant otherwise.
+const SCHEMES: [&str; 10] = ["data", "npm", "jsr", "file", "blob", "http", "https", "node", "github", "git"];
+
+// Tells whether a part of a glob could be this name; what is no glob of ours could be any.
+fn could_match(part: &str, name: &str) -> bool {
+    let glob = globset::GlobBuilder::new(part).literal_separator(true).case_insensitive(true).build();
+    glob.map_or(true, |glob| glob.compile_matcher().is_match(name))
+}
+
 impl Call<'_> {
     // A file or folder of the project, and perhaps a place in it.
     pub(crate) fn inside(&mut self, word: &Word) -> Result<(), Denial> {
@@ -27,19 +37,92 @@ impl Call<'_> {
             }
             self.out.effects.push(Effect::Read(file.to_owned()));
         }
-        let (path, place) = text.split_once(':').map_or((text, None), |(path, place)| (path, Some(place)));
-        if path.contains(['*', '?', '[', '{']) {
-            let spread = braces(path).unwrap_or_default();
-            if spread.is_empty() || spread.iter().any(|path| path.split('/').any(names_secret)) {
-                return Err(self.deny(format!("`{text}` may name a file that is never read")).by("F3"));
-            }
+        let scheme = |(scheme, rest): (&str, &str)| rest.starts_with("//") || SCHEMES.contains(&scheme);
+        if text.split_once(':').is_some_and(scheme) {
+            return Err(self.deny(format!("`{text}` is an address, not a file")).hint("name a file of the workspace"));
         }
-        if !path.is_empty() {
+        // `:NAME` is a file's literal name to some tools.
+        let text = text.trim_start_matches(':');
+        let (path, place) = text.split_once(':').map_or((text, None), |(path, place)| (path, Some(place)));
+        if path.contains(['*', '?', '[', '{', '(']) {
+            self.pattern(path, false, false)?;
+        } else if !path.is_empty() {
             self.read(&Word::literal(path));
         }
         if place.is_some() {
-            self.effect(Effect::List, word);
+            self.effect(Effect::List, &Word { text: text.to_owned(), literal: word.literal });
         }
+        Ok(())
+    }
+
+    // A file, a directory or a glob of files that a tool changes; below a directory that is judged as a diff.
+    pub(crate) fn formatted(&mut self, word: &Word, writes: bool) -> Result<(), Denial> {
+        self.inside(word)?;
+        let path = word.text.trim_start_matches(':');
+        if !writes || matches!(path, "" | "-") || path.starts_with('!') {
+            return Ok(());
+        }
+        if path.contains(['*', '?', '[', '{', '(']) {
+            return self.pattern(path, false, true);
+        }
+        let path = Word { text: path.to_owned(), literal: word.literal };
+        if self.node(&path.text)? == Some(Node::Dir) {
+            return self.own_folder(&path);
+        }
+        self.write(&path);
+        Ok(())
+    }
+
+    // A glob that the program itself expands: it must begin inside, and aim at nothing that is never read.
+    pub(crate) fn pattern(&mut self, text: &str, list: bool, writes: bool) -> Result<(), Denial> {
+        let refused = || self.deny(format!("`{text}` may name a file that is never read")).by("F3");
+        let spread = braces(text).filter(|spread| !spread.is_empty()).ok_or_else(refused)?;
+        let extended = ["@(", "+(", "?(", "*(", "!("].iter().any(|start| text.contains(start));
+        if !self.is_open() && (extended || text.contains(['|', '\\'])) {
+            return Err(refused());
+        }
+        let mut paths = Vec::new();
+        for path in spread.iter().flat_map(|path| path.split(|c| list && c == ',')) {
+            let path = path.trim();
+            let shape = path.replace(['(', ')'], "");
+            let mut parts = shape.split('/').filter(|part| !matches!(*part, "" | "."));
+            // A sequence such as `{a..z}`, or a step up behind a wildcard.
+            let climbs = shape.split('/').skip_while(|part| *part == "..").any(|part| part.contains(".."));
+            let first = parts.next().unwrap_or_default();
+            let is_plain = first.chars().all(|c| c == '*');
+            let aims = !is_plain && could_match(first, "secrets") || shape.split('/').any(names_secret);
+            if climbs || aims {
+                return Err(refused());
+            }
+            paths.push(path.to_owned());
+        }
+        for path in paths.iter().filter(|path| !path.is_empty()) {
+            let start: Vec<&str> = path.split('/').take_while(|part| !part.contains(['*', '?', '['])).collect();
+            let start = if start == [""] { "/".to_owned() } else { start.join("/") };
+            self.read(&Word::literal(if start.is_empty() { "." } else { &start }));
+            if writes {
+                self.write(&Word::literal(path.as_str()));
+            }
+        }
+        Ok(())
+    }
+
+    // A revision that the program hands to git, where one that begins with a dash would be an option.
+    pub(super) fn revision(&self, word: &Word) -> Result<(), Denial> {
+        if word.text.starts_with('-') || word.text.contains("[-") {
+            return Err(self.deny(format!("`{}` is no revision", word.text)));
+        }
+        Ok(())
+    }
+
+    // A launcher may hand a program's name with blanks to a shell.
+    pub(super) fn launches(&mut self, words: &[Word]) -> Result<(), Denial> {
+        if let Some(first) = words.first()
+            && first.text.contains(|c: char| c.is_whitespace() || ";&|<>()$`".contains(c))
+        {
+            return Err(self.deny(format!("`{}` may be text for a shell", first.text)).hint("write its words apart"));
+        }
+        self.starts(words.to_vec());
         Ok(())
     }
 

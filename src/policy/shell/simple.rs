@@ -210,6 +210,13 @@ impl Judge<'_> {
                 .by("G5")
                 .hint("leave the assignment out"));
         }
+        let leads_out =
+            |path: &str| path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..");
+        if name == "PYTHONPATH" && text.split(':').any(leads_out) {
+            return Err(Denial::new(format!("PYTHONPATH may not name `{text}`"))
+                .by("G5")
+                .hint("name directories of the workspace"));
+        }
         Ok(if text.is_empty() { Word::default() } else { Word::from_text(&text) })
     }
 

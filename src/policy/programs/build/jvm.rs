@@ -38,14 +38,35 @@ pub(super) const TABLES: &[Table] = &[
         names: "ktlint detekt",
         options: "-F,--format --color --relative --parallel --log-level=D -l=D --reporter={plain|json|checkstyle|html|plain-summary|sarif} --editorconfig=R --android --fail-fast --auto-correct -h,--help -v,--version --excludes=D --includes=D --build-upon-default-config \
             !-R,--ruleset=R !-c,--config=R !-p,--plugins=P !-b,--baseline=R !-i,--input=P !-r,--report=P",
+        operands: Operands::WrittenWith("-F,--auto-correct"),
         ..TOOL
     },
     Table {
         names: "scalafmt scalafix",
         options: "--check --test --list --mode=D --diff --quiet --reportError -h,--help -v,--version --exclude=D --non-interactive !-c,--config=R !--rules=P !--tool-classpath=P",
+        operands: Operands::WrittenWithout("--check,--test,--list,--diff"),
         ..TOOL
     },
 ];
+
+// What a task is given: names of tests and rules, and behind `--` the options of a test framework that choose tests.
+fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Result<(), Denial> {
+    let chooses = ["-z", "-n", "-l", "-t", "-s", "-m", "-v", "-a", "-D", "-F", "-d"];
+    let mut passed = false;
+    for word in words {
+        let option = word.starts_with(['-', '+']);
+        let known = match (passed, option) {
+            (_, false) => !word.contains([':', '/', '\\']) && !word.contains(".."),
+            (true, true) => chooses.contains(&word) || word.starts_with("-o") || word.starts_with("--only="),
+            (false, true) => ["--", "--check", "--test", "--syntactic", "--diff"].contains(&word),
+        };
+        if !known {
+            return Err(call.deny(format!("the argument `{word}` is not known to be harmless")));
+        }
+        passed |= word == "--";
+    }
+    Ok(())
+}
 
 // A word may hold several commands of sbt, each a task behind its project and configuration, and its arguments.
 fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -65,6 +86,7 @@ fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
             if command.contains('!') || name == "project" && words.clone().count() != 1 {
                 return Err(call.deny(format!("the command `{command}` is not known to be harmless")));
             }
+            arguments(call, words)?;
             tasks.push(super::Word::literal(name));
         }
     }

@@ -131,7 +131,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "cmake",
-        options: "--build=I -S=L -B=I -j,--parallel=*D --config=D -t,--target=D --clean-first --fresh -v,--verbose -G=N --preset=D \
+        options: "--build=I -S=L -B=I -j,--parallel=*D --config=D -t,--target=+D --clean-first --fresh -v,--verbose -G=N --preset=D \
             --list-presets --workflow -N -L -LA -LAH -Wno-dev -Wdev -Wno-deprecated --version --help --log-level=D --warn-uninitialized -D=D \
             !--install=I !--prefix=O !--component=P !-C=R !-P=R !-E=>S !-U=P !--toolchain=R !--open=I !--find-package !--debugger !--trace-source=R !--graphviz=W !-A=P !-T=P",
         operands: Operands::Special,
@@ -234,10 +234,25 @@ pub(super) const TABLES: &[Table] = &[
                 ..TABLE
             },
             Table {
-                names: "env version doc help",
-                options: "-json -changed -m -v -all -src -short -u -c -cmd !-w !-u=P",
+                names: "env help",
+                options: "-json -changed !-w !-u=P",
                 operands: Operands::Data,
                 style: Style::SingleDash,
+                ..TABLE
+            },
+            Table {
+                names: "version",
+                options: "-m -v -json",
+                operands: Operands::Read,
+                style: Style::SingleDash,
+                ..TABLE
+            },
+            Table {
+                names: "doc",
+                options: "-all -src -short -u -c -cmd",
+                operands: Operands::Special,
+                style: Style::SingleDash,
+                special: Some(go),
                 ..TABLE
             },
         ],
@@ -250,8 +265,9 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "run fmt",
                 options: "-v,--verbose --fix --fast --fast-only --timeout=D -E,--enable=D -D,--disable=D --enable-only=D --disable-all --enable-all --default=D --out-format={colored-line-number|line-number|json|tab|checkstyle|github-actions|junit-xml} \
-                    --new --new-from-rev=D --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
+                    --new --new-from-rev=G --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
                     --color=D --skip-dirs=D --exclude=D -p,--presets=D --show-stats --no-config -d,--diff --allow-serial-runners --modules-download-mode={readonly|vendor|mod} --go=D -h,--help -c,--config={.golangci.*} !--path-prefix=P !--cpu-profile-path=W",
+                operands: Operands::WrittenWith("--fix"),
                 ..TOOL
             },
             Table {
@@ -265,7 +281,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "staticcheck errcheck gosec revive govulncheck ineffassign",
-        options: "-checks=D -fail=D -f={text|json|stylish|sarif|junit-xml|null} -tests=?D -go=D -tags=D -show-ignored -explain=D -version -debug.version -blank -asserts -ignoretests -exclude=D \
+        options: "-checks=D -fail=D -f={text|json|stylish|sarif|junit-xml|null} -tests=?D -go=D -tags=D -show-ignored -explain=D -version -debug.version -blank -asserts -ignoretests -exclude=V \
             -severity=D -confidence=D -quiet -fmt={text|json|sarif} -no-fail -formatter={default|friendly|stylish|json} -set_exit_status -test -mode=D -json -v !-config=R !-out=W !-matrix !-exclude-dir=P",
         operands: Operands::Special,
         style: Style::SingleDash,
@@ -293,7 +309,12 @@ pub(super) const TABLES: &[Table] = &[
                 style: Style::SingleDash,
                 ..TOOL
             },
-            Table { names: "fmt", options: "--check --ast-check --color=D --exclude=R", ..TOOL },
+            Table {
+                names: "fmt",
+                options: "--check --ast-check --color=D --exclude=R",
+                operands: Operands::WrittenWithout("--check"),
+                ..TOOL
+            },
             Table { names: "version env targets zen", operands: Operands::None, ..TABLE },
         ],
         ..GROUP
@@ -315,6 +336,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "format",
                 options: "-r,--recursive -i,--in-place -p,--parallel -s,--strict !--configuration=R",
+                operands: Operands::WrittenWith("-i"),
                 ..TOOL
             },
         ],
@@ -331,6 +353,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "clang-format",
         options: "-i -n,--dry-run --Werror,-Werror --style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|microsoft|gnu|GNU} -style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|gnu|GNU} --verbose --version --sort-includes=?D --fallback-style=D --lines=D --assume-filename=D !--files=R",
+        operands: Operands::WrittenWith("-i"),
         style: Style::SingleDash,
         ..TOOL
     },
@@ -385,8 +408,10 @@ fn after_lint(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.operands.clone();
     let skipped =
         usize::from(words.first().is_some_and(|word| matches!(word.text.as_str(), "lint" | "format" | "analyze")));
-    words.iter().skip(skipped).for_each(|word| call.read(word));
-    Ok(())
+    let looks = ["--lint", "--dryrun"].iter().any(|option| call.has(option));
+    let changes = ["--fix", "--autocorrect", "--format"].iter().any(|option| call.has(option));
+    let writes = changes || call.name == "swiftformat" && !looks;
+    words.iter().skip(skipped).try_for_each(|word| call.formatted(word, writes))
 }
 
 // Labels of Bazel are no paths: `//pkg:target` is of this workspace, `@repo//pkg` of one that it names.

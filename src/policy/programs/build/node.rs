@@ -42,6 +42,13 @@ const BY_NAME: &str = "test t tst start stop restart";
 
 const YARN: Table = Table { style: Style::First, ..SCRIPT };
 
+const DENO: &str = "-A,--allow-all -R,--allow-read=?D -W,--allow-write=?D -N,--allow-net=?D -E,--allow-env=?D -S,--allow-sys=?D --allow-run=?D --allow-ffi=?D --allow-hrtime --no-prompt -P,--permission-set=?N \
+    --check --no-check=?D --coverage=?I --filter=D --fail-fast=?D --parallel -q,--quiet --doc --junit-path=W --reporter={pretty|dot|junit|tap} --shuffle=?D --no-run --trace-leaks --trace-ops \
+    --permit-no-files --ignore=D --clean --all --json --rules --rules-tags=D --rules-include=D --rules-exclude=D --fix --ext=D --line-width=D --indent-width=D --single-quote --no-semicolons \
+    --use-tabs --prose-wrap=D --options-line-width=D --unstable --unstable-kv --unstable-sloppy-imports --unstable-net --unstable-temporal --node-modules-dir=?D --cached-only --frozen=?D --hide-stacktraces \
+    --allow-import=?D --no-lock --no-remote --no-npm --compact --private --html --lint --sourcemap --recursive \
+    !-c,--config=R !--import-map=R !--cert=R !--lock=R !-r,--reload=?P !--preload=R !--env-file=?R !--location=P !--v8-flags=P !--inspect=?P !--output=O";
+
 pub(super) const TABLES: &[Table] = &[
     Table {
         names: "npm",
@@ -58,7 +65,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "pnpm",
-        options: "~-r,--recursive ~--filter=D ~-F=D ~-w,--workspace-root ~-C,--dir=E ~--silent ~-s ~--parallel ~--stream ~--if-present ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--offline \
+        options: "~-r,--recursive ~--filter=G ~-F=G ~-w,--workspace-root ~-C,--dir=E ~--silent ~-s ~--parallel ~--stream ~--if-present ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--offline \
             ~--aggregate-output ~--workspace-concurrency=D ~--sequential ~--no-sort ~--color ~--no-color ~--loglevel=N !--shell-emulator !--script-shell=P !--config.*=P !--ignore-workspace !-g,--global",
         style: Style::Whole,
         subcommands: &[
@@ -115,6 +122,7 @@ pub(super) const TABLES: &[Table] = &[
                 ..YARN
             },
             Table { names: "x", special: Some(installed), options: EXEC, ..LAUNCHER },
+            Table { names: "exec", operands: Operands::Raw, special: Some(shell_text), ..YARN },
             OTHER,
             Table { names: "*", operands: Operands::Raw, special: Some(script_or_tool), ..YARN },
         ],
@@ -126,13 +134,16 @@ pub(super) const TABLES: &[Table] = &[
         style: Style::Whole,
         subcommands: &[
             Table {
-                names: "test check lint fmt bench doc info",
-                options: "-A,--allow-all -R,--allow-read=?D -W,--allow-write=?D -N,--allow-net=?D -E,--allow-env=?D -S,--allow-sys=?D --allow-run=?D --allow-ffi=?D --allow-hrtime --no-prompt -P,--permission-set=?N \
-                    --check --no-check=?D --coverage=?I --filter=D --fail-fast=?D --parallel -q,--quiet --doc --junit-path=W --reporter={pretty|dot|junit|tap} --shuffle=?D --no-run --trace-leaks --trace-ops \
-                    --permit-no-files --ignore=D --clean --all --json --rules --rules-tags=D --rules-include=D --rules-exclude=D --fix --ext=D --line-width=D --indent-width=D --single-quote --no-semicolons \
-                    --use-tabs --prose-wrap=D --options-line-width=D --unstable --unstable-kv --unstable-sloppy-imports --unstable-net --unstable-temporal --node-modules-dir=?D --cached-only --frozen=?D --hide-stacktraces \
-                    --allow-import=?D --no-lock --no-remote --no-npm --compact --private --html --lint --sourcemap --recursive \
-                    !-c,--config=R !--import-map=R !--cert=R !--lock=R !-r,--reload=?P !--preload=R !--env-file=?R !--location=P !--v8-flags=P !--inspect=?P !--output=O",
+                names: "test check lint bench doc info",
+                options: DENO,
+                operands: Operands::WrittenWith("--fix"),
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table {
+                names: "fmt",
+                options: DENO,
+                operands: Operands::WrittenWithout("--check"),
                 dashes: Dashes::Passed,
                 ..TOOL
             },
@@ -158,7 +169,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "tsc vue-tsc",
         options: "--noEmit,--noemit -p,--project=R -b,--build --watch=?D --pretty=?D --strict=?D --skipLibCheck=?D --incremental=?D --listFiles --listEmittedFiles --noUnusedLocals --noUnusedParameters --traceResolution \
             --diagnostics --extendedDiagnostics -v,--version,--verbose -h,--help --showConfig --force,-f --dry,-d --clean --declaration=?D --emitDeclarationOnly --noErrorTruncation --explainFiles --jsx=D -t,--target=D -m,--module=D \
-            --moduleResolution=D --esModuleInterop --allowJs --checkJs --noImplicitAny --strictNullChecks --lib=D --types=D --isolatedModules --resolveJsonModule --sourceMap --removeComments --preserveWatchOutput --assumeChangesOnlyAffectDirectDependencies \
+            --moduleResolution=D --esModuleInterop --allowJs --checkJs --noImplicitAny --strictNullChecks --lib=D --types=V --isolatedModules --resolveJsonModule --sourceMap --removeComments --preserveWatchOutput --assumeChangesOnlyAffectDirectDependencies \
             --all --init=? --composite --noEmitOnError --stopBuildOnErrors --noCheck --singleThreaded --downlevelIteration --experimentalDecorators --forceConsistentCasingInFileNames --tsBuildInfoFile=W --outDir,--outdir=O --declarationDir=O --outFile=W --generateTrace=O --generateCpuProfile=W --rootDir=L --baseUrl=L \
             !--plugins=P !--typeRoots=L !--locale=N",
         ..TOOL
@@ -167,9 +178,10 @@ pub(super) const TABLES: &[Table] = &[
         names: "eslint eslint_d",
         options: "--fix --fix-dry-run --fix-type=D --quiet --max-warnings=D --ext=D --cache --cache-strategy=D --color --no-color -f,--format={stylish|compact|json|unix|visualstudio|junit|checkstyle|html|tap|codeframe|json-with-metadata|jslint-xml} \
             --report-unused-disable-directives --report-unused-disable-directives-severity=D --no-eslintrc --no-ignore --ignore-pattern=D --no-error-on-unmatched-pattern --rule=D --env=D --debug -v,--version -h,--help --stats \
-            --no-warn-ignored --pass-on-no-patterns --exit-on-fatal-error --no-inline-config --concurrency=D --print-config=R --flag=D --suppress-all --pass-on-unpruned-suppressions --stdin --stdin-filename=L --no-cache --ignore-path=R --global=D --parser-options=D \
+            --no-warn-ignored --pass-on-no-patterns --exit-on-fatal-error --no-inline-config --concurrency=D --print-config=R --flag=D --suppress-all --pass-on-unpruned-suppressions --stdin --stdin-filename=L --no-cache --ignore-path=R --global=D --parser-options=V \
             -o,--output-file=W --cache-location=W --cache-file=W \
             -c,--config={eslint.config.*|.eslintrc|.eslintrc.*} !--plugin=P !--parser=P !--rulesdir=R !--resolve-plugins-relative-to=L !--init !--inspect-config !--no-config-lookup",
+        operands: Operands::WrittenWith("--fix"),
         ..TOOL
     },
     Table {
@@ -180,15 +192,16 @@ pub(super) const TABLES: &[Table] = &[
             --ignore-path=R --config-precedence=D --find-config-path=L --file-info=L --support-info --require-pragma --insert-pragma --experimental-cli \
             --cache-location=W \
             --config={.prettierrc|.prettierrc.*|prettier.config.*|package.json} !--plugin=P !--plugin-search-dir=L !--no-plugin-search",
+        operands: Operands::WrittenWith("-w"),
         ..TOOL
     },
     Table {
         names: "jest",
-        options: "--ci --coverage=?D --collectCoverage=?D --collectCoverageFrom=D --coverageReporters={text|text-summary|json|json-summary|lcov|lcovonly|html|clover|cobertura|none} --silent=?D --verbose=?D --watch --watchAll=?D -i,--runInBand \
-            -w,--maxWorkers=D -t,--testNamePattern=D --testPathPattern=D --testPathPatterns=D --testPathIgnorePatterns=D --passWithNoTests --bail=?D -b -u,--updateSnapshot --no-cache --cache=?D --clearCache -o,--onlyChanged --changedSince=D --lastCommit \
+        options: "--ci --coverage=?D --collectCoverage=?D --collectCoverageFrom=X --coverageReporters=+{text|text-summary|json|json-summary|lcov|lcovonly|html|clover|cobertura|none} --silent=?D --verbose=?D --watch --watchAll=?D -i,--runInBand \
+            -w,--maxWorkers=D -t,--testNamePattern=D --testPathPattern=D --testPathPatterns=D --testPathIgnorePatterns=D --passWithNoTests --bail=?D -b -u,--updateSnapshot --no-cache --cache=?D --clearCache -o,--onlyChanged --changedSince=G --lastCommit \
             --onlyFailures -f --findRelatedTests --listTests --detectOpenHandles --forceExit --logHeapUsage --colors --no-colors --color --no-color --expand -e --json --testTimeout=D --shard=D --maxConcurrency=D --randomize --seed=D --showSeed --errorOnDeprecated \
             --notify=?D --noStackTrace --selectProjects=D --ignoreProjects=D --runTestsByPath --useStderr --testLocationInResults --showConfig --debug --version --help -h --no-coverage --no-watchman --watchman=?D --no-watch --workerThreads --openHandlesTimeout=D --injectGlobals=?D --clearMocks --resetMocks --restoreMocks --resetModules --changedFilesWithAncestor \
-            --reporters={default|verbose|summary|github-actions|agent} --env={node|jsdom|jest-environment-node|jest-environment-jsdom} --testEnvironment={node|jsdom|jest-environment-node|jest-environment-jsdom} --coverageDirectory=O --outputFile=W --coverageProvider={v8|babel} --cacheDirectory=O \
+            --reporters=+{default|verbose|summary|github-actions|agent} --env={node|jsdom|jest-environment-node|jest-environment-jsdom} --testEnvironment={node|jsdom|jest-environment-node|jest-environment-jsdom} --coverageDirectory=O --outputFile=W --coverageProvider={v8|babel} --cacheDirectory=O \
             -c,--config={jest.config.*|jest.*|package.json} !--rootDir=L !--roots=L !--globalSetup=R !--globalTeardown=R !--setupFiles=R !--setupFilesAfterEnv=R !--setupTestFrameworkScriptFile=R !--transform=P !--runner=P !--testRunner=P !--resolver=P !--moduleLoader=P \
             !--preset=P !--testResultsProcessor=R !--testSequencer=R !--snapshotSerializers=P !--filter=R !--globals=P !--projects=R !--prettierPath=R !--haste=P !--moduleNameMapper=P !--moduleDirectories=P !--modulePaths=P !--dependencyExtractor=R !--watchPlugins=P !--testMatch=P !--testRegex=P !--testEnvironmentOptions=P",
         ..TOOL
@@ -206,8 +219,9 @@ pub(super) const TABLES: &[Table] = &[
         options: "--version -h,--help",
         subcommands: &[Table {
             names: "check lint format ci",
-            options: "--write --fix --apply --unsafe --staged --changed --since=D --diagnostic-level=D --max-diagnostics=D --error-on-warnings --no-errors-on-unmatched --colors=D --reporter={summary|json|json-pretty|github|junit|gitlab} --verbose \
+            options: "--write --fix --apply --unsafe --staged --changed --since=G --diagnostic-level=D --max-diagnostics=D --error-on-warnings --no-errors-on-unmatched --colors=D --reporter={summary|json|json-pretty|github|junit|gitlab} --verbose \
                 --formatter-enabled=D --linter-enabled=D --only=D --skip=D --files-ignore-unknown=D --indent-style=D --line-width=D --stdin-file-path=L !--config-path=R",
+            operands: Operands::WrittenWith("--write,--fix,--apply"),
             ..TOOL
         }],
         ..GROUP
@@ -216,6 +230,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "stylelint standard xo",
         options: "--fix --quiet -q --color --no-color --cache --allow-empty-input --max-warnings=D --ignore-pattern=D --global=D --env=D --verbose --version --help -f,--formatter={compact|github|json|string|tap|unix|verbose} \
             --report-needless-disables --ext=D --config={.stylelintrc|.stylelintrc.*|stylelint.config.*} !--config-basedir=L !--custom-syntax=P !--plugins=P !--parser=P",
+        operands: Operands::WrittenWith("--fix"),
         ..TOOL
     },
 ];
@@ -223,10 +238,10 @@ pub(super) const TABLES: &[Table] = &[
 const EXEC: &str = "~-y,--yes ~--no-install ~--no ~-q,--quiet ~--offline ~--prefer-offline ~--bun ~-s,--silent ~--workspaces ~-w,--workspace=L \
     !!-c,--call=D !!--shell-auto-fallback=D !-p,--package=P !--node-options=P !--node-arg=P !--userconfig=R !--script-shell=P";
 
-const PNPM_RUN: &str = "~-r,--recursive ~--if-present ~--silent ~-s ~--filter=D ~-F=D ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
+const PNPM_RUN: &str = "!!-c,--shell-mode ~-r,--recursive ~--if-present ~--silent ~-s ~--filter=G ~-F=G ~--parallel ~--stream ~--no-bail ~--reporter={default|silent|append-only|ndjson} ~--sequential ~--workspace-concurrency=D ~--aggregate-output";
 
 const VITEST: &str = "--run --watch=?D -w -t,--testNamePattern=D --coverage=?D --coverage.enabled=?D --coverage.reporter={text|text-summary|json|json-summary|lcov|html|clover|cobertura} --coverage.provider={v8|istanbul} --coverage.all=?D --coverage.include=D \
-    --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?D --shard=D \
+    --coverage.exclude=D --silent=?D --reporter={default|verbose|dot|json|junit|tap|tap-flat|basic|html|hanging-process|github-actions|tree|agent} --reporters={default|verbose|dot|json|junit|tap|basic|html|github-actions} --passWithNoTests --bail=?D -u,--update=?D --changed=?G --shard=D \
     --project=D --no-threads --threads=?D --single-thread --pool={threads|forks|vmThreads|vmForks} --poolOptions.threads.singleThread=?D --poolOptions.forks.singleFork=?D --maxWorkers=D --minWorkers=D --no-file-parallelism --fileParallelism=?D --isolate=?D --no-isolate --globals=?D \
     --environment={node|jsdom|happy-dom|edge-runtime} --dom --hideSkippedTests --logHeapUsage --testTimeout=D --hookTimeout=D --retry=D --sequence.shuffle=?D --sequence.seed=D --allowOnly=?D --no-color --color --dangerouslyIgnoreUnhandledErrors --exclude=D --typecheck=?D --typecheck.only=?D \
     --mode=N --clearScreen=?D --ui=?D --open=?D --browser=?D --browser.headless=?D --no-coverage --disable-console-intercept --expandSnapshotDiff --teardownTimeout=D --slowTestThreshold=D --related --version -v -h,--help --json --filesOnly --includeTaskLocation --printConsoleTrace --no-cache --cache=?D --standalone \
@@ -325,6 +340,11 @@ fn nested(call: &mut Call<'_>, at: usize) -> Result<(), Denial> {
     let words = [yarn.as_slice(), rest].concat();
     call.starts(words);
     Ok(())
+}
+
+// `bun exec TEXT` has a shell of its own.
+fn shell_text(call: &mut Call<'_>) -> Result<(), Denial> {
+    Err(call.deny("it runs any text of a shell").hint("write the command itself"))
 }
 
 // A package that is not installed would be fetched: its program must be there, as it was when the run began.

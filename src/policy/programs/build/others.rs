@@ -6,7 +6,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "rspec",
         options: "-f,--format={progress|p|documentation|doc|d|json|j|html|h|failures|f} -c,--color,--colour --no-color --force-color --order=D --seed=D --fail-fast=?D --no-fail-fast --failure-exit-code=D --only-failures -n,--next-failure --dry-run -b,--backtrace -w,--warnings -p,--profile=*D \
-            -e,--example=D -E,--example-matches=D -t,--tag=D -P,--pattern=D --exclude-pattern=D --bisect=?D -v,--version -h,--help -o,--out=W --error-exit-code=D --deprecation-out=W --no-profile \
+            -e,--example=D -E,--example-matches=D -t,--tag=D -P,--pattern=X --exclude-pattern=D --bisect=?D -v,--version -h,--help -o,--out=W --error-exit-code=D --deprecation-out=W --no-profile \
             !-r,--require=R !-I=L !-O,--options=R !--drb !--drb-port=P !--init !--default-path=L",
         ..TOOL
     },
@@ -17,6 +17,7 @@ pub(super) const TABLES: &[Table] = &[
             --cache=D -C=D --color --no-color -d,--debug -v,--version -V,--verbose-version -h,--help --show-cops=?D --show-docs-url=?D --disable-pending-cops --enable-pending-cops --display-time --fix --no-fix --no-server --lint-all --enable-all-linters \
             -o,--out=W --cache-root=O --auto-gen-config --regenerate-todo -s,--stdin=L \
             -c,--config={.rubocop.*|.standard.yml} !-r,--require=R !--plugin=P !--init !--server !--lsp !--memory !--profile",
+        operands: Operands::WrittenWith("-a,-A,-x,--fix,--auto-gen-config,--regenerate-todo"),
         ..TOOL
     },
     Table {
@@ -78,9 +79,14 @@ pub(super) const TABLES: &[Table] = &[
         options: "~-q,--quiet ~-n,--no-interaction ~-v ~-vv ~-vvv,--verbose ~--no-ansi ~--ansi ~--no-plugins ~--no-cache ~--version ~-V ~--profile ~--no-scripts !-d,--working-dir=E",
         subcommands: &[
             Table {
-                names: "validate show outdated check-platform-reqs licenses diagnose why why-not depends prohibits audit status fund",
+                names: "show outdated check-platform-reqs licenses diagnose why why-not depends prohibits audit status fund",
                 options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A --format=D -f=D -q,--quiet -n,--no-interaction --direct -D --tree -t --installed -i --latest -l --minor-only -m --locked --no-ansi --ansi -v --self --platform -p --name-only -N --lock --all",
                 operands: Operands::Data,
+                ..TOOL
+            },
+            Table {
+                names: "validate",
+                options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A -q,--quiet -n,--no-interaction --no-ansi --ansi -v",
                 ..TOOL
             },
             Table {
@@ -154,11 +160,11 @@ pub(super) const TABLES: &[Table] = &[
                 names: "run",
                 options: "-c,--configuration=D -f,--framework=D --no-build --no-restore --project=R -v,--verbosity=D --launch-profile=D",
                 operands: Operands::Special,
-                special: Some(passes_all),
+                special: Some(dotnet_run),
                 dashes: Dashes::Passed,
                 ..TOOL
             },
-            Table { names: "csharpier", options: "--check", ..TOOL },
+            Table { names: "csharpier", options: "--check", operands: Operands::WrittenWithout("--check"), ..TOOL },
         ],
         ..GROUP
     },
@@ -214,10 +220,32 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "shfmt hadolint actionlint markdownlint markdownlint-cli2 cspell typos taplo dprint editorconfig-checker",
         options: "-d -l -w -i=D -ci -bn -s -sr -ln=D --fix -f={json|tty|sarif} --format={json|tty|sarif} --color --no-color -color -no-color -verbose --write-changes --diff --exclude=D --no-progress --quiet -q --check --ignore=D -h,--help --version -v !-c,--config=R !--rcfile=R !-config-file=R",
+        operands: Operands::Special,
         style: Style::SingleDash,
+        special: Some(checker),
         ..TOOL
     },
 ];
+
+// `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings.
+fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let verbs: &[&str] = match call.name.as_str() {
+        "taplo" => &["check", "lint", "format", "fmt"],
+        "dprint" => &["check", "fmt", "output-file-paths", "output-resolved-config"],
+        _ => &[],
+    };
+    let first = words.first().map_or("", |word| word.text.as_str());
+    let servers = ["lsp", "link", "init", "config"];
+    let refused = !verbs.is_empty() && !first.is_empty() && !verbs.contains(&first);
+    if !call.is_open() && (refused || call.name == "cspell" && servers.contains(&first)) {
+        return Err(call.deny(format!("`{first}` is not known to be harmless")));
+    }
+    let looks = ["--check", "--diff"].iter().any(|option| call.has(option));
+    let fixes = ["-w", "--fix", "--write-changes"].iter().any(|option| call.has(option));
+    let writes = fixes || matches!(first, "format" | "fmt") && !verbs.is_empty() && !looks;
+    words.iter().skip(usize::from(verbs.contains(&first))).try_for_each(|word| call.formatted(word, writes))
+}
 
 /// What stands behind `--` of `dotnet test`: settings, some of which name code.
 const RUN_SETTINGS: Table =
@@ -240,8 +268,30 @@ fn settings(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
+// Such a value becomes a property of MSBuild, which begins another one at each `;` and `,`; behind quotes, too.
+fn properties(call: &Call<'_>) -> Result<(), Denial> {
+    // These the program itself escapes.
+    let whole = ["-l", "--collect", "--filter"];
+    for found in &call.found {
+        let Some(value) = &found.value else { continue };
+        let text = value.text.as_str();
+        let splits = text.contains([';', '%']) || text.contains(',') && text.contains('=');
+        let breaks = text.contains('"') || text.contains(char::is_control);
+        if !call.is_open() && (breaks || splits && !whole.contains(&found.name.as_str())) {
+            return Err(call.deny(format!("the value `{text}` of `{}` may set other properties", found.name)));
+        }
+    }
+    Ok(())
+}
+
+fn dotnet_run(call: &mut Call<'_>) -> Result<(), Denial> {
+    properties(call)?;
+    passes_all(call)
+}
+
 // `dotnet test tests/A.csproj`; MSBuild takes options that begin with `/`, which lead outside as paths.
 fn dotnet(call: &mut Call<'_>) -> Result<(), Denial> {
+    properties(call)?;
     let verbs: &[&str] = match call.name.rsplit(' ').next() {
         Some("list") => &["package", "reference"],
         Some("format") => &["whitespace", "style", "analyzers"],
@@ -311,5 +361,11 @@ fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
     let verbs = ["analyse", "analyze", "fix", "check", "process", "list-files", "describe", "clear-result-cache"];
     let words = call.operands.clone();
     let skipped = usize::from(words.first().is_some_and(|word| verbs.contains(&word.text.as_str())));
-    words.iter().skip(skipped).try_for_each(|word| call.inside(word))
+    let looks = ["--dry-run", "--test"].iter().any(|option| call.has(option));
+    let fixes = match call.name.as_str() {
+        "phpcbf" | "pint" | "rector" => true,
+        "php-cs-fixer" => words.first().is_some_and(|word| word.text == "fix"),
+        _ => call.has("--alter"),
+    };
+    words.iter().skip(skipped).try_for_each(|word| call.formatted(word, fixes && !looks))
 }

@@ -1,19 +1,19 @@
 //! The tools of Python.
 
-use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table};
+use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
 
 const PYTEST: Table = Table {
     names: "pytest py.test",
     options: "-k=D -m=D --markers -x,--exitfirst --fixtures --funcargs --fixtures-per-test --pdb --trace --capture=D -s --runxfail --lf,--last-failed \
         --ff,--failed-first --nf,--new-first --cache-show=?D --cache-clear --lfnf,--last-failed-no-failures=D --sw,--stepwise --sw-skip,--stepwise-skip \
         --durations=D --durations-min=D -v,--verbose --no-header --no-summary -q,--quiet --verbosity=D -r=D --disable-warnings,--disable-pytest-warnings \
-        -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --pastebin=D --junit-xml,--junitxml=W \
+        -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --junit-xml,--junitxml=W \
         --junit-prefix=D -W,--pythonwarnings=D --maxfail=D --strict-config --strict-markers --strict --continue-on-collection-errors --collect-only,--co \
         --pyargs --ignore=D --ignore-glob=D --deselect=D --noconftest --keep-duplicates --collect-in-virtualenv --import-mode=D --doctest-modules \
         --doctest-report=D --doctest-glob=D --doctest-ignore-import-errors --doctest-continue-on-failure --setup-only --setup-show --setup-plan --version -V \
-        -h,--help --log-level=D --log-format=D --log-cli-level=D --log-file=W -n,--numprocesses=D --dist=D --cov=?D --cov-report=D --cov-fail-under=D \
+        -h,--help --log-level=D --log-format=D --log-cli-level=D --log-file=W -n,--numprocesses=D --dist=D --cov=?V --cov-report=D --cov-fail-under=D \
         --no-cov --cov-branch --cov-append --cov-context=D --no-cov-on-fail --cov-reset --forked --looponfail --random-order --randomly-seed=D --snapshot-update --timeout-method=D --only-rerun=D --reruns-delay=D --sugar --no-sugar --last-failed-no-failures=D --stepwise-reset --force-sugar --create-db --reuse-db --nomigrations --no-migrations --ds=N --benchmark-disable --memray --maxprocesses=D --max-worker-restart=D -d --hypothesis-seed=D --hypothesis-show-statistics --hypothesis-profile=N --log-cli-format=D --log-date-format=D --no-fold-skipped --force-short-summary --doctest-plus --mypy --ruff --flake8 --run-slow --runslow --timeout=D --reruns=D --benchmark-skip --benchmark-only --asyncio-mode=D \
-        ~-p={no:*|xdist|pytest_cov|pytest_asyncio|pytest_mock|pytest_timeout|pytest_randomly|randomly|terminal|cacheprovider} !-c,--config-file=R !-o,--override-ini=P !--rootdir=L !--confcutdir=L !--basetemp=W !--debug=?W !--pdbcls=P",
+        ~-p={no:*|xdist|pytest_cov|pytest_asyncio|pytest_mock|pytest_timeout|pytest_randomly|randomly|terminal|cacheprovider} !--pastebin=P !-c,--config-file=R !-o,--override-ini=P !--rootdir=L !--confcutdir=L !--basetemp=W !--debug=?W !--pdbcls=P",
     operands: Operands::Inside,
     writes_nothing: false,
     special: Some(pytest),
@@ -21,6 +21,7 @@ const PYTEST: Table = Table {
 };
 
 fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
+    warnings(call)?;
     for report in call.values("--cov-report") {
         // `html:FOLDER`; `term:skip-covered` writes nothing.
         if let Some((kind, path)) = report.text.split_once(':')
@@ -31,6 +32,16 @@ fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     Ok(())
 }
+
+/// Options of the small linters and fixers.
+const LINTERS: &str = "--outputjson --warnings --stats --verbose -v -q,--quiet --level=D --pythonversion=D --pythonplatform=D --skipunannotated --dependencies --verifytypes=D --ignoreexternal --version --help -h -r,--recursive -ll -lll -l -i -ii -iii -x,--exclude=V -s=D -f={txt|json|csv|html|xml|screen|parsable|standard|colored|github|auto} \
+    --min-confidence=D --sort-by-size --skip=D -S,--skip-tests -d,--diff --in-place --check -c={pyproject.toml|.bandit|bandit.yaml} --aggressive -a --max-line-length=D --convention=D --select=D --ignore=D --add-ignore=D --count --strict --ignore-words-list=D -L=D -e --severity-level=D --confidence-level=D --threads=D --output-format=D --no-warnings \
+    --py36-plus --py37-plus --py38-plus --py39-plus --py310-plus --remove-all-unused-imports --remove-unused-variables --fail-under=D --style={pep8|google|facebook|yapf} -n -m --exit-zero -w --no-filename \
+    -p,--project={pyrightconfig.json|pyproject.toml} --config={pyproject.toml|.bandit|.codespellrc} !--pythonpath=P !--venvpath=L !--typeshedpath=L !--ini=R !--config-file=R !--configfile=R !--output=W";
+
+const RUFF: &str = "--fix --fix-only --unsafe-fixes --no-unsafe-fixes --no-fix --diff --check --show-fixes --output-format=D --select=D --extend-select=D --ignore=D --extend-ignore=D --fixable=D --unfixable=D --exclude=D --extend-exclude=D --force-exclude \
+    --target-version=D --line-length=D --show-files --show-settings --statistics --exit-zero --exit-non-zero-on-fix --exit-non-zero-on-format -e -n,--no-cache --preview --no-preview --respect-gitignore --no-respect-gitignore --add-noqa --watch -w --isolated \
+    -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml} !--extension=P";
 
 pub(super) const TABLES: &[Table] = &[
     PYTEST,
@@ -43,7 +54,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "unittest",
-        options: "-v,--verbose -q,--quiet -f,--failfast -b,--buffer -c,--catch -k=D -s,--start-directory=L -p,--pattern=D -t,--top-level-directory=L --locals --durations=D -h,--help",
+        options: "-v,--verbose -q,--quiet -f,--failfast -b,--buffer -c,--catch -k=D -s,--start-directory=L -p,--pattern=X -t,--top-level-directory=L --locals --durations=D -h,--help",
         operands: Operands::Special,
         special: Some(unittest),
         ..TOOL
@@ -70,7 +81,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table {
                 names: "report html xml json lcov combine erase debug",
-                options: "-m,--show-missing --skip-covered --skip-empty --fail-under=D --include=D --omit=D --sort=D --precision=D --format=D -i,--ignore-errors -q,--quiet -o=W -d,--directory=O --keep -a,--append --pretty-print --title=D --no-skip-covered --data-file=R --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
+                options: "-m,--show-missing --skip-covered --skip-empty --fail-under=D --include=D --omit=D --sort=D --precision=D --format=D -i,--ignore-errors -q,--quiet -o=W -d,--directory=O --keep -a,--append --pretty-print --title=D --no-skip-covered --data-file=W --rcfile={.coveragerc|pyproject.toml|setup.cfg|tox.ini}",
                 ..TOOL
             },
         ],
@@ -80,9 +91,9 @@ pub(super) const TABLES: &[Table] = &[
         names: "mypy dmypy",
         options: "--strict --ignore-missing-imports --show-error-codes --hide-error-codes --no-incremental --incremental --python-version=D --platform=D --namespace-packages --no-namespace-packages --explicit-package-bases -p,--package=D -m,--module=D \
             --follow-imports=D --pretty --no-pretty --no-error-summary --disallow-untyped-defs --disallow-any-generics --disallow-untyped-calls --disallow-incomplete-defs --check-untyped-defs --warn-unused-ignores --warn-return-any --warn-unreachable --warn-redundant-casts \
-            --warn-unused-configs --no-implicit-optional --implicit-optional --show-column-numbers --show-error-context --show-absolute-path --exclude=D --no-color-output --color-output --install-types --non-interactive --no-site-packages --allow-redefinition --strict-optional --no-strict-optional \
+            --warn-unused-configs --no-implicit-optional --implicit-optional --show-column-numbers --show-error-context --show-absolute-path --exclude=D --no-color-output --color-output --non-interactive --no-site-packages --allow-redefinition --strict-optional --no-strict-optional \
             --disable-error-code=D --enable-error-code=D --skip-version-check --sqlite-cache --fast-module-lookup --output=D --error-summary --enable-incomplete-feature=D --local-partial-types --strict-equality --extra-checks -v,--verbose -V,--version -h,--help --cache-fine-grained --txt-report=O --html-report=O --junit-xml=W --cache-dir=O --disallow-subclassing-any --disallow-untyped-decorators --no-strict-equality --no-implicit-reexport --silence-site-packages -s --no-warn-no-return --hide-error-context --soft-error-limit=D --exclude-gitignore --linecount-report=O --xml-report=O --any-exprs-report=O \
-            --config-file={mypy.ini|.mypy.ini|pyproject.toml|setup.cfg} !-c,--command=P !--python-executable=P !--custom-typeshed-dir=L !--custom-typing-module=P !--plugins=P !--shadow-file=R !--pdb !--find-occurrences=P",
+            --config-file={mypy.ini|.mypy.ini|pyproject.toml|setup.cfg} !--install-types !-c,--command=P !--python-executable=P !--custom-typeshed-dir=L !--custom-typing-module=P !--plugins=P !--shadow-file=R !--pdb !--find-occurrences=P",
         operands: Operands::Inside,
         style: Style::Whole,
         ..TOOL
@@ -90,19 +101,22 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "ruff",
         options: "-q,--quiet -v,--verbose -s,--silent -V,--version -h,--help --color=D --isolated !--config=R",
-        subcommands: &[Table {
-            names: "check format rule linter clean version config analyze",
-            options: "--fix --fix-only --unsafe-fixes --no-unsafe-fixes --no-fix --diff --check --show-fixes --output-format=D --select=D --extend-select=D --ignore=D --extend-ignore=D --fixable=D --unfixable=D --exclude=D --extend-exclude=D --force-exclude \
-                    --target-version=D --line-length=D --show-files --show-settings --statistics --exit-zero --exit-non-zero-on-fix --exit-non-zero-on-format -e -n,--no-cache --preview --no-preview --respect-gitignore --no-respect-gitignore --add-noqa --watch -w --isolated \
-                    -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml} !--extension=P",
-            ..TOOL
-        }],
+        subcommands: &[
+            Table {
+                names: "check rule linter clean version config analyze",
+                options: RUFF,
+                operands: Operands::WrittenWith("--fix,--fix-only,--add-noqa"),
+                ..TOOL
+            },
+            Table { names: "format", options: RUFF, operands: Operands::WrittenWithout("--check,--diff"), ..TOOL },
+        ],
         ..GROUP
     },
     Table {
         names: "black",
         options: "--check --diff --color --no-color -q,--quiet -v,--verbose -l,--line-length=D -t,--target-version=D -S,--skip-string-normalization -C,--skip-magic-trailing-comma --preview --unstable --fast --safe --pyi --ipynb -W,--workers=D --include=D --exclude=D \
             --extend-exclude=D --force-exclude=D --line-ranges=D --required-version=D --no-cache -x,--skip-source-first-line --stdin-filename=L --version -h,--help !-c,--code=P --config={pyproject.toml} --enable-unstable-feature=D --python-cell-magics=D",
+        operands: Operands::WrittenWithout("--check,--diff"),
         ..TOOL
     },
     Table {
@@ -110,6 +124,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "--check,--check-only -c --diff,--df -q,--quiet -v,--verbose --profile={black|django|pycharm|google|open_stack|plone|attrs|hug|wemake|appnexus} -l,--line-length,--line-width=D -m,--multi-line=D --skip,-s=D --skip-glob,--sg=D --extend-skip=D --filter-files --gitignore --atomic --float-to-top --combine-as \
             --force-single-line-imports,--sl --trailing-comma,--tc -e --only-modified --lai=D --src=L -p,--project=D -o,--thirdparty=D --py=D --color -V,--version -h,--help --show-files --show-config --jobs,-j=?D --dont-follow-links --force-sort-within-sections --use-parentheses --ensure-newline-before-comments \
             --settings-path,--sp,--settings-file,--settings={pyproject.toml|setup.cfg|.isort.cfg|tox.ini} !--formatter=P !--virtual-env=L !--conda-env=L !--extend-skip-glob=P",
+        operands: Operands::WrittenWithout("--check,-c,--diff"),
         style: Style::Whole,
         ..TOOL
     },
@@ -128,11 +143,16 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "pyright basedpyright pyre ty pytype vulture bandit pydocstyle codespell yamllint autopep8 yapf pyupgrade autoflake interrogate radon",
-        options: "--outputjson --warnings --stats --verbose -v -q,--quiet --level=D --pythonversion=D --pythonplatform=D --skipunannotated --dependencies --verifytypes=D --ignoreexternal --version --help -h -r,--recursive -ll -lll -l -i -ii -iii -x,--exclude=D -s=D -f={txt|json|csv|html|xml|screen|parsable|standard|colored|github|auto} \
-            --min-confidence=D --sort-by-size --skip=D -S,--skip-tests -d,--diff --in-place --check -c={pyproject.toml|.bandit|bandit.yaml} --aggressive -a --max-line-length=D --convention=D --select=D --ignore=D --add-ignore=D --count --strict --ignore-words-list=D -L=D -e --severity-level=D --confidence-level=D --threads=D --output-format=D --no-warnings \
-            --py36-plus --py37-plus --py38-plus --py39-plus --py310-plus --remove-all-unused-imports --remove-unused-variables --fail-under=D --style={pep8|google|facebook|yapf} -n -m --exit-zero -w --no-filename \
-            -p,--project={pyrightconfig.json|pyproject.toml} --config={pyproject.toml|.bandit|.codespellrc} !--pythonpath=P !--venvpath=L !--typeshedpath=L !--ini=R !--config-file=R !--configfile=R !--output=W",
+        names: "pyright basedpyright pyre ty pytype vulture bandit pydocstyle codespell autopep8 yapf autoflake interrogate radon",
+        options: LINTERS,
+        operands: Operands::WrittenWith("--in-place,-i,-w"),
+        ..TOOL
+    },
+    Table { names: "pyupgrade", options: LINTERS, operands: Operands::WrittenWithout("--help"), ..TOOL },
+    Table {
+        names: "yamllint",
+        options: "-d,--config-data=V -f,--format={parsable|standard|colored|github|auto} --list-files -s,--strict --no-warnings -v,--version -h,--help -q \
+            -c,--config-file={.yamllint|.yamllint.yml|.yamllint.yaml}",
         ..TOOL
     },
     Table {
@@ -243,7 +263,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "--version -h,--help",
         subcommands: &[Table {
             names: "run",
-            options: "-a,--all-files -v,--verbose --show-diff-on-failure --color=D --hook-stage=D --files=R --from-ref=D --to-ref=D !-c,--config=R",
+            options: "-a,--all-files -v,--verbose --show-diff-on-failure --color=D --hook-stage=D --files=+R --from-ref=G --to-ref=G !-c,--config=R",
             operands: Operands::Data,
             ..TOOL
         }],
@@ -251,7 +271,20 @@ pub(super) const TABLES: &[Table] = &[
     },
 ];
 
+// `-W action:message:category`: Python imports the module of a category that it does not have itself.
+fn warnings(call: &Call<'_>) -> Result<(), Denial> {
+    let foreign = |word: &Word| {
+        let category = word.text.split(':').nth(2).unwrap_or_default().trim();
+        category.contains('.') && !category.starts_with("pytest.")
+    };
+    match call.values("-W").iter().find(|word| foreign(word)) {
+        Some(word) if !call.is_open() => Err(call.deny(format!("the category of `{}` is imported", word.text))),
+        _ => Ok(()),
+    }
+}
+
 fn module_alone(call: &mut Call<'_>) -> Result<(), Denial> {
+    warnings(call)?;
     let module = call.out.starts.first().and_then(|words| words.first());
     match module {
         Some(module)
@@ -295,10 +328,37 @@ fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
+const PIP_OPTIONS: [&str; 17] = [
+    "--outdated",
+    "-o",
+    "--format",
+    "-q",
+    "--quiet",
+    "-v",
+    "--verbose",
+    "--files",
+    "-f",
+    "--editable",
+    "-e",
+    "--exclude",
+    "--exclude-editable",
+    "--strict",
+    "--offline",
+    "--depth",
+    "--color",
+];
+
 fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.operands.first().map(|word| word.text.as_str()) {
-        Some("list" | "show" | "freeze" | "check" | "tree") => Ok(()),
         _ if call.is_open() => Ok(()),
+        // `--python` and `--target` choose what is run and looked at.
+        Some("list" | "show" | "freeze" | "check" | "tree") => {
+            let known = |word: &Word| PIP_OPTIONS.contains(&word.text.split('=').next().unwrap_or_default());
+            match call.operands.iter().find(|word| word.text.starts_with('-') && !known(word)) {
+                Some(word) => Err(call.deny(format!("the option `{}` is not known to be harmless", word.text))),
+                None => Ok(()),
+            }
+        }
         _ => Err(call.deny("only `list show freeze check tree` of `pip` change nothing")),
     }
 }
@@ -330,7 +390,8 @@ fn scripts(call: &mut Call<'_>) -> Result<(), Denial> {
     ]
     .iter()
     .any(|known| name == *known || name.starts_with(&format!("{known}-")) || name.starts_with(&format!("{known}_")));
-    if is_script && first.literal {
+    let plain = name.chars().all(|c| c.is_alphanumeric() || "_.-".contains(c));
+    if is_script && plain && first.literal {
         call.out.starts.clear();
         return call.operands.clone().iter().skip(1).try_for_each(|word| call.passed(word));
     }

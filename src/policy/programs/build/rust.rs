@@ -120,7 +120,7 @@ fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
             }
             (true, "--edition" | "--color" | "--config" | "--style-edition") => true,
             (true, _) if !text.starts_with(['-', '@']) => {
-                call.read(word);
+                call.write(word);
                 false
             }
             (false, "--no-deps" | "-v" | "--verbose") => false,
@@ -135,6 +135,16 @@ fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// `--print KIND=FILE` writes the file.
+fn printed_to(call: &mut Call<'_>) -> Result<(), Denial> {
+    for word in call.values("--print") {
+        if let Some((_, file)) = word.text.split_once('=') {
+            call.write(&Word::literal(file));
+        }
+    }
+    Ok(())
+}
+
 pub(super) const TABLES: &[Table] = &[
     CARGO,
     Table {
@@ -143,6 +153,7 @@ pub(super) const TABLES: &[Table] = &[
             --explain=D --print=D -h,--help --error-format=D --color=D -o=W --out-dir=O --target=N !-C=P !-L=P !-Z=P !--extern=P !--sysroot=P !--emit=P",
         operands: Operands::Inside,
         writes_nothing: false,
+        special: Some(printed_to),
         ..TABLE
     },
     Table {
