@@ -296,6 +296,29 @@ impl<'a> PathRules<'a> {
         }
     }
 
+    /// Returns the other names in the workspace of files that may not be read: a name that is no secret itself, whose file
+    /// has one that is. None are returned for a tree that is too large to look through.
+    pub(crate) fn other_names(&self) -> Vec<RelPath> {
+        let mut denied = HashSet::new();
+        let mut others = Vec::new();
+        let mut left = MAX_WALK;
+        let mut visit = |path: &RelPath, node: &Node| {
+            if let Node::File { links, id, .. } = node
+                && *links > 1
+            {
+                match self.read_denied(path, "") {
+                    Some(_) => drop(denied.insert(*id)),
+                    None => others.push((*id, path.clone())),
+                }
+            }
+            Ok(path.components().last().is_none_or(|name| name != b".git"))
+        };
+        if walk(self.tree(), &self.facts.root, &RelPath::root(), &mut left, &mut visit).is_err() {
+            return Vec::new();
+        }
+        others.into_iter().filter(|(id, _)| denied.contains(id)).map(|(_, path)| path).collect()
+    }
+
     /// Judges looking at names and metadata: everywhere inside.
     pub(crate) fn list(&self, folder: &RelPath, path: &Path) -> Result<(Resolved, Place), Denial> {
         self.inside(folder, path)

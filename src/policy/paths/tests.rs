@@ -44,6 +44,8 @@ fn files_with_several_names_cost_one_look_at_the_tree() {
     assert!((0..20).all(|number| may_read(&RelPath::new(number.to_string()).unwrap())));
     assert!(!may_read(&RelPath::new("other").unwrap()), "it is another name of `.env`");
     assert_eq!(listed.0.load(std::sync::atomic::Ordering::Relaxed), 2, "the root and `store`, once each");
+    let others = super::PathRules::new(&policy.layers, &facts).other_names();
+    assert_eq!(others, [RelPath::new("other").unwrap()], "git and rg leave it out by its name");
 }
 
 #[test]

@@ -535,8 +535,12 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         // Our printing leaves the denied files out; operands that name them are still denied.
         let mut printed = call.words.to_vec();
         let never = super::git::NEVER.iter().map(|glob| (*glob).to_owned()).chain(call.cx.never_read.iter().cloned());
-        let excluded: Vec<Word> =
-            never.flat_map(|glob| [Word::literal("--iglob"), Word::literal(format!("!{glob}"))]).collect();
+        let names = call.cx.paths.other_names();
+        let others = names.iter().filter_map(|path| Some(globset::escape(&path.file_name()?.to_string_lossy())));
+        let excluded: Vec<Word> = never
+            .chain(others)
+            .flat_map(|glob| [Word::literal("--iglob"), Word::literal(format!("!{glob}"))])
+            .collect();
         printed.splice(1..1, excluded);
         for word in files.iter().filter(|word| word.literal && word.text != "-") {
             if call.node(&word.text)? == Some(crate::path::Node::Dir) {
