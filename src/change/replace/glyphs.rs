@@ -20,7 +20,7 @@ pub(super) struct Glyphs<'a> {
     /// Those of which `old` has more than the file.
     mixed: Vec<char>,
     /// Whether `old` shows blanks at the ends of lines that have none.
-    trailing: bool,
+    pub(super) trailing: bool,
 }
 
 /// Why a place cannot be given the file's characters.

@@ -32,6 +32,14 @@ struct Pair<'a> {
     has_word: bool,
 }
 
+impl Pair<'_> {
+    /// Returns by how much of the same unit the file indents the line further.
+    fn shift(&self) -> Option<i64> {
+        let (shown, there) = (measure(self.shown)?, measure(self.there)?);
+        (shown.0 == there.0 || shown.0.is_none() || there.0.is_none()).then_some(there.1 - shown.1)
+    }
+}
+
 /// How indentation as the model wrote it becomes the file's.
 pub(super) struct Indents<'a> {
     pairs: Vec<Pair<'a>>,
@@ -79,7 +87,12 @@ impl<'a> Indents<'a> {
             true => Some(pair.shown.to_owned()),
             false => words.of(pair.shown, 2 * pair.line),
         };
-        let stray = indents.pairs.iter().any(|pair| !pair.has_word && predicted(pair).as_deref() != Some(pair.there));
+        let is_stray = |pair: &&Pair<'_>| match predicted(pair) {
+            Some(predicted) => predicted != pair.there,
+            // What shifts a line by as much as all others is one prediction of it.
+            None => !words.pairs.iter().all(|word| word.shift().is_some() && word.shift() == pair.shift()),
+        };
+        let stray = indents.pairs.iter().any(|pair| !pair.has_word && is_stray(&pair));
         if stray { Err(ELSEWHERE) } else { Ok(indents) }
     }
 
@@ -114,7 +127,20 @@ impl<'a> Indents<'a> {
         let there = self.of(shown, near).ok_or(UNCLEAR)?;
         // `new` may be indented as the file is already.
         let is_first_there = is_first && self.pairs.first().is_some_and(|pair| pair.there == shown);
-        if there != shown && (is_first_there || self.are_mixed()) { Err(UNCLEAR) } else { Ok(there) }
+        let is_guess = is_first_there || self.are_mixed() && !self.is_shown_often(shown);
+        if there != shown && is_guess { Err(UNCLEAR) } else { Ok(there) }
+    }
+
+    /// Tells whether lines of `old` leave no doubt about an indentation: all agree, and they are several, or it is of
+    /// another unit there.
+    fn is_shown_often(&self, shown: &str) -> bool {
+        let mut same = self.pairs.iter().filter(|pair| pair.shown == shown);
+        let Some(first) = same.next() else { return false };
+        let unit = |indent: &str| measure(indent).and_then(|(unit, _)| unit);
+        let is_other_unit =
+            unit(first.shown).is_some() && unit(first.there).is_some_and(|there| Some(there) != unit(shown));
+        let others: Vec<&Pair<'_>> = same.collect();
+        (is_other_unit || !others.is_empty()) && others.iter().all(|pair| pair.there == first.there)
     }
 
     /// Tells whether `old` shows some lines as the file has them, and others shifted by nothing that holds for all.
@@ -132,7 +158,8 @@ impl<'a> Indents<'a> {
         if let Some(pair) = self.pairs.iter().filter(|pair| pair.shown == shown).min_by_key(distance) {
             return Some(pair.there.to_owned());
         }
-        let (unit, width) = measure(shown)?;
+        let is_same = self.pairs.iter().all(|pair| pair.shown == pair.there);
+        let Some((unit, width)) = measure(shown) else { return is_same.then(|| shown.to_owned()) };
         let unit = unit.or_else(|| self.pairs.iter().find_map(|pair| measure(pair.shown)?.0));
         let mut points: Vec<(Measure, Measure, usize)> = Vec::new();
         for pair in &self.pairs {
@@ -141,13 +168,12 @@ impl<'a> Indents<'a> {
                 points.push((shown, there, distance(&pair)));
             }
         }
-        if self.pairs.is_empty() {
+        if points.is_empty() && is_same {
             return Some(shown.to_owned());
         }
         points.sort_by_key(|(shown, _, distance)| ((shown.1 - width).abs(), shown.1, *distance));
         points.dedup_by_key(|(shown, ..)| shown.1);
         let mut units = points.iter().filter_map(|(_, there, _)| there.0);
-        let is_same = self.pairs.iter().all(|pair| pair.shown == pair.there);
         let there = units.next().or_else(|| if is_same { unit } else { self.unit_nearby() }).or(unit);
         if units.any(|unit| Some(unit) != there) {
             return None;
@@ -159,7 +185,8 @@ impl<'a> Indents<'a> {
                 let (across, up) = (b.1 - a.1, to_b.1 - to_a.1);
                 let part = (width - a.1) * up;
                 let further = (across * up > 0 && part % across == 0).then(|| part / across)?;
-                let is_whole = across == up || there == Some(Unit::Tab) || further % self.step() == 0;
+                let is_by_tabs = there == Some(Unit::Tab) || unit == Some(Unit::Tab);
+                let is_whole = across == up || is_by_tabs || further % self.step() == 0;
                 is_whole.then_some(to_a.1 + further)
             }
         }?;

@@ -392,7 +392,7 @@ proptest! {
             let solid = |text: &str| text.replace([' ', '\t', '\r'], "");
             // The damage may be none, or make another text of the file: then that is what is meant.
             let shown = damaged(&old, damage);
-            if !plain.contains(&shown) && !(damage == 9 && solid(&plain).contains(&solid(&shown))) {
+            if !(plain.contains(&shown) || damage == 9 && solid(&plain).contains(&solid(&shown))) {
                 // A written line has the blanks that `new` shows.
                 let seen = |text: &str| if damage == 6 { text.replace([' ', '\t'], "") } else { text.to_owned() };
                 prop_assert_eq!(seen(&replaced.text), seen(&meant), "{:?}", (shown, damaged(&new, damage)));

@@ -8,7 +8,7 @@ use similar::DiffOp;
 use super::Stage;
 use super::glyphs::{Glyphs, MIXED};
 use super::indent::Indents;
-use super::key::{indented, is_blank, is_blank_char};
+use super::key::{indented, is_blank, is_blank_char, trim_end};
 use super::spot::Spot;
 use crate::change::diff;
 
@@ -143,6 +143,12 @@ impl<'a> Lines<'a> {
             };
             if glyphs.is_mixed(self.new[number]) {
                 return Err(MIXED);
+            }
+            if let Some(old) =
+                replaced.filter(|old| glyphs.trailing && trim_end(self.old[*old]) == trim_end(self.new[number]))
+            {
+                made.push(Cow::Owned(text[spot.lines[old].clone()].to_owned()));
+                continue;
             }
             let is_first = number == 0 && !indents.from_line_start;
             let (indent, rest) = indented(line);
