@@ -462,6 +462,9 @@ impl<'a> Reader<'a> {
             sides = Some(self.sides()?);
             body = Body::Text(self.hunks()?);
         } else if self.take(b"GIT binary patch").is_some() {
+            if old_object.is_none() {
+                return Err(self.wrong("a binary change needs the `index` line with the whole names of its contents"));
+            }
             body = self.binary()?;
         } else if self.peek().is_some_and(|line| line.starts_with(b"Binary files ")) {
             return Err(self.wrong("the bytes of a binary file are missing; make the patch with `git diff --binary`"));

@@ -189,7 +189,7 @@ impl Proposal {
         refused: PatchError,
         site: &Site<'_>,
     ) -> Result<Entry, PatchError> {
-        let is_text = matches!(file.body, Body::Text(_)) && matches!(now, Entry::File { .. });
+        let is_text = matches!(file.body, Body::Text(_)) && !matches!(now, Entry::Link { .. });
         // Where nobody knows what it was made for, or both changes touch, its own context says where it belongs.
         let by_context = |refused: PatchError| match is_text {
             true => file.wherever_it_fits(now, format_of(site)).map_err(|_| refused),
