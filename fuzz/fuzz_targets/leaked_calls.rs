@@ -1,12 +1,11 @@
 //! Any text is read without a panic, and the same way twice.
 #![no_main]
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use qwen_run::model::coerce::ToolSet;
-use qwen_run::model::{AssistantMessage, ToolSpec, leaked_calls};
+use qwen_run::model::{ToolSpec, leaked_calls};
 
 fuzz_target!(|text: String| {
     let spec = |name: &str| ToolSpec {
@@ -16,16 +15,8 @@ fuzz_target!(|text: String| {
             "file_path": {"type": "string"}, "content": {"type": "string"}}, "required": ["file_path"]}),
     };
     let tools = ToolSet::new(Arc::from([spec("read_file"), spec("write_file")]));
-    let read = || {
-        let mut message = AssistantMessage { text: text.clone(), ..AssistantMessage::default() };
-        let found = leaked_calls::read_again(&mut message, &tools, 0, &HashSet::new());
-        (found, message)
-    };
-    let first = read();
-    assert_eq!(first, read());
-    if !first.0 {
-        assert_eq!(first.1.text, text);
+    for calls_natively in [false, true] {
+        let read = || leaked_calls::broken_call(&text, &tools, calls_natively);
+        assert_eq!(read(), read());
     }
-    let _words = leaked_calls::broken_call(&text, &tools);
-    let _ends = leaked_calls::ends_in_call(&text, &tools);
 });

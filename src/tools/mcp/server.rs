@@ -74,7 +74,7 @@ pub struct Listing {
     pub prompts: Vec<PromptDefinition>,
     /// Its resources: address and name.
     pub resources: Vec<(String, String)>,
-    /// What it says of its own use, cut to [`INSTRUCTIONS`] characters.
+    /// What it says of its own use, cut to 4,000 characters.
     pub instructions: String,
     /// What was wrong with the lists, and how it runs.
     pub notes: Vec<String>,
