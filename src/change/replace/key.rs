@@ -9,49 +9,71 @@ use unicode_normalization::char::is_combining_mark;
 /// A text without its blanks and invisible characters, its look-alikes as plain ones, its lines ended by `\n`.
 pub(super) struct Key {
     text: String,
-    /// For each byte of the key, where the group that it stands for begins in the source.
-    starts: Vec<u32>,
+    /// What the key is made of, in order.
+    runs: Vec<Run>,
+}
+
+/// A part of a key.
+struct Run {
+    /// Where it begins in the key.
+    key: usize,
+    /// Where it begins in the source.
+    source: usize,
+    /// Whether it stands for one group of characters; otherwise each of its bytes is itself.
+    is_group: bool,
 }
 
 impl Key {
     /// Makes the key of a source. `ended` gives an end to a last line that has none.
     pub(super) fn new(source: &str, ended: bool) -> Key {
-        let mut key = Key { text: String::with_capacity(source.len()), starts: Vec::with_capacity(source.len()) };
+        let mut key = Key { text: String::with_capacity(source.len()), runs: Vec::with_capacity(source.len() / 4) };
         let bytes = source.as_bytes();
         let mut at = 0;
         while at < bytes.len() {
-            let next = bytes.get(at + 1);
-            let start = at as u32;
-            if bytes[at].is_ascii() && bytes[at] != b'\r' && next.is_none_or(u8::is_ascii) {
-                if !matches!(bytes[at], b' ' | b'\t') {
-                    key.text.push(char::from(bytes[at]));
-                    key.starts.push(start);
-                }
+            let rest = &bytes[at..];
+            let plain = rest.iter().take_while(|byte| byte.is_ascii() && !matches!(byte, b' ' | b'\t' | b'\r')).count();
+            // What follows may belong to the last of them.
+            let plain =
+                if rest.get(plain).is_some_and(|next| !next.is_ascii()) { plain.saturating_sub(1) } else { plain };
+            if plain > 0 {
+                key.push(at, &source[at..at + plain], false);
+                at += plain;
+            } else if matches!(rest, [b' ' | b'\t', next, ..] if next.is_ascii()) {
                 at += 1;
-                continue;
+            } else {
+                let (length, shown) = group(&source[at..]);
+                key.push(at, &shown, true);
+                at += length;
             }
-            let (length, shown) = group(&source[at..]);
-            key.text.push_str(&shown);
-            key.starts.resize(key.text.len(), start);
-            at += length;
         }
         if ended && !source.is_empty() && !source.ends_with('\n') {
-            key.text.push('\n');
-            key.starts.push(source.len() as u32);
+            key.push(source.len(), "\n", true);
         }
         key
     }
 
+    fn push(&mut self, source: usize, shown: &str, is_group: bool) {
+        if !shown.is_empty() {
+            self.runs.push(Run { key: self.text.len(), source, is_group });
+            self.text.push_str(shown);
+        }
+    }
+
     /// Returns every place of another key in this one, overlapping ones too, that splits no group.
     pub(super) fn find(&self, other: &str) -> Vec<Range<usize>> {
-        let whole = |at: usize| at == 0 || at == self.text.len() || self.starts[at] != self.starts[at - 1];
+        let whole = |at: usize| at == self.text.len() || !self.run(at).is_group || self.run(at).key == at;
         let found = occurrences(&self.text, other).map(|at| at..at + other.len());
         found.filter(|range| whole(range.start) && whole(range.end)).collect()
     }
 
     /// Returns where the group of a place begins in the source.
     pub(super) fn start(&self, at: usize) -> usize {
-        self.starts[at] as usize
+        let run = self.run(at);
+        if run.is_group { run.source } else { run.source + (at - run.key) }
+    }
+
+    fn run(&self, at: usize) -> &Run {
+        &self.runs[self.runs.partition_point(|run| run.key <= at) - 1]
     }
 }
 
