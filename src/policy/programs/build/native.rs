@@ -216,16 +216,7 @@ pub(super) const TABLES: &[Table] = &[
         style: Style::SingleDash,
         subcommands: &[
             Table {
-                names: "build test vet fmt list run generate install get clean",
-                options: GO_BUILD,
-                operands: Operands::Special,
-                style: Style::SingleDash,
-                writes_nothing: false,
-                special: Some(go),
-                ..TABLE
-            },
-            Table {
-                names: "mod work tool",
+                names: "build test vet fmt list run generate install get clean mod work tool",
                 options: GO_BUILD,
                 operands: Operands::Special,
                 style: Style::SingleDash,
