@@ -244,6 +244,50 @@ fn a_standard_output_that_nobody_reads_holds_up_neither_the_run_nor_its_ending()
 }
 
 #[test]
+fn a_file_that_cannot_be_written_ends_the_run_before_the_first_request() {
+    let flags = [
+        "--result-file",
+        "--events-file",
+        "--patch-file",
+        "--summary-file",
+        "--sarif-file",
+        "--rdjson-file",
+        "--record",
+    ];
+    for flag in flags {
+        for wrong in ["no/such/directory.json", ".", "/dev/none"] {
+            let project = project().model([say("a long answer")]);
+            let before = project.tree();
+            let outcome = project.qwen(&["run", "-o", "result", flag, wrong, "--apply", "hi"]);
+            let result: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+            assert_eq!((outcome.code, result["error"]["code"].as_str()), (1, Some("output")), "{}", outcome.stderr);
+            assert!(outcome.stderr.contains(flag) && outcome.stderr.contains(wrong), "{flag}: {}", outcome.stderr);
+            assert_eq!((project.server().requests().len(), project.tree()), (0, before), "{flag} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_replaces_the_old_one_when_the_run_is_over_however_it_ends() {
+    let project = project().model([say("first"), Reply::Stall]);
+    let record = project.beside("talk.jsonl");
+    std::fs::write(&record, "old").unwrap();
+    let arguments = ["run", "--record", record.to_str().unwrap(), "hi"];
+    assert_eq!(project.qwen(&arguments).code, 0);
+    let first = std::fs::read_to_string(&record).unwrap();
+    let asked = |text: &str| text.lines().filter(|line| line.contains("chat/completions")).count();
+    assert_eq!(asked(&first), 1, "{first}");
+
+    let child = project.spawn(&arguments);
+    project.server().wait_for(2);
+    assert_eq!(std::fs::read_to_string(&record).unwrap(), first);
+    std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert_eq!(project.finish(child).code, 143);
+    let second = std::fs::read_to_string(&record).unwrap();
+    assert!(second != first && asked(&second) == 1, "{second}");
+}
+
+#[test]
 fn a_product_that_cannot_be_written_is_1_and_the_result_says_what_was_delivered() {
     let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
     let run = |stdout: std::process::Stdio, arguments: &[&str]| {

@@ -1,12 +1,11 @@
 //! One run's events as the outputs that were asked for.
 
-use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::files::{can_be_written, write_atomically};
+use super::files::{OutputFile, open_growing};
 use super::github::annotations;
 use super::json::to_line;
 use super::message::{Ids, Messages};
@@ -118,6 +117,59 @@ impl Outputs {
     }
 }
 
+/// The files of [`OutputFiles`], ready to be written.
+struct Opened {
+    result: Option<SideFile>,
+    patch: Option<SideFile>,
+    summary: Option<SideFile>,
+    sarif: Option<SideFile>,
+    rdjson: Option<SideFile>,
+    annotations: Option<SideFile>,
+    events: Option<(String, Sink)>,
+}
+
+/// One of them, with the flag and the path as messages name it.
+struct SideFile {
+    name: String,
+    file: OutputFile,
+}
+
+impl Opened {
+    fn new(files: OutputFiles, problems: &mut Vec<String>) -> Opened {
+        let named = |flag: &str, path: &Path| format!("{flag} {}", path.display());
+        let mut open = |flag: &str, path: Option<PathBuf>| {
+            let path = path?;
+            let name = named(flag, &path);
+            let opened = OutputFile::open(&path).map_err(|error| problems.push(unwritable(&name, &error)));
+            opened.ok().map(|file| SideFile { name, file })
+        };
+        Opened {
+            result: open("--result-file", files.result),
+            patch: open("--patch-file", files.patch),
+            summary: open("--summary-file", files.summary),
+            sarif: open("--sarif-file", files.sarif),
+            rdjson: open("--rdjson-file", files.rdjson),
+            annotations: open("the annotations' file", files.annotations),
+            events: files.events.and_then(|path| {
+                let name = named("--events-file", &path);
+                let opened = open_growing(&path).map_err(|error| problems.push(unwritable(&name, &error)));
+                opened.ok().map(|sink| (name, sink))
+            }),
+        }
+    }
+}
+
+impl SideFile {
+    fn write(&mut self, contents: &[u8], problems: &mut Vec<String>) -> bool {
+        let written = self.file.write(contents);
+        written.map_err(|error| problems.push(unwritable(&self.name, &error))).is_ok()
+    }
+}
+
+fn unwritable(name: &str, error: &std::io::Error) -> String {
+    format!("cannot write {name}: {error}")
+}
+
 /// Renders events one by one.
 ///
 /// No reader that goes away and no full disk makes it panic. What cannot be written to a file that a flag names is a
@@ -130,8 +182,8 @@ pub struct Renderer {
     messages: Messages,
     array: Vec<Value>,
     fold: Fold,
-    files: OutputFiles,
-    events_file: Option<File>,
+    files: Opened,
+    patch_path: Option<PathBuf>,
     problems: Vec<String>,
     ended: Option<Exit>,
 }
@@ -140,27 +192,8 @@ impl Renderer {
     /// Returns a renderer. A file that cannot be written is [`Renderer::problem`], and ends the run with 1 at its end.
     pub fn new(outputs: Outputs) -> Renderer {
         let mut problems = Vec::new();
-        for (flag, path) in [
-            ("--result-file", &outputs.files.result),
-            ("--patch-file", &outputs.files.patch),
-            ("--summary-file", &outputs.files.summary),
-            ("--sarif-file", &outputs.files.sarif),
-            ("--rdjson-file", &outputs.files.rdjson),
-            ("the annotations' file", &outputs.files.annotations),
-        ] {
-            if let Some(path) = path
-                && let Err(error) = can_be_written(path)
-            {
-                problems.push(format!("cannot write {flag} {}: {error}", path.display()));
-            }
-        }
-        let events_file = outputs.files.events.as_ref().and_then(|path| match create(path) {
-            Ok(file) => Some(file),
-            Err(error) => {
-                problems.push(format!("cannot write --events-file {}: {error}", path.display()));
-                None
-            }
-        });
+        let patch_path = outputs.files.patch.clone();
+        let files = Opened::new(outputs.files, &mut problems);
         let mut people = People::new(outputs.screen, outputs.verbosity, outputs.screen_colour, outputs.groups);
         // Today's action reads all of standard error as JSON; whoever wants to see more says -v.
         if outputs.format == Format::Json && outputs.verbosity <= Verbosity::Normal && !people.is_live() {
@@ -174,8 +207,8 @@ impl Renderer {
             messages: Messages::new(outputs.ids, outputs.include_partial),
             array: Vec::new(),
             fold: Fold::default(),
-            files: outputs.files,
-            events_file,
+            files,
+            patch_path,
             problems,
             ended: None,
         }
@@ -240,23 +273,20 @@ impl Renderer {
     }
 
     fn record(&mut self, event: &Event) {
-        let Some(file) = &mut self.events_file else { return };
-        let mut line = to_line(event);
-        line.push('\n');
-        if let Err(error) = file.write_all(line.as_bytes()) {
-            self.problems.push(format!("cannot write --events-file: {error}"));
-            self.events_file = None;
+        let Some((name, sink)) = &mut self.files.events else { return };
+        sink.line(&to_line(event));
+        if let Some(error) = sink.take_failure() {
+            self.problems.push(unwritable(name, &error));
         }
     }
 
     fn finish(&mut self, finished: &RunFinished) {
         let mut end = finished.clone();
         // The patch goes first, so that the result can say whether it is there.
-        if let Some(path) = self.files.patch.take() {
-            match write_atomically(&path, &text::patch_bytes(&end.changes)) {
-                Ok(()) => end.changes.patch_file = Some(path.display().to_string()),
-                Err(error) => self.problems.push(format!("cannot write --patch-file {}: {error}", path.display())),
-            }
+        if let Some(file) = &mut self.files.patch
+            && file.write(&text::patch_bytes(&end.changes), &mut self.problems)
+        {
+            end.changes.patch_file = self.patch_path.as_ref().map(|path| path.display().to_string());
         }
         self.blame_problems(&mut end);
         let event = Event::RunFinished(Box::new(end.clone()));
@@ -264,20 +294,17 @@ impl Renderer {
         self.fold.add(&event);
         let report = self.fold.report();
         let findings = self.fold.findings();
-        for (flag, path, contents) in [
-            ("--summary-file", self.files.summary.take(), &(|| summary(&report)) as &dyn Fn() -> String),
-            ("--sarif-file", self.files.sarif.take(), &|| to_line(&sarif(&findings)) + "\n"),
-            ("--rdjson-file", self.files.rdjson.take(), &|| to_line(&rdjson(&findings)) + "\n"),
-            ("the annotations' file", self.files.annotations.take(), &|| annotations(&findings)),
+        for (file, contents) in [
+            (&mut self.files.summary, &(|| summary(&report)) as &dyn Fn() -> String),
+            (&mut self.files.sarif, &|| to_line(&sarif(&findings)) + "\n"),
+            (&mut self.files.rdjson, &|| to_line(&rdjson(&findings)) + "\n"),
+            (&mut self.files.annotations, &|| annotations(&findings)),
         ] {
-            if let Some(path) = path
-                && let Err(error) = write_atomically(&path, contents().as_bytes())
-            {
-                self.problems.push(format!("cannot write {flag} {}: {error}", path.display()));
+            if let Some(file) = file {
+                file.write(contents().as_bytes(), &mut self.problems);
             }
         }
-        let result_file = self.files.result.take();
-        self.write_result(result_file.as_deref(), &report);
+        self.write_result(&report);
         let report = if self.problems.is_empty() || end.error.as_ref().is_some_and(|e| e.code == "output") {
             report
         } else {
@@ -294,16 +321,15 @@ impl Renderer {
             end.blame_output(RunError::output(problem));
             self.fold.replace_end(end.clone());
             // The file said how the run would have ended.
-            self.write_result(result_file.as_deref(), &self.fold.report());
+            let report = self.fold.report();
+            self.write_result(&report);
         }
         self.ended = Some(end.exit);
     }
 
-    fn write_result(&mut self, path: Option<&std::path::Path>, report: &Report) {
-        let Some(path) = path else { return };
-        let contents = format!("{}\n", to_line(report));
-        if let Err(error) = write_atomically(path, contents.as_bytes()) {
-            self.problems.push(format!("cannot write --result-file {}: {error}", path.display()));
+    fn write_result(&mut self, report: &Report) {
+        if let Some(file) = &mut self.files.result {
+            file.write(format!("{}\n", to_line(report)).as_bytes(), &mut self.problems);
         }
     }
 
@@ -339,11 +365,6 @@ impl Renderer {
             self.people.machine(&line);
         }
     }
-}
-
-/// Makes the events file; what a device or a redirected `/dev/stdout` holds already stays.
-fn create(path: &std::path::Path) -> std::io::Result<File> {
-    if path.starts_with("/dev") { File::options().append(true).open(path) } else { File::create(path) }
 }
 
 impl Drop for Renderer {

@@ -44,6 +44,11 @@ impl Sink {
         self.failed.as_ref()
     }
 
+    /// Returns it once, for what is not written again.
+    pub fn take_failure(&mut self) -> Option<std::io::Error> {
+        self.failed.take()
+    }
+
     /// Tells whether the reader is gone.
     pub fn is_closed(&self) -> bool {
         self.to.is_none()

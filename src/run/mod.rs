@@ -133,7 +133,13 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let session = RunSession::choose(arguments, environment, &id);
     let session_id = session.as_ref().map_or(id.as_str(), |session| session.id.as_str());
     let backlogs = streams.backlogs.clone();
-    let emitter = Emitter::new(Renderer::new(outputs::outputs(arguments, environment, streams, session_id)));
+    let renderer = Renderer::new(outputs::outputs(arguments, environment, streams, session_id));
+    // A run is not paid for whose product cannot be written.
+    let session = match renderer.problem() {
+        Some(problem) => Err(Failure { exit: Exit::Failed, error: Box::new(RunError::output(problem.to_owned())) }),
+        None => session,
+    };
+    let emitter = Emitter::new(renderer);
     let mut signals = Signals::listen().ok();
     signals::end_in_order();
     let stage = OnceLock::new();
@@ -243,7 +249,7 @@ async fn work(
             finished
         }
     };
-    if let Some(error) = setup.client.recording_failure() {
+    if let Some(error) = setup.client.keep_recording() {
         finished.blame_output(error);
     }
     finished

@@ -2,10 +2,12 @@
 
 use crate::model::script::Script;
 use crate::recipe::file::ModelWishes;
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cli::RunArgs;
+use crate::emit::Spooled;
 use crate::event::RunError;
 use crate::exit::Exit;
 use crate::model::canonical::Masks;
@@ -31,6 +33,42 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// The key in use, to be masked wherever it shows up.
     pub key: Option<Secret>,
+    recording: Option<Recording>,
+}
+
+/// The file of `--record`: it gets its name when the run is over, however it ends.
+#[derive(Clone)]
+struct Recording(Arc<Mutex<Spooled>>);
+
+impl Recording {
+    fn open(arguments: &RunArgs, environment: &Environment) -> Result<Option<Recording>, Failure> {
+        let Some(path) = &arguments.test.record else { return Ok(None) };
+        match Spooled::open(&environment.cwd.join(path)) {
+            Ok(file) => Ok(Some(Recording(Arc::new(Mutex::new(file))))),
+            Err(error) => {
+                let error = unwritten(&format!("{}: {error}", path.display()));
+                Err(Failure { exit: Exit::Failed, error: Box::new(error) })
+            }
+        }
+    }
+
+    fn file(&self) -> std::sync::MutexGuard<'_, Spooled> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Recording {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file().flush()
+    }
+}
+
+fn unwritten(why: &str) -> RunError {
+    RunError::output(format!("cannot write --record {why}"))
 }
 
 /// Where the answers come from.
@@ -50,11 +88,16 @@ impl Chosen {
         }
     }
 
-    /// Returns why the cassette could not be written, if so.
-    pub fn recording_failure(&self) -> Option<RunError> {
+    /// Returns why the recording could not be written, if so.
+    fn recording_failure(&self) -> Option<RunError> {
         let Answering::Http(client) = &self.client else { return None };
-        let why = client.recording_failure()?;
-        Some(RunError::output(format!("cannot write --record: {why}")))
+        client.recording_failure().map(|why| unwritten(&why))
+    }
+
+    /// Ends the recording and returns why it could not be written, if so. One with a hole is not kept.
+    pub fn keep_recording(&self) -> Option<RunError> {
+        let kept = |recording: &Recording| recording.file().keep().err().map(|error| unwritten(&error.to_string()));
+        self.recording_failure().or_else(|| kept(self.recording.as_ref()?))
     }
 
     /// Tells whether the model takes images.
@@ -81,6 +124,7 @@ pub async fn choose(
             name: "scripted".into(),
             warnings: Vec::new(),
             key: None,
+            recording: None,
         });
     }
     let flags = &arguments.model;
@@ -103,6 +147,10 @@ pub async fn choose(
             Some(player)
         }
         None => None,
+    };
+    let recording = match &player {
+        Some(_) => None,
+        None => Recording::open(arguments, environment)?,
     };
     let key_file = match &flags.api_key_file {
         Some(path) => {
@@ -170,27 +218,27 @@ pub async fn choose(
         }
     };
     let name = config.model.clone();
-    let client = match (player, &arguments.test.record) {
+    let client = match (player, &recording) {
         (Some(player), _) => Client::with_transport(config, Arc::new(player)),
-        (None, Some(path)) => {
-            let file = crate::workspace::outputs::create(&environment.cwd.join(path)).map_err(|error| {
-                Failure::new(
-                    Exit::Input,
-                    format!("--record {}: {error}", path.display()),
-                    "name a file that can be written",
-                )
-            })?;
+        (None, Some(recording)) => {
             let masks = masks(environment, root, config.key.as_ref());
-            Client::recording(config, Box::new(file), masks)
+            Client::recording(config, Box::new(recording.clone()), masks)
         }
         (None, None) => Client::new(config),
     };
     let client = Answering::Http(Box::new(client.map_err(refused)?));
-    let chosen = Chosen { client, name, warnings: endpoint.warnings, key: used };
+    let chosen = Chosen { client, name, warnings: endpoint.warnings, key: used, recording };
     // Its first line is written: what cannot take one ends the run before a request is paid for.
     match chosen.recording_failure() {
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
         None => Ok(chosen),
+    }
+}
+
+impl Drop for Chosen {
+    /// A run that a signal ends keeps what was recorded until then.
+    fn drop(&mut self) {
+        let _nobody_hears = self.keep_recording();
     }
 }
 

@@ -416,6 +416,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         &arguments.output.events_file,
         &arguments.output.patch_file,
         &arguments.output.summary_file,
+        &arguments.output.sarif_file,
+        &arguments.output.rdjson_file,
         &arguments.test.record,
     ];
     let untouched = (demand == Demand::Off && delivery == Mode::DryRun).then(|| {

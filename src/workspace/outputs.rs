@@ -23,12 +23,6 @@ pub fn keep(folder: &Path, output: &[u8]) -> io::Result<PathBuf> {
     Err(io::Error::other("no free name is left for an output"))
 }
 
-/// Makes a file that a flag names (`--record`), readable by its owner alone.
-pub fn create(path: &Path) -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
 /// Keeps a secret of ours, readable by its owner alone; whoever was first wins.
 pub fn keep_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
