@@ -35,6 +35,7 @@ mod pins;
 mod planted_repositories;
 mod policy_cases;
 mod policy_verbs;
+mod preconditions;
 mod qwen_code;
 mod recipe_errors;
 mod recipes;

@@ -45,21 +45,23 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
     let repository = repository(site)?;
     let git = identified(repository.git(), order);
     if let Some(name) = branch {
-        check_name(&git, name)?;
+        check_name(repository, name)?;
     }
-    for who in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
-        git.run(&["var", who], b"").map_err(|_| {
-            DeliverError::conflict(
-                "git knows no name and address for the commit",
-                "set them with `git config user.name NAME` and `git config user.email ADDRESS`",
-            )
+    for (who, variable) in [("author", "GIT_AUTHOR_IDENT"), ("committer", "GIT_COMMITTER_IDENT")] {
+        git.run(&["var", variable], b"").map_err(|error| match error {
+            GitError::Failed { message, .. } => DeliverError::conflict(
+                format!("git has no {who} for the commit: {}", message.lines().last().unwrap_or_default()),
+                "set one with `git config --global user.name NAME` and `git config --global user.email ADDRESS`",
+            ),
+            other => unfit(&other),
         })?;
     }
+    signing(git.clone(), order).map(drop)?;
     refuse_locks(repository, branch.map(|name| format!("refs/heads/{name}")).as_deref().unwrap_or("HEAD"))?;
     if branch.is_none() {
         // A commit of our own would take the place of theirs, and lose a parent or the note of what was picked.
         for (head, what) in [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")] {
-            if resolves(&git, head)? {
+            if resolves(&git, head).map_err(|error| unfit(&error))? {
                 return Err(DeliverError::conflict(
                     format!("a {what} has begun and is not finished"),
                     format!("finish it, or give it up with `git {what} --abort`; or deliver to a --branch"),
@@ -67,14 +69,22 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
             }
         }
     }
-    let objects = objects_of(repository)?;
-    if let Err(error) = rustix::fs::access(&objects, rustix::fs::Access::WRITE_OK) {
-        return Err(DeliverError::conflict(
-            format!("{} cannot be written: {}", objects.display(), io::Error::from(error)),
-            "deliver a patch (--dry-run), or make the repository writable",
-        ));
+    let mut written = vec![objects_of(repository)?, repository.common_dir.join("refs")];
+    // The index and HEAD's own history.
+    written.extend(branch.is_none().then(|| repository.git_dir.clone()));
+    for directory in written {
+        if let Err(error) = rustix::fs::access(&directory, rustix::fs::Access::WRITE_OK) {
+            return Err(DeliverError::conflict(
+                format!("{} cannot be written: {}", directory.display(), io::Error::from(error)),
+                "deliver a patch (--dry-run), or make the repository writable",
+            ));
+        }
     }
     Ok(())
+}
+
+fn unfit(error: &GitError) -> DeliverError {
+    DeliverError::conflict(error.to_string(), error.hint())
 }
 
 /// Refuses to begin where git would refuse in the middle: a lock file names another git at work, or one that was killed.
@@ -89,26 +99,36 @@ fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverE
 }
 
 /// Tells whether a name stands for an object. Git exits without a word where it does not; what it says is a fault.
-fn resolves(git: &Git, name: &str) -> Result<bool, DeliverError> {
+fn resolves(git: &Git, name: &str) -> Result<bool, GitError> {
     match git.run(&["rev-parse", "-q", "--verify", name], b"") {
         Ok(_) => Ok(true),
         Err(GitError::Failed { message, .. }) if message.starts_with("exit status") => Ok(false),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(error),
     }
 }
 
-fn check_name(git: &Git, name: &str) -> Result<(), DeliverError> {
-    let reference = format!("refs/heads/{name}");
-    if name.starts_with('-') || git.run(&["check-ref-format", &reference], b"").is_err() {
-        return Err(DeliverError::conflict(format!("`{name}` is no name for a branch"), "give another --branch"));
+fn check_name(repository: &Repository, name: &str) -> Result<(), DeliverError> {
+    // It refuses `HEAD`, which as a reference would do, and would print the branch that `@{-1}` stands for.
+    match repository.git().line(&["check-ref-format", "--branch", name], b"") {
+        Ok(printed) if printed == name => {}
+        Ok(_) | Err(GitError::Failed { .. }) => {
+            return Err(DeliverError::conflict(format!("`{name}` is no name for a branch"), "give another --branch"));
+        }
+        Err(error) => return Err(unfit(&error)),
     }
-    if resolves(git, &reference)? {
-        return Err(DeliverError::conflict(
+    let reference = format!("refs/heads/{name}");
+    let there = repository.reference_in_the_way(&reference).map_err(|error| from_repository(&error))?;
+    match there.as_deref().map(|there| there.strip_prefix("refs/heads/").unwrap_or(there)) {
+        None => Ok(()),
+        Some(there) if there == name => Err(DeliverError::conflict(
             format!("the branch {name} is there already"),
             "give another --branch, or delete it first",
-        ));
+        )),
+        Some(there) => Err(DeliverError::conflict(
+            format!("there is a branch {there}, and git keeps no {name} beside it"),
+            "give another --branch, or rename the other one",
+        )),
     }
-    Ok(())
 }
 
 fn repository<'s>(site: &Site<'s>) -> Result<&'s Repository, DeliverError> {
@@ -142,7 +162,7 @@ pub(super) fn on_branch(
     delivered: &mut Delivered,
 ) -> Result<(), DeliverError> {
     let repository = repository(site)?;
-    check_name(&repository.git(), name)?;
+    check_name(repository, name)?;
     super::apply::check_base(changes, site.root)?;
     let prepared = prepare(changes, order, repository)?;
     publish(&prepared, repository)?;
@@ -307,11 +327,18 @@ fn update_reference(
     old: &str,
     reason: &str,
 ) -> Result<(), DeliverError> {
-    repository.git().run(&["update-ref", "--create-reflog", "-m", reason, reference, new, old], b"").map(drop).map_err(
-        |error| {
+    let arguments = ["update-ref", "--create-reflog", "-m", reason, reference, new, old];
+    let Err(error) = repository.git().run(&arguments, b"") else { return Ok(()) };
+    refuse_locks(repository, reference)?;
+    let expected = (old != repository.format.zero()).then_some(old);
+    Err(match reference_now(repository, reference) {
+        Ok(now) if now.as_deref() == expected => {
+            DeliverError::conflict(format!("{reference} cannot be moved: {error}"), error.hint())
+        }
+        Ok(_) | Err(_) => {
             DeliverError::conflict(format!("{reference} has moved: {error}"), "run again on the branch as it is now")
-        },
-    )
+        }
+    })
 }
 
 /// Brings the index's entries of the changed paths to these states; every other entry stays as the user has it.
@@ -333,7 +360,22 @@ fn objects_of(repository: &Repository) -> Result<PathBuf, DeliverError> {
     Ok(repository.top.join(OsStr::from_bytes(path.trim_ascii_end())))
 }
 
+/// The variables by which a user says who makes a commit, and when. Git gets no other one of its own from outside.
+const IDENTITY: [&str; 6] = [
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE",
+];
+
 fn identified(mut git: Git, order: &Order) -> Git {
+    for name in IDENTITY {
+        if let Some(value) = std::env::var_os(name) {
+            git = git.env(name, value);
+        }
+    }
     for (role, person) in [("AUTHOR", &order.author), ("COMMITTER", &order.committer)] {
         if let Some(person) = person {
             git = git.env(format!("GIT_{role}_NAME"), &person.name).env(format!("GIT_{role}_EMAIL"), &person.email);
@@ -394,25 +436,30 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     }
     git.run(&["update-index", "-z", "--index-info"], &index_info).map_err(failed)?;
     let tree = git.line(&["write-tree"], b"").map_err(failed)?;
-    let signing = Signing::read(&git).map_err(failed)?;
+    let (git, option, left_out) = signing(git, order)?;
     let mut arguments = vec!["commit-tree".to_owned()];
-    let git = if order.sign || signing.is_wanted {
-        let committer = committer(&git)?;
-        let (git, option) = signing.apply(git, &committer).map_err(|error| {
-            DeliverError::conflict(error.to_string(), "set it with `git config --global user.signingKey KEY`")
-        })?;
-        arguments.push(option);
-        git.with_long_patience()
-    } else {
-        git
-    };
+    arguments.extend(option);
     arguments.push(tree);
     if let Some(base) = &base {
         arguments.extend(["-p".to_owned(), base.clone()]);
     }
     let commit = git.line(&arguments, order.message.as_bytes()).map_err(failed)?;
-    let left_out = signing.left_out();
     Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
+}
+
+/// Returns git as it makes this commit, the option of `commit-tree` where it is signed, and what the repository says of
+/// signing and what does not count.
+fn signing(git: Git, order: &Order) -> Result<(Git, Option<String>, Option<String>), DeliverError> {
+    let signing = Signing::read(&git).map_err(failed)?;
+    let left_out = signing.left_out();
+    if !order.sign && !signing.is_wanted {
+        return Ok((git, None, left_out));
+    }
+    let committer = committer(&git)?;
+    let (git, option) = signing.apply(git, &committer).map_err(|error| {
+        DeliverError::conflict(error.to_string(), "set it with `git config --global user.signingKey KEY`")
+    })?;
+    Ok((git.with_long_patience(), Some(option), left_out))
 }
 
 /// Returns the committer as `NAME <ADDRESS>`.

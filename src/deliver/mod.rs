@@ -198,9 +198,16 @@ fn deliver_all(
     if changes.is_empty() {
         return Ok(delivered);
     }
-    let standing = match site.repository {
-        Some(repository) => repository.standing(changes).map_err(|error| from_repository(&error))?,
+    let standing = match site.repository.map(|repository| repository.standing(changes)) {
         None => Standing::default(),
+        Some(Ok(standing)) => standing,
+        // A patch changes nothing, and what is applied can be taken back.
+        Some(Err(error)) if !needs_git(how, site) => {
+            let unknown = "it is not known which of the files had uncommitted changes";
+            delivered.warnings.push(format!("{unknown}: {error}; {}", error.hint()));
+            Standing::default()
+        }
+        Some(Err(error)) => return Err(from_repository(&error)),
     };
     if let Some((path, submodule)) = standing.in_submodule.first() {
         return Err(DeliverError::denied(
@@ -248,8 +255,23 @@ fn deliver_all(
     Ok(delivered)
 }
 
+/// Tells whether a delivery is refused where git cannot say what is committed: a commit, and files that nobody could
+/// put back.
+fn needs_git(how: &Delivery, site: &Site<'_>) -> bool {
+    match how {
+        Delivery::DryRun => false,
+        Delivery::Apply => site.undo.is_none(),
+        Delivery::Commit(_) | Delivery::Branch { .. } => true,
+    }
+}
+
 /// Finds what would make a delivery fail whatever the run changes, before the first request.
 pub fn preflight(how: &Delivery, site: &Site<'_>) -> Result<(), DeliverError> {
+    if needs_git(how, site)
+        && let Some(repository) = site.repository
+    {
+        repository.check().map_err(|error| from_repository(&error))?;
+    }
     match how {
         Delivery::DryRun => return Ok(()),
         Delivery::Apply => {}
@@ -300,7 +322,7 @@ fn refuse_filtered(changes: &ChangeSet, site: &Site<'_>) -> Result<(), DeliverEr
 }
 
 pub(crate) fn from_repository(error: &RepositoryError) -> DeliverError {
-    DeliverError::conflict(error.to_string(), "the repository must be readable by git; `qwen doctor` shows its state")
+    DeliverError::conflict(format!("the repository cannot be read: {error}"), error.hint())
 }
 
 /// Returns what the result object says of each file.

@@ -130,6 +130,24 @@ pub enum GitError {
     },
 }
 
+/// What git says where the repository belongs to another user.
+const DUBIOUS: &str = "dubious ownership";
+
+impl GitError {
+    /// Returns what to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            GitError::Missing(_) | GitError::Start(_) => "install git, or add its directory to PATH",
+            GitError::Failed { message, .. } if message.contains(DUBIOUS) => {
+                "run as the owner of the repository, or trust it: `git config --global --add safe.directory PATH`"
+            }
+            GitError::Failed { .. } | GitError::TimedOut { .. } | GitError::Interrupted { .. } => {
+                "run `git status` there; it says what is wrong"
+            }
+        }
+    }
+}
+
 impl Git {
     /// Returns git in the top directory of a work tree, by the programs of this process's PATH.
     pub fn new(top: &Path) -> Git {
@@ -197,8 +215,9 @@ impl Git {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let message = if message.is_empty() { output.status.to_string() } else { message };
+        let said = String::from_utf8_lossy(&output.stderr);
+        let message = said.trim();
+        let message = if message.is_empty() { output.status.to_string() } else { without_advice(message) };
         Err(GitError::Failed { command: name(), message })
     }
 
@@ -206,4 +225,11 @@ impl Git {
     pub fn line<A: AsRef<OsStr>>(&self, arguments: &[A], input: &[u8]) -> Result<String, GitError> {
         Ok(String::from_utf8_lossy(&self.run(arguments, input)?).trim_end_matches('\n').to_owned())
     }
+}
+
+/// Cuts off what git says behind its last word, the line that begins with `fatal:`.
+fn without_advice(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    let end = lines.iter().position(|line| line.starts_with("fatal: ")).map_or(lines.len(), |fatal| fatal + 1);
+    lines[..end].join("\n")
 }

@@ -79,9 +79,10 @@ impl RepositoryError {
             RepositoryError::Bare { .. } => {
                 "run in a work tree, with -C; git could run programs that such a directory names"
             }
-            RepositoryError::Io { .. } | RepositoryError::Damaged { .. } | RepositoryError::Git(_) => {
+            RepositoryError::Io { .. } | RepositoryError::Damaged { .. } => {
                 "run `git status` there; it says what is wrong"
             }
+            RepositoryError::Git(error) => error.hint(),
         }
     }
 
@@ -198,6 +199,40 @@ impl Repository {
             }
         };
         Some((commit, Some(branch.to_owned())))
+    }
+
+    /// Finds out whether git starts, takes the repository for its own, and can read the index and every directory of the
+    /// commit of HEAD. The contents of files are not looked at.
+    pub fn check(&self) -> Result<(), RepositoryError> {
+        let git = self.git();
+        // No index holds this path; to find that out git reads the whole of it.
+        git.run(&["ls-files", "-z", "--", ".git"], b"")?;
+        if let Some(head) = &self.head {
+            git.run(&["ls-tree", "-r", "-d", "-z", "--full-tree", "--name-only", head], b"")?;
+        }
+        Ok(())
+    }
+
+    /// Finds the name of a reference that keeps this one from being made: itself, one below it, or one that it would be
+    /// below.
+    pub fn reference_in_the_way(&self, reference: &str) -> Result<Option<String>, RepositoryError> {
+        if self.branch.as_ref().is_some_and(|branch| reference.strip_prefix("refs/heads/") == Some(branch)) {
+            // HEAD names it, also where it has no commit yet.
+            return Ok(Some(reference.to_owned()));
+        }
+        let above = reference.match_indices('/').map(|(at, _)| &reference[..at]).skip(2);
+        let asked: Vec<&str> = ["for-each-ref", "--format=%(refname)", reference].into_iter().chain(above).collect();
+        let listed = self.git().line(&asked, b"")?;
+        let is_in_the_way = |name: &&str| {
+            let (longer, shorter) = if name.len() > reference.len() { (*name, reference) } else { (reference, *name) };
+            longer.strip_prefix(shorter).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if let Some(name) = listed.lines().find(is_in_the_way) {
+            return Ok(Some(name.to_owned()));
+        }
+        // A damaged one is not listed.
+        let is_file = self.common_dir.join(reference).symlink_metadata().is_ok_and(|data| !data.is_dir());
+        Ok(is_file.then(|| reference.to_owned()))
     }
 
     /// Returns the lock files that keep git from moving `HEAD` and its branch (or another reference) and, if asked, from

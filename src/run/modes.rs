@@ -157,15 +157,17 @@ pub fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
 /// Finds out what would keep the delivery from working before anything is sent.
 pub fn preflight(
     mode: &Mode,
+    sign: bool,
     workspace: &Workspace,
     repository: Option<&Repository>,
     undo: Option<&Path>,
 ) -> Result<(), Failure> {
+    let order = deliver::Order { sign, ..deliver::Order::default() };
     let how = match mode {
         Mode::DryRun => return Ok(()),
         Mode::Apply => deliver::Delivery::Apply,
-        Mode::Commit => deliver::Delivery::Commit(deliver::Order::default()),
-        Mode::Branch(name) => deliver::Delivery::Branch { name: name.clone(), order: deliver::Order::default() },
+        Mode::Commit => deliver::Delivery::Commit(order),
+        Mode::Branch(name) => deliver::Delivery::Branch { name: name.clone(), order },
     };
     let site = deliver::Site { root: workspace.root(), repository, undo, run_id: "preflight", time: "" };
     deliver::preflight(&how, &site).map_err(|error| outcome::from_delivery(&error))

@@ -275,7 +275,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
         _ => None,
     };
-    preflight(&delivery, &workspace, repository.as_ref(), undo_folder.as_deref())?;
+    preflight(&delivery, arguments.changes.sign, &workspace, repository.as_ref(), undo_folder.as_deref())?;
     if let Some(undo) = &undo_folder {
         super::apply::none_cut_off(undo, workspace.root())?;
     }
