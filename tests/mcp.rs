@@ -1,6 +1,9 @@
 //! MCP servers from settings to the model's answer, each as a program of its own inside the sandbox.
 
-use std::sync::Arc;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
 
 use qwen_run::policy::Policy;
 use qwen_run::policy::layers::LayerText;
@@ -228,6 +231,81 @@ fn a_hostile_server_gets_no_call_that_is_not_its_own() {
     assert!(!tools.contains("xxxxxxxx") && outcome.stderr.contains("its schema is too large"), "{}", outcome.stderr);
     let changes = outcome.result["changes"].to_string();
     assert!(changes.contains("new.txt") && changes.contains("new2.txt"), "{changes}");
+}
+
+/// A server on the network: it keeps the first line, headers and body of each request, speaks MCP at `/mcp`, and gives
+/// the token `new` at `/token`.
+fn on_the_network() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut head = String::new();
+            while reader.read_line(&mut head).is_ok_and(|read| read > 2) {}
+            let length = |line: &str| line.to_lowercase().strip_prefix("content-length: ").map(str::parse);
+            let mut body = vec![0; head.lines().find_map(length).map_or(0, Result::unwrap)];
+            reader.read_exact(&mut body).unwrap();
+            let body = String::from_utf8(body).unwrap();
+            let message: Value = serde_json::from_str(&body).unwrap_or_default();
+            let result = match message["method"].as_str() {
+                Some("initialize") => {
+                    json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "n", "version": "1"}})
+                }
+                Some("tools/list") => json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}),
+                _ => Value::Null,
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+            let (status, answer) = match head.split(' ').nth(1).unwrap_or_default() {
+                "/token" => {
+                    (200, json!({"access_token": "new", "token_type": "Bearer", "expires_in": 3600}).to_string())
+                }
+                "/mcp" if !result.is_null() => (200, answer),
+                "/mcp" if head.starts_with("POST") => (202, String::new()),
+                _ => (405, String::new()),
+            };
+            shared.lock().unwrap().push(head + &body);
+            let length = answer.len();
+            let _gone = write!(
+                stream,
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}"
+            );
+        }
+    });
+    (address, kept)
+}
+
+#[test]
+fn headers_and_tokens_go_where_the_settings_say() {
+    let asked = |key: &str, path: &str, more: &dyn Fn(&str) -> Value, expires: u64| {
+        let (address, kept) = on_the_network();
+        let mut server = more(&address);
+        server[key] = format!("{address}{path}").into();
+        let project = project(json!({ "s": server })).env("OWN", "of-mine");
+        let token = json!([{"serverName": "s", "mcpServerUrl": format!("{address}{path}"), "clientId": "c",
+            "token": {"accessToken": "old", "refreshToken": "again", "tokenType": "Bearer", "expiresAt": expires}}]);
+        let file = project.home().join(".qwen/mcp-oauth-tokens.json");
+        std::fs::write(&file, token.to_string()).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let listed = project.qwen(&["mcp", "list"]);
+        let kept = kept.lock().unwrap().join("\n").to_lowercase();
+        (listed.stdout + &listed.stderr, kept, std::fs::read_to_string(file).unwrap())
+    };
+    let (later, long_ago) = (4_000_000_000_000, 1_000);
+    let (listed, kept, _) = asked("httpUrl", "/mcp", &|_| json!({"headers": {"X-Own": "is $OWN"}}), later);
+    assert!(listed.contains("Connected") && kept.contains("x-own: is of-mine\r\n"), "{listed}{kept}");
+    assert!(kept.contains("authorization: bearer old\r\n"), "{kept}");
+    let (listed, kept, _) = asked("httpUrl", "/mcp", &|_| json!({"oauth": {"enabled": false}}), later);
+    assert!(listed.contains("Connected") && !kept.contains("authorization:"), "{listed}{kept}");
+    let (_, kept, _) = asked("url", "/sse", &|_| json!({"oauth": {"tokenParamName": "access"}}), later);
+    assert!(kept.contains("get /sse?access=old ") && !kept.contains("authorization:"), "{kept}");
+    let addresses = |address: &str| json!({"oauth": {"clientId": "c", "authorizationUrl": format!("{address}/a"), "tokenUrl": format!("{address}/token")}});
+    let (listed, kept, file) = asked("httpUrl", "/mcp", &addresses, long_ago);
+    assert!(kept.contains("grant_type=refresh_token") && kept.contains("refresh_token=again"), "{listed}{kept}");
+    assert!(kept.contains("authorization: bearer new\r\n") && !kept.contains("bearer old"), "{kept}");
+    assert!(file.contains("\"new\""), "{file}");
 }
 
 #[test]

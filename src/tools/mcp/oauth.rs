@@ -350,6 +350,7 @@ impl Store {
 /// Reads what Qwen Code has written.
 fn credentials_of(entry: &Value) -> Value {
     let token = entry.get("token").cloned().unwrap_or_default();
+    // It says when the token ends, not how long it lasts: counted from the beginning of time that is the same.
     let expires_at = token.get("expiresAt").and_then(Value::as_u64).map(|millis| millis / 1000);
     let mut response = json!({ "access_token": token.get("accessToken"), "token_type": "bearer" });
     for (ours, theirs) in [("refresh_token", "refreshToken"), ("scope", "scope")] {
@@ -357,13 +358,13 @@ fn credentials_of(entry: &Value) -> Value {
             response[ours] = value.clone();
         }
     }
-    if expires_at.is_some() {
-        response["expires_in"] = json!(0);
+    if let Some(seconds) = expires_at {
+        response["expires_in"] = json!(seconds);
     }
     json!({
         "client_id": entry.get("clientId").and_then(Value::as_str).unwrap_or("qwen-run"),
         "token_response": response,
-        "token_received_at": expires_at,
+        "token_received_at": expires_at.map(|_| 0),
     })
 }
 
@@ -517,7 +518,9 @@ mod tests {
             "token": {"accessToken": "t", "refreshToken": "r", "tokenType": "Bearer", "expiresAt": 5000}}]);
         private_file::replace(&home.path().join(FILE), kept.to_string().as_bytes(), None).unwrap();
         let read = Tokens::of_home(Some(home.path())).store("s", "https://a.example/mcp").read().unwrap().unwrap();
-        assert_eq!((read.client_id.as_str(), read.token_received_at), ("c", Some(5)));
+        assert_eq!((read.client_id.as_str(), read.token_received_at), ("c", Some(0)));
+        let lasts = serde_json::to_value(&read).unwrap()["token_response"]["expires_in"].clone();
+        assert_eq!(lasts, 5, "it ends five seconds after the beginning of time");
     }
 
     #[test]
