@@ -44,6 +44,7 @@ mod replay;
 mod request_size;
 mod sandbox;
 mod sessions;
+mod statements;
 mod streams;
 mod support;
 mod tools;

@@ -354,6 +354,15 @@ impl People {
             let _ = write!(line, " recipe {}", recipe.name);
         }
         self.say(bold, &line);
+        if self.verbosity >= Verbosity::Verbose {
+            for server in &started.mcp_servers {
+                let text = |key: &str| server[key].as_str().unwrap_or_default();
+                let tools = &server["tools"];
+                let line =
+                    format!("MCP server {} {} ({}) tools {tools}", text("name"), text("status"), text("transport"));
+                self.say(Style::new().dimmed(), &line);
+            }
+        }
     }
 
     fn result(&mut self, result: &ToolResult) {
