@@ -284,6 +284,17 @@ impl Slots {
                 None => self.open(piece),
             };
         }
+        let meant = piece.index.map_or(self.slots.len().checked_sub(1), |index| self.at_index(index));
+        if piece.name.is_none()
+            && starts_object
+            && let Some(slot) = meant.map(|at| &mut self.slots[at]).filter(|slot| slot.is_complete())
+            && slot.is_replay(&piece.arguments)
+        {
+            // Some servers end a call by its whole arguments; what calls anew has a name or an id.
+            self.scanned += piece.arguments.len() as u64;
+            flag(&mut self.flags, "replayed_call");
+            return None;
+        }
         if let Some(index) = piece.index {
             let Some(at) = self.at_index(index) else { return self.open(piece) };
             let slot = &self.slots[at];
