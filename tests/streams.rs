@@ -64,6 +64,16 @@ fn of_129_calls_in_a_turn_128_run_and_the_last_is_answered() {
 }
 
 #[test]
+fn calls_beyond_128_in_a_turn_count_for_no_limit() {
+    for (limit, code) in [("128", 0), ("127", 55)] {
+        let calls = (0..140).map(|at| ("glob", json!({"pattern": format!("{at}.rs")}))).collect();
+        let project = Project::new().model([all_calls(calls), say("done")]);
+        let outcome = project.run(&["--max-tool-calls", limit, "look"]);
+        assert_eq!(outcome.code, code, "{limit}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn an_answer_in_json_is_an_answer_unless_it_names_a_tool() {
     let answer = r#"{"name":"resize","parameters":{"width":3}}"#;
     let schema = r#"{"type":"object","required":["name","parameters"],"properties":{"name":{"type":"string"}}}"#;

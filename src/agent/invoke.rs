@@ -313,6 +313,11 @@ impl<'a> Invoker<'a> {
             input: Value::Null,
             question: None,
         };
+        if let Some(why) = call.left_out() {
+            // Nobody looked at it: it counts for no limit.
+            prepared.step = Step::Refused(ToolError::arguments(why));
+            return prepared;
+        }
         let is_command = name == "run_shell_command";
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
             prepared.step = Step::Refused(limit_reached(&limit));

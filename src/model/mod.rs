@@ -142,6 +142,16 @@ pub struct ToolCall {
     pub notes: Vec<String>,
 }
 
+impl ToolCall {
+    /// Returns what the model is told of a call that was left out because the turn has too many.
+    pub fn left_out(&self) -> Option<&str> {
+        match &self.arguments {
+            Arguments::Invalid { problem, .. } => (problem == slots::NOT_RUN).then_some(slots::NOT_RUN),
+            Arguments::Object(_) | Arguments::Incomplete { .. } => None,
+        }
+    }
+}
+
 /// The arguments of a call. Only [`Arguments::Object`] ever runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arguments {

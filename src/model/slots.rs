@@ -17,6 +17,9 @@ use crate::tool_name;
 /// Calls of one turn that are run.
 const MAX_CALLS: usize = 128;
 
+/// What is said of the calls beyond them.
+pub(super) const NOT_RUN: &str = "not run: at most 128 calls a turn";
+
 /// Calls of one turn that are read at all: each gets its answer.
 pub(super) const MOST_CALLS: usize = 1024;
 
@@ -459,7 +462,7 @@ pub(super) fn number(calls: Vec<Unnumbered>, turn: u32, used: &HashSet<String>) 
         let arguments = if ordinal < MAX_CALLS {
             call.arguments
         } else {
-            Arguments::Invalid { raw: String::new(), problem: format!("not run: at most {MAX_CALLS} calls a turn") }
+            Arguments::Invalid { raw: String::new(), problem: NOT_RUN.into() }
         };
         ToolCall { id, name: call.name, arguments, recovered: call.recovered, notes: call.notes }
     };
