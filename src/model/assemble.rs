@@ -1,5 +1,6 @@
 //! A turn put together from the events of a stream, or from a whole completion.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::repetition::{Place, Repetition};
 use super::slots::{self, Slots, Unnumbered, flag};
 use super::surrogates::Surrogates;
 use super::thinking::{self, Splitter};
+use super::visible::Visible;
 use super::{Arguments, AssistantMessage, Delta, Reasoning, Stop, StreamFault, ToolCall, Turn, Usage};
 
 /// Bytes of text, and of reasoning, of one turn.
@@ -187,7 +189,7 @@ pub struct Assembler {
     content: Joined,
     splitter: Splitter,
     /// Visible text, the part of it that went out, and how far it was looked at for the beginnings of calls.
-    text: String,
+    text: Visible,
     emitted: usize,
     looked: usize,
     /// A call may begin here: nothing from here on goes out before the end.
@@ -237,7 +239,7 @@ impl Assembler {
         Assembler {
             content: Joined::default(),
             splitter: Splitter::new(),
-            text: String::new(),
+            text: Visible::default(),
             emitted: 0,
             looked: 0,
             may_be_call: None,
@@ -327,23 +329,32 @@ impl Assembler {
         self.skipped
     }
 
-    /// Returns what arrived so far.
-    pub fn partial(&self) -> Partial {
-        let (complete_calls, mut incomplete_calls) = self.slots.counts();
-        let mut text = self.text.as_str();
-        if let Some(at) = self.may_be_call.filter(|&at| text[at..].starts_with("<t") || text[at..].starts_with("<f")) {
+    /// Returns what arrived so far, where no more of it is wanted.
+    pub fn into_partial(self) -> Partial {
+        let counts = self.slots.counts();
+        self.partial(counts)
+    }
+
+    fn partial(mut self, (complete_calls, mut incomplete_calls): (usize, usize)) -> Partial {
+        let may_be_call = self.may_be_call.filter(|&at| {
+            let rest = &self.text.of(&self.content)[at..];
+            rest.starts_with("<t") || rest.starts_with("<f")
+        });
+        let reasoning = self.take_reasoning();
+        let mut text = self.text.take(&mut self.content);
+        if let Some(at) = may_be_call {
             // Half a call in the text is no text to go on from.
-            text = &text[..at];
+            text.truncate(at);
             incomplete_calls += 1;
         }
         Partial {
-            text: text.to_owned(),
-            reasoning: self.reasoning_text(),
+            text,
+            reasoning,
             complete_calls,
             incomplete_calls,
-            finish: self.finish.clone(),
+            finish: self.finish,
             usage: self.usage,
-            response_id: self.response_id.clone(),
+            response_id: self.response_id,
         }
     }
 
@@ -500,7 +511,7 @@ impl Assembler {
     fn take_pieces(&mut self, pieces: Vec<thinking::Piece>, out: &mut Vec<Delta>) {
         for piece in pieces {
             match piece {
-                thinking::Piece::Text(text) => self.text.push_str(&text),
+                thinking::Piece::Text(text) => self.text.push(&text, &self.content),
                 thinking::Piece::Reasoning(text) => {
                     self.is_withheld = false;
                     if self.field_reasoning.text().is_empty() {
@@ -520,10 +531,10 @@ impl Assembler {
         self.is_withheld = false;
         let is_first = self.field_reasoning.text().is_empty() && self.tag_reasoning.is_empty();
         // In the middle of a sentence somebody speaks of the tag.
-        if !is_first && self.text.ends_with([' ', '"', '\'', '(', '\u{201c}']) {
+        if !is_first && self.text.of(&self.content).ends_with([' ', '"', '\'', '(', '\u{201c}']) {
             return;
         }
-        let text = std::mem::take(&mut self.text);
+        let text = self.text.restart(&self.content);
         (self.emitted, self.looked, self.may_be_call) = (0, 0, None);
         (self.watch.text, self.watch.looked) = (None, 0);
         if is_first {
@@ -550,18 +561,19 @@ impl Assembler {
 
     /// Lets out the text that can no longer become a call or reasoning.
     fn advance(&mut self, out: &mut Vec<Delta>) {
+        let text = self.text.of(&self.content);
         let until = if self.reads_text() {
             if self.may_be_call.is_none() {
-                let (looked, found) = leaked_calls::look(&self.text, self.looked, self.options.text_tools);
+                let (looked, found) = leaked_calls::look(text, self.looked, self.options.text_tools);
                 self.looked = looked;
                 self.may_be_call = found;
             }
             self.may_be_call.unwrap_or(self.looked)
         } else {
-            self.may_be_call.unwrap_or(self.text.len())
+            self.may_be_call.unwrap_or(text.len())
         };
         if self.cuts_repetition {
-            self.watch.text(&self.text, until, self.may_be_call);
+            self.watch.text(text, until, self.may_be_call);
         }
         if !self.is_withheld {
             self.emit_until(until, out);
@@ -569,21 +581,18 @@ impl Assembler {
     }
 
     fn emit_until(&mut self, until: usize, out: &mut Vec<Delta>) {
-        if let Some(more) = self.text.get(self.emitted..until).filter(|more| !more.is_empty()) {
+        let text = self.text.of(&self.content);
+        if let Some(more) = text.get(self.emitted..until).filter(|more| !more.is_empty()) {
             out.push(Delta::Text(more.to_owned()));
             self.emitted = until;
         }
     }
 
-    fn reasoning_text(&self) -> String {
-        let field = self.field_reasoning.text();
-        let tags = self.tag_reasoning.trim();
-        if field.is_empty() {
-            tags.to_owned()
-        } else if tags.is_empty() || field.contains(tags) {
-            field.to_owned()
-        } else {
-            format!("{field}\n{tags}")
+    fn take_reasoning(&mut self) -> String {
+        match owned(reasoning_of(&self.field_reasoning, &self.tag_reasoning)) {
+            Some(joined) => joined,
+            None if self.field_reasoning.text().is_empty() => self.tag_reasoning.trim().to_owned(),
+            None => std::mem::take(&mut self.field_reasoning).into_text(),
         }
     }
 
@@ -599,14 +608,11 @@ impl Assembler {
             out.push(Delta::Reasoning(rest));
         }
         self.is_withheld = false;
-        let partial = Box::new(self.partial());
-        match self.end(ending, out) {
-            Ok(assembled) => Ok(assembled),
-            Err(fault) => Err(Failed { fault, partial }),
-        }
+        let counts = self.slots.counts();
+        self.end(ending, out).map_err(|fault| Failed { fault, partial: Box::new(self.partial(counts)) })
     }
 
-    fn end(mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Fault> {
+    fn end(&mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Fault> {
         if self.is_too_large {
             return Err(Fault::Stream(StreamFault::TooLarge));
         }
@@ -639,21 +645,21 @@ impl Assembler {
             return Err(Fault::Stream(StreamFault::TooLarge));
         }
         let mut calls = finished.calls;
-        if self.text.trim().is_empty() && calls.is_empty() {
+        let mut text = Cow::Borrowed(self.text.of(&self.content));
+        if !self.spilled.is_empty() && text.trim().is_empty() && calls.is_empty() {
             // What spilled is all that there is: an answer behind which a tag was left.
-            self.text.insert_str(0, &std::mem::take(&mut self.spilled));
+            text = Cow::Owned(format!("{}{text}", self.spilled));
         }
-        let mut text = std::mem::take(&mut self.text);
-        let mut reasoning = self.reasoning_text();
+        let mut reasoning = reasoning_of(&self.field_reasoning, &self.tag_reasoning);
         if !is_native && self.options.text_tools != TextTools::Off {
             let found = leaked_calls::read(&text, &self.tools, self.options.text_tools, was_cut);
             if let Some(found) = found {
-                text = found.text;
+                text = Cow::Owned(found.text);
                 calls = found.calls;
             } else if text.trim().is_empty()
                 && let Some(found) = leaked_calls::read_reasoning(&reasoning, &self.tools)
             {
-                reasoning = found.text;
+                reasoning = Cow::Owned(found.text);
                 calls = found.calls;
             }
         }
@@ -691,42 +697,66 @@ impl Assembler {
         } else if !text.trim().is_empty() && leaked_calls::is_only_tags(&text) {
             // The server parsed the call and left its tags behind.
             flag(&mut self.flags, "stray_tags");
-            text.clear();
+            text = Cow::Owned(String::new());
         }
-        self.text = text;
-        self.emit_until(self.text.len(), out);
+        let (text, reasoning) = (owned(text), owned(reasoning));
+        let text = text.unwrap_or_else(|| self.text.take(&mut self.content));
+        let reasoning = reasoning.unwrap_or_else(|| self.take_reasoning());
+        if let Some(more) = text.get(self.emitted..).filter(|more| !more.is_empty()) {
+            out.push(Delta::Text(more.to_owned()));
+        }
         let details = Some(std::mem::take(&mut self.details)).filter(|details| !details.is_empty()).map(Value::Array);
         let has_reasoning = !reasoning.trim().is_empty() || details.is_some();
         Ok(Assembled {
             reasoning: has_reasoning.then_some(Reasoning { text: reasoning, details }),
             calls: slots::number(calls, self.options.turn, &self.options.used_ids),
-            text: self.text,
-            finish: self.finish,
+            text,
+            finish: self.finish.take(),
             usage: self.usage,
-            model: self.model,
-            response_id: self.response_id,
-            flags: self.flags,
+            model: self.model.take(),
+            response_id: self.response_id.take(),
+            flags: std::mem::take(&mut self.flags),
             scanned,
             is_repetition: false,
         })
     }
 
     /// Makes an answer of what came before it only repeated itself.
-    fn repetition(mut self, text: Option<usize>, reasoning: Option<usize>) -> Assembled {
+    fn repetition(&mut self, text_length: Option<usize>, reasoning_length: Option<usize>) -> Assembled {
         flag(&mut self.flags, "repetition");
-        let mut thought = self.reasoning_text();
-        truncate(&mut thought, reasoning);
-        truncate(&mut self.text, text);
+        let (mut text, mut reasoning) = (self.text.take(&mut self.content), self.take_reasoning());
+        truncate(&mut reasoning, reasoning_length);
+        truncate(&mut text, text_length);
         Assembled {
-            text: self.text,
-            reasoning: (!thought.trim().is_empty()).then_some(Reasoning { text: thought, details: None }),
+            text,
+            reasoning: (!reasoning.trim().is_empty()).then_some(Reasoning { text: reasoning, details: None }),
             usage: self.usage,
-            model: self.model,
-            response_id: self.response_id,
-            flags: self.flags,
+            model: self.model.take(),
+            response_id: self.response_id.take(),
+            flags: std::mem::take(&mut self.flags),
             is_repetition: true,
             ..Assembled::default()
         }
+    }
+}
+
+/// Returns the text where it is no part of another one.
+fn owned(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
+    }
+}
+
+/// Joins the reasoning of the field for it and that of the tags.
+fn reasoning_of<'a>(field: &'a Joined, tags: &'a str) -> Cow<'a, str> {
+    let (field, tags) = (field.text(), tags.trim());
+    if field.is_empty() {
+        Cow::Borrowed(tags)
+    } else if tags.is_empty() || field.contains(tags) {
+        Cow::Borrowed(field)
+    } else {
+        Cow::Owned(format!("{field}\n{tags}"))
     }
 }
 

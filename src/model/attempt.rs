@@ -347,7 +347,7 @@ impl Attempt<'_> {
                 }
                 Some(Err(failure)) => {
                     response.body.abandon(End::Enough);
-                    return Err(Box::new(failure.after(reading.assembler.partial())));
+                    return Err(Box::new(failure.after(reading.assembler.into_partial())));
                 }
                 None if at_end => break Ending::Eof,
                 None => {}

@@ -82,6 +82,11 @@ impl Joined {
         &self.text
     }
 
+    /// Returns what is certain, alone.
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         *self = Joined::default();

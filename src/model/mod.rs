@@ -42,6 +42,7 @@ pub mod thinking;
 pub mod transport;
 mod tries;
 mod violation;
+mod visible;
 mod xml_call;
 
 use std::future::Future;
