@@ -126,6 +126,10 @@ pub fn replace(text: &str, old: &str, new: &str, wanted: Wanted) -> Result<Repla
     }
     let mut search = Search { text, wanted, plain: None, key: None };
     let mut form = Form { old: unmarked(old), new: unmarked(new), borders: Borders::Any };
+    if old.starts_with(MARK) {
+        // Where `new` adds lines before it, the first line of `old` brings its mark along.
+        form.new = form.new.replace(&format!("\n{MARK}"), "\n");
+    }
     if let Some(found) = search.as_it_is(old, &form).or_else(|| search.find(&form, Stage::LineEnds)) {
         return found;
     }
@@ -154,9 +158,12 @@ pub fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
+/// The byte order mark.
+const MARK: char = '\u{feff}';
+
 /// `old` or `new` with plain line ends and without a byte order mark.
 fn unmarked(text: &str) -> String {
-    text.trim_start_matches('\u{feff}').replace("\r\n", "\n")
+    text.trim_start_matches(MARK).replace("\r\n", "\n")
 }
 
 /// What a search found: no place at all, or what came of those that there are.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use regex::Regex;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -77,14 +78,27 @@ impl Key {
     }
 }
 
-/// Returns every place of `needle`, overlapping ones too.
+/// Returns every place of `needle`, overlapping ones too; none if it is empty.
 pub(super) fn occurrences<'t>(text: &'t str, needle: &'t str) -> impl Iterator<Item = usize> + 't {
-    let step = needle.chars().next().map_or(1, char::len_utf8);
-    let mut from = 0;
+    /// Bytes that are looked for before the rest is compared.
+    const PROBE: usize = 32;
+    let longest = needle.split('\n').max_by_key(|line| line.len()).filter(|line| !line.is_empty());
+    let probe = longest.map_or("\n", |line| &line[..line.floor_char_boundary(PROBE)]);
+    let before = needle.find(probe);
+    // The engine looks at many bytes at once for the rarest of a literal, the standard library at one after the other.
+    let engine = Regex::new(&regex::escape(probe)).expect("an escaped literal is an expression");
+    let step = probe.chars().next().map_or(1, char::len_utf8);
+    let mut from = before.unwrap_or_default();
     std::iter::from_fn(move || {
-        let at = from + text.get(from..)?.find(needle)?;
-        from = at + step;
-        Some(at)
+        let before = before?;
+        while from <= text.len() {
+            let at = engine.find_at(text, from)?.start();
+            from = at + step;
+            if text.get(at - before..).is_some_and(|rest| rest.starts_with(needle)) {
+                return Some(at - before);
+            }
+        }
+        None
     })
 }
 

@@ -47,6 +47,7 @@ fn line_ends_and_mark_are_the_files() {
     gives("a\r\nb", "b", "x\ny", "a\r\nx\r\ny", Stage::Exact);
     gives("a\nb\r\nc\r\n", "b\nc", "x\ny", "a\nx\r\ny\r\n", Stage::LineEnds);
     gives("a\n", "\u{feff}a", "\u{feff}b", "b\n", Stage::LineEnds);
+    gives("a\n", "\u{feff}a", "b\n\u{feff}a", "b\na\n", Stage::LineEnds);
     gives("a\nb", "a\nb\n", "c\nd\n", "c\nd", Stage::LineEnds);
     gives("a\nb", "b\r\n", "c\r\n", "a\nc", Stage::LineEnds);
     gives("a\r\nb", "b\n", "c\nd", "a\r\nc\r\nd", Stage::LineEnds);
