@@ -24,6 +24,7 @@ mod hooks;
 mod hostile;
 mod in_place;
 mod input;
+mod kept_by_git;
 mod layers;
 mod lent_layer;
 mod local_model;

@@ -406,7 +406,7 @@ impl Drop for Applied<'_> {
         if self.done.is_empty() {
             return;
         }
-        let committed = self.commit.take().map(|commit| super::commit::undo(&commit, &self.at));
+        let committed = self.commit.take().map(|commit| super::commit::undo(&commit, &self.at, &self.run_id));
         // What stays is in the record, which says that the delivery was begun; the next command takes it back.
         if matches!(committed, None | Some(Ok(None)))
             && self.take_all_back().is_empty()

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::apply::Applied;
 use super::journal::{SavedCommit, quoted, unquoted};
@@ -165,7 +166,7 @@ pub(super) fn on_branch(
     check_name(repository, name)?;
     super::apply::check_base(changes, site.root)?;
     let prepared = prepare(changes, order, repository)?;
-    publish(&prepared, repository)?;
+    publish(&prepared, repository, site.run_id)?;
     let reference = format!("refs/heads/{name}");
     update_reference(repository, &reference, &prepared.commit, &repository.format.zero(), &reason(order))?;
     delivered.warnings.extend(prepared.left_out);
@@ -200,7 +201,7 @@ pub(super) fn on_head(
     let zero = repository.format.zero();
     let old = prepared.base.as_deref().unwrap_or(&zero);
     let moved = step(steps)
-        .and_then(|()| publish(&prepared, repository))
+        .and_then(|()| publish(&prepared, repository, site.run_id))
         .and_then(|()| step(steps))
         .and_then(|()| update_reference(repository, "HEAD", &prepared.commit, old, &reason(order)));
     if let Err(cause) = moved {
@@ -270,10 +271,11 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
 /// where the run put it. Returns a warning where somebody has built on the commit, so that it stays.
 ///
 /// The reference moves last: until then a repetition begins again, and afterwards nothing is left to do.
-pub(super) fn undo(commit: &SavedCommit, root: &Path) -> io::Result<Option<String>> {
+pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
         return Ok(Some(format!("{} is in no git repository any more", root.display())));
     };
+    remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
     let now = reference_now(&repository, &commit.reference)?;
     if now == commit.old {
         return Ok(None);
@@ -410,6 +412,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
         Some(base) => git.run(&["read-tree", base], b"").map_err(failed)?,
         None => git.run(&["read-tree", "--empty"], b"").map_err(failed)?,
     };
+    let changes = super::seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
     let (mut index_info, mut index_info_before) = (Vec::new(), Vec::new());
     let zero = repository.format.zero();
     for (path, change) in changes.iter() {
@@ -489,9 +492,37 @@ fn quoted_list_entry(path: &Path) -> OsString {
     OsString::from_vec(quoted)
 }
 
+/// The beginning of the names of objects that are not whole yet; git's own clean-up knows the first part of it.
+const UNFINISHED: &str = "tmp_obj_qwen-";
+
+/// How old an unfinished object must be for another run to take it for one that was left behind: no copy takes so long.
+const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
+
+/// Removes the unfinished objects of a run that was killed and, whosever they are, the old ones. What cannot be removed
+/// stays for the next time; nothing refers to it.
+pub(super) fn remove_unfinished(objects: &Path, run_id: &str) {
+    let own = format!("{UNFINISHED}{run_id}-");
+    let directories = std::fs::read_dir(objects).into_iter().flatten().flatten();
+    for directory in directories.filter(|directory| directory.file_name().len() == 2) {
+        for object in std::fs::read_dir(directory.path()).into_iter().flatten().flatten() {
+            let name = object.file_name();
+            let name = name.to_string_lossy();
+            let is_old = || {
+                let modified = object.metadata().and_then(|metadata| metadata.modified()).ok();
+                modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > LEFT_BEHIND)
+            };
+            if name.starts_with(&own) || name.starts_with(UNFINISHED) && is_old() {
+                let _stays = std::fs::remove_file(object.path());
+            }
+        }
+    }
+}
+
 /// Moves the private objects into the repository; each is there whole or not at all, and nothing refers to it yet.
-fn publish(prepared: &Prepared, repository: &Repository) -> Result<(), DeliverError> {
+fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result<(), DeliverError> {
     let objects = objects_of(repository)?;
+    remove_unfinished(&objects, run_id);
+    let unfinished = format!("{UNFINISHED}{run_id}-");
     let move_all = || -> io::Result<()> {
         for folder in std::fs::read_dir(prepared.scratch.path().join("objects"))? {
             let folder = folder?;
@@ -507,7 +538,7 @@ fn publish(prepared: &Prepared, repository: &Repository) -> Result<(), DeliverEr
                 if target.exists() {
                     continue;
                 }
-                let temporary = tempfile::Builder::new().prefix("tmp_obj_").tempfile_in(&into)?;
+                let temporary = tempfile::Builder::new().prefix(&unfinished).tempfile_in(&into)?;
                 std::fs::copy(object.path(), temporary.path())?;
                 temporary.as_file().sync_data()?;
                 temporary.persist(&target)?;

@@ -9,6 +9,7 @@ pub mod journal;
 pub mod message;
 pub mod propose;
 mod repositories;
+mod seen;
 pub mod undo;
 
 #[cfg(test)]
@@ -189,11 +190,9 @@ fn deliver_all(
     site: &Site<'_>,
     gate: &Gate<'_>,
 ) -> Result<Delivered, DeliverError> {
-    let root = RelPath::root();
-    let prefix = site.repository.map_or(&root, |repository| &repository.prefix);
-    let format = site.repository.map_or(ObjectFormat::Sha1, |repository| repository.format);
-    let patch = patch::print(changes, prefix, format);
-    let mut delivered = Delivered { files: reports(changes, prefix), patch, ..Delivered::default() };
+    let (patch, files) = proposal(changes, site.repository);
+    let mut delivered = Delivered { files, patch, ..Delivered::default() };
+    let changes = &*seen::without_modes(changes, site.repository);
     gate.check(changes, delivered.patch.len(), site.root)?;
     if changes.is_empty() {
         return Ok(delivered);
@@ -325,8 +324,20 @@ pub(crate) fn from_repository(error: &RepositoryError) -> DeliverError {
     DeliverError::conflict(format!("the repository cannot be read: {error}"), error.hint())
 }
 
-/// Returns what the result object says of each file.
-pub fn reports(changes: &ChangeSet, prefix: &RelPath) -> Vec<FileReport> {
+/// Returns the patch of a change set as `git apply` takes it in this repository, and what the result object says of each
+/// file.
+pub fn proposal(changes: &ChangeSet, repository: Option<&Repository>) -> (Vec<u8>, Vec<FileReport>) {
+    let changes = seen::without_modes(changes, repository);
+    let Some(repository) = repository else {
+        let root = RelPath::root();
+        return (patch::print(&changes, &root, ObjectFormat::Sha1), reports(&changes, &root));
+    };
+    // Where git cannot be asked, the files are shown as they are.
+    let shown = seen::for_patch(&changes, repository).unwrap_or(std::borrow::Cow::Borrowed(&changes));
+    (patch::print(&shown, &repository.prefix, repository.format), reports(&changes, &repository.prefix))
+}
+
+fn reports(changes: &ChangeSet, prefix: &RelPath) -> Vec<FileReport> {
     changes.iter().map(|(path, change)| report(&patch::name_in_repository(prefix, path), change)).collect()
 }
 

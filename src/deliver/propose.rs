@@ -12,6 +12,7 @@ use crate::change::merge::merge;
 use crate::change::patch::{ObjectFormat, sha256};
 use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError, PathAccess};
 use crate::change::{ChangeSet, Entry, diff};
+use crate::git::attributes::Conversions;
 use crate::path::RelPath;
 use crate::workspace::folder::Folder;
 
@@ -111,7 +112,7 @@ impl Proposal {
                 "run again on the commit as it is now",
             ));
         }
-        let exactly = |file: &FilePatch, before: &Entry, first: First| self.exactly(file, before, first, site);
+        let exactly = |file: &FilePatch, found: &Found<'_>, first: First| self.exactly(file, found, first, site);
         self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it is there already")))
     }
 
@@ -119,17 +120,17 @@ impl Proposal {
     /// that were merged, too.
     pub fn merged(&self, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
         let (merged, applied) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-        let settle = |file: &FilePatch, before: &Entry, first: First| {
-            let refused = match self.exactly(file, before, first, site) {
+        let settle = |file: &FilePatch, found: &Found<'_>, first: First| {
+            let refused = match self.exactly(file, found, first, site) {
                 Ok(after) => return Ok(after),
                 Err(refused) => refused,
             };
-            let after = self.by_merging(file, before, refused, site).or_else(|refused| {
-                if !file.is_applied(before) {
+            let after = self.by_merging(file, found, refused, site).or_else(|refused| {
+                if !file.is_applied(&found.kept) {
                     return Err(refused);
                 }
                 applied.borrow_mut().push(refused);
-                Ok(before.clone())
+                Ok(found.kept.clone())
             })?;
             merged.borrow_mut().extend(file.old.clone().or_else(|| file.new.clone()));
             Ok(after)
@@ -150,7 +151,7 @@ impl Proposal {
     fn by(
         &self,
         site: &Site<'_>,
-        settle: &dyn Fn(&FilePatch, &Entry, First) -> Result<Entry, PatchError>,
+        settle: &dyn Fn(&FilePatch, &Found<'_>, First) -> Result<Entry, PatchError>,
         there: &dyn Fn(&FilePatch, &Entry, &Entry) -> Result<(), PatchError>,
     ) -> Result<ChangeSet, DeliverError> {
         let prefix = prefix_of(site);
@@ -161,7 +162,24 @@ impl Proposal {
             root.entry_at(&path).map_err(|error| mismatch(error.to_string()))
         };
         let patch = self.parsed()?;
-        let by_name = patch.apply_by(&look, settle, there).map_err(|refused| unfit(&refused))?;
+        let conversions = conversions(&patch, &look, site)?;
+        let settle = |file: &FilePatch, tree: &Entry, first: First| {
+            let convert = |name: &Option<RelPath>, entry: &Entry, out: bool| match (&conversions, name) {
+                (Some(conversions), Some(name)) => match out {
+                    false => conversions.kept(name.as_bytes(), entry),
+                    true => conversions.checked_out(name.as_bytes(), entry),
+                }
+                .map_err(|error| file.mismatch(error.to_string())),
+                _ => Ok(entry.clone()),
+            };
+            let found = Found { tree, kept: convert(&file.old, tree, false)? };
+            let after = settle(file, &found, first)?;
+            match after == found.kept && file.old == file.new {
+                true => Ok(tree.clone()),
+                false => convert(&file.new, &after, true),
+            }
+        };
+        let by_name = patch.apply_by(&look, &settle, there).map_err(|refused| unfit(&refused))?;
         let mut changes = ChangeSet::default();
         for (name, change) in by_name.iter() {
             let path = below(&prefix, name).expect("every name was looked up below the prefix");
@@ -170,32 +188,39 @@ impl Proposal {
         Ok(changes)
     }
 
-    fn exactly(&self, file: &FilePatch, before: &Entry, first: First, site: &Site<'_>) -> Result<Entry, PatchError> {
+    fn exactly(
+        &self,
+        file: &FilePatch,
+        before: &Found<'_>,
+        first: First,
+        site: &Site<'_>,
+    ) -> Result<Entry, PatchError> {
         let name = file.old.as_ref().or(file.new.as_ref()).map(|path| String::from_utf8_lossy(path.as_bytes()));
         if let Some(named) = name.and_then(|name| self.befores.get(&*name)).filter(|_| first == First::Yes) {
-            let found = (*before != Entry::Absent).then(|| sha256(diff::text_of(before)));
+            let found = (*before.tree != Entry::Absent).then(|| sha256(diff::text_of(before.tree)));
             if *named != found {
                 return Err(file.mismatch("its bytes are not those that the change was made for"));
             }
         }
-        file.exactly(before, format_of(site))
+        file.exactly(&before.kept, format_of(site))
     }
 
     /// Merges with what is there now; `refused` says why it does not fit as it is.
     fn by_merging(
         &self,
         file: &FilePatch,
-        now: &Entry,
+        found: &Found<'_>,
         refused: PatchError,
         site: &Site<'_>,
     ) -> Result<Entry, PatchError> {
+        let now = &found.kept;
         let is_text = matches!(file.body, Body::Text(_)) && !matches!(now, Entry::Link { .. });
         // Where nobody knows what it was made for, or both changes touch, its own context says where it belongs.
         let by_context = |refused: PatchError| match is_text {
             true => file.wherever_it_fits(now, format_of(site)).map_err(|_| refused),
             false => Err(refused),
         };
-        let Some(base) = self.base_of(file, site) else {
+        let Some(base) = self.base_of(file, found, site) else {
             return if is_text { file.wherever_it_fits(now, format_of(site)) } else { Err(refused) };
         };
         let Ok(theirs) = file.exactly(&base, format_of(site)) else { return by_context(refused) };
@@ -226,7 +251,7 @@ impl Proposal {
     }
 
     /// Returns what a part of the patch was made for, if the repository still has it.
-    fn base_of(&self, file: &FilePatch, site: &Site<'_>) -> Option<Entry> {
+    fn base_of(&self, file: &FilePatch, found: &Found<'_>, site: &Site<'_>) -> Option<Entry> {
         let Some(path) = &file.old else { return Some(Entry::Absent) };
         let git = site.repository?.git();
         let is_object = |name: &&String| name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -236,14 +261,37 @@ impl Proposal {
         let named = self.befores.get(&*String::from_utf8_lossy(path.as_bytes()));
         let content = [by_object, by_commit].into_iter().flatten().find_map(|object| {
             let content = git.run(&["cat-file", "blob", &object], b"").ok()?;
-            // Git may keep other line ends than the file had.
-            named.is_none_or(|named| *named == Some(sha256(&content))).then_some(content)
+            // Git may keep other line ends than the file had; where it keeps other bytes, the digest says nothing.
+            let is_converted = *found.tree != found.kept;
+            (is_converted || named.is_none_or(|named| *named == Some(sha256(&content)))).then_some(content)
         })?;
         Some(match file.old_mode.as_deref() {
             Some("120000") => Entry::Link { target: content },
             mode => Entry::File { content: content.into(), executable: mode == Some("100755") },
         })
     }
+}
+
+/// A file that a patch is for.
+struct Found<'a> {
+    /// As it stands in the work tree.
+    tree: &'a Entry,
+    /// As git keeps it, which patches are made for.
+    kept: Entry,
+}
+
+/// Finds out which files of a patch git keeps with other bytes than the work tree has.
+fn conversions<'s>(
+    patch: &Patch,
+    look: &dyn Fn(&RelPath) -> Result<Entry, PatchError>,
+    site: &Site<'s>,
+) -> Result<Option<Conversions<'s>>, DeliverError> {
+    let Some(repository) = site.repository else { return Ok(None) };
+    let names = patch.files.iter().flat_map(|file| [&file.old, &file.new]).flatten();
+    // What cannot be read is refused where its part is applied.
+    let found: Vec<(&RelPath, Entry)> = names.filter_map(|name| Some((name, look(name).ok()?))).collect();
+    let contents = found.iter().filter_map(|(name, entry)| Some((name.as_bytes().to_vec(), entry.content()?)));
+    Conversions::of(repository, contents).map(Some).map_err(|error| super::from_repository(&error))
 }
 
 fn unfit(refused: &[PatchError]) -> DeliverError {

@@ -187,7 +187,7 @@ fn undo_if(
     let put_back = restored.into_iter().map(|(_, path, _)| path).chain(added.into_iter().map(|(_, path)| path));
     report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
     if let Some(commit) = &record.commit {
-        match commit::undo(commit, root) {
+        match commit::undo(commit, root, &record.run_id) {
             Ok(warning) => report.warnings.extend(warning),
             Err(error) => {
                 let cause = io::Error::other(format!("the commit {} could not be taken back: {error}", commit.new));

@@ -2,6 +2,7 @@
 //!
 //! [`Programs`] is the one resolver, [`Git`] the one way to start git.
 
+pub mod attributes;
 mod children;
 mod command;
 pub mod drivers;

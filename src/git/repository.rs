@@ -39,6 +39,8 @@ pub struct Repository {
     /// Whether it is laid out as simple readers expect: loose and packed references, SHA-1, no sparse or split index,
     /// nothing left out of the clone.
     pub is_plain: bool,
+    /// What the repository's own configuration says of the executable bit; git writes it when it makes a repository.
+    file_mode: Option<bool>,
 }
 
 /// Why the repository cannot be read.
@@ -139,6 +141,7 @@ impl Repository {
             branch: None,
             format: probe.format,
             is_plain: probe.is_plain && !is_split,
+            file_mode: probe.file_mode,
             programs: Programs::of_process(root),
             git_dir,
         };
@@ -421,8 +424,16 @@ impl Repository {
         Ok(git)
     }
 
-    fn minds_mode(&self) -> bool {
-        self.git().line(&["config", "--type=bool", "core.fileMode"], b"").map_or(true, |value| value != "false")
+    /// Tells whether the executable bit of a file counts (`core.fileMode`): some file systems keep none.
+    pub fn minds_mode(&self) -> bool {
+        let ask = || self.git().line(&["config", "--type=bool", "core.fileMode"], b"");
+        self.file_mode.unwrap_or_else(|| ask().map_or(true, |value| value != "false"))
+    }
+
+    /// Returns those of these names that the index holds as executable files.
+    pub fn executable_in_index(&self, names: &[Vec<u8>]) -> Result<BTreeSet<Vec<u8>>, RepositoryError> {
+        let files = self.in_index(names)?.files.into_iter();
+        Ok(files.filter(|(_, at)| at.mode == "100755").map(|(name, _)| name).collect())
     }
 
     fn in_head(&self, names: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, TreeEntry>, RepositoryError> {
@@ -557,14 +568,20 @@ struct Probe {
     is_plain: bool,
     is_bare: bool,
     has_files_for_references: bool,
+    file_mode: Option<bool>,
 }
 
 impl Probe {
     /// Reads the few keys that change the layout. They count only in this file: what it includes is left out.
     fn read(common_dir: &Path) -> Result<Probe, RepositoryError> {
         let path = common_dir.join("config");
-        let mut probe =
-            Probe { format: ObjectFormat::Sha1, is_plain: true, is_bare: false, has_files_for_references: true };
+        let mut probe = Probe {
+            format: ObjectFormat::Sha1,
+            is_plain: true,
+            is_bare: false,
+            has_files_for_references: true,
+            file_mode: None,
+        };
         let damaged =
             |error: git2::Error| RepositoryError::Damaged { path: path.clone(), reason: error.message().to_owned() };
         match read_bounded(&path, SMALL) {
@@ -600,6 +617,7 @@ impl Probe {
             "extensions.noop" | "extensions.noop-v1" | "extensions.preciousobjects" => {}
             "extensions.objectformat" | "extensions.refstorage" => {}
             "core.bare" => self.is_bare = is_on,
+            "core.filemode" => self.file_mode = Some(is_on),
             "core.worktree" => self.is_plain = false,
             "core.sparsecheckout" | "index.sparse" | "core.splitindex" if is_on => self.is_plain = false,
             other if other.starts_with("extensions.") => self.is_plain = false,

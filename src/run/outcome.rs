@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 
 use crate::agent::OnDeny;
-use crate::change::patch::{self, ObjectFormat};
+use crate::change::patch;
 use crate::change::{Change, ChangeSet};
 use crate::deliver::{self, DeliverError, Delivered, Delivery, Gate, Order, Site};
 use crate::event::{ChangesReport, RunError, RunFinished};
@@ -79,14 +79,8 @@ impl Stage {
             return;
         }
         let changes = self.workspace.changes();
-        let root = RelPath::root();
-        let prefix = self.repository.as_ref().map_or(&root, |repository| &repository.prefix);
-        let format = self.repository.as_ref().map_or(ObjectFormat::Sha1, |repository| repository.format);
-        let delivered = Delivered {
-            patch: patch::print(&changes, prefix, format),
-            files: deliver::reports(&changes, prefix),
-            ..Delivered::default()
-        };
+        let (patch, files) = deliver::proposal(&changes, self.repository.as_ref());
+        let delivered = Delivered { patch, files, ..Delivered::default() };
         let rolled_back = finished.changes.rolled_back;
         finished.changes = self.report(&delivered, &changes);
         finished.changes.rolled_back = rolled_back;

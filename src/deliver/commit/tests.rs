@@ -418,3 +418,24 @@ fn what_cannot_be_delivered_is_known_before_the_first_request() {
         assert!(preflight(&how, &site).is_err(), "{name}");
     }
 }
+
+#[test]
+fn unfinished_objects_of_killed_runs_go_with_the_next_delivery_or_the_undo_and_those_of_others_stay() {
+    let project = project(&[]);
+    let objects = project.root().join(".git/objects");
+    let left = |name: &str, hours: u64| {
+        let folder = objects.join("ab");
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = std::fs::File::create(folder.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        folder.join(name)
+    };
+    let own = || left("tmp_obj_qwen-run-1-x", 0);
+    let (old, fresh, of_git) = (left("tmp_obj_qwen-r0-x", 2), left("tmp_obj_qwen-r2-x", 0), left("tmp_obj_x", 2));
+    let first = own();
+    let record = run(&project, &changes(&project), &Delivery::Commit(order())).unwrap().record.unwrap();
+    assert!(!first.exists() && !old.exists() && fresh.exists() && of_git.exists());
+    let again = own();
+    undo::undo(&record, project.root(), &Steps::default()).unwrap();
+    assert!(!again.exists() && fresh.exists() && of_git.exists());
+}

@@ -1,0 +1,104 @@
+//! Files of which git keeps other bytes than the work tree has, by the attributes `ident` and `working-tree-encoding`.
+//!
+//! `git apply` compares a patch with the bytes that git keeps. Line ends are not looked at here: it compares them both
+//! ways.
+
+#![expect(clippy::disallowed_methods, reason = "objects are written to a temporary directory")]
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::Git;
+use super::repository::{Repository, RepositoryError};
+use crate::change::Entry;
+
+/// The files of one change that are converted, and a git that converts them.
+pub struct Conversions<'r> {
+    repository: &'r Repository,
+    names: BTreeSet<Vec<u8>>,
+    /// With objects of its own, which go with the directory.
+    git: Option<(Git, tempfile::TempDir)>,
+}
+
+impl<'r> Conversions<'r> {
+    /// Asks git which of these files it converts. Contents that no conversion would change are not asked about.
+    pub fn of<'c>(
+        repository: &'r Repository,
+        contents: impl Iterator<Item = (Vec<u8>, &'c [u8])>,
+    ) -> Result<Conversions<'r>, RepositoryError> {
+        let asked: BTreeSet<Vec<u8>> =
+            contents.filter(|(_, content)| may_differ(content)).map(|(name, _)| name).collect();
+        let mut conversions = Conversions { repository, names: BTreeSet::new(), git: None };
+        if asked.is_empty() {
+            return Ok(conversions);
+        }
+        let asked: Vec<u8> = asked.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect();
+        let arguments = ["check-attr", "-z", "--stdin", "ident", "working-tree-encoding"];
+        let answer = repository.git().run(&arguments, &asked)?;
+        let words: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+        let is_converted = |attribute: &[u8], value: &[u8]| match attribute {
+            b"ident" => value == b"set",
+            _ => ![&b"unspecified"[..], b"unset", b"set"].contains(&value),
+        };
+        let converted = words.chunks_exact(3).filter(|words| is_converted(words[1], words[2]));
+        conversions.names = converted.map(|words| words[0].to_vec()).collect();
+        if !conversions.names.is_empty() {
+            let unable = |cause| RepositoryError::Io { path: std::env::temp_dir(), cause };
+            let folder = tempfile::Builder::new().prefix("qwen-objects-").tempdir().map_err(unable)?;
+            let git = repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
+            conversions.git = Some((git, folder));
+        }
+        Ok(conversions)
+    }
+
+    /// Tells whether no file is converted.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Tells whether a file is converted, by its name in the repository.
+    pub fn covers(&self, name: &[u8]) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Returns a file of the work tree as git keeps it.
+    pub fn kept(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
+        self.converted(name, entry, |git, content| {
+            let object = self.repository.blob_by(git, name, content, true)?;
+            Ok(git.run(&["cat-file", "blob", &object], b"")?)
+        })
+    }
+
+    /// Returns a file that git keeps as it stands in the work tree.
+    pub fn checked_out(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
+        self.converted(name, entry, |git, content| {
+            let object = git.line(&["hash-object", "-w", "--stdin", "--no-filters"], content)?;
+            let mut path = OsString::from("--path=");
+            path.push(OsStr::from_bytes(name));
+            Ok(git.run(&["cat-file".into(), "--filters".into(), path, object.into()], b"")?)
+        })
+    }
+
+    fn converted(
+        &self,
+        name: &[u8],
+        entry: &Entry,
+        convert: impl Fn(&Git, &[u8]) -> Result<Vec<u8>, RepositoryError>,
+    ) -> Result<Entry, RepositoryError> {
+        match (entry, &self.git) {
+            (Entry::File { content, executable }, Some((git, _))) if self.covers(name) => {
+                Ok(Entry::File { content: convert(git, content)?.into(), executable: *executable })
+            }
+            _ => Ok(entry.clone()),
+        }
+    }
+}
+
+/// Tells whether a conversion could make other bytes of a content: it has an `$Id`, or is not plain UTF-8.
+fn may_differ(content: &[u8]) -> bool {
+    let is_plain = |byte: &u8| *byte != 0 && *byte != 0x1b;
+    content.windows(3).any(|part| part == b"$Id")
+        || !content.iter().all(is_plain)
+        || std::str::from_utf8(content).is_err()
+}
