@@ -31,7 +31,7 @@
 //! | 3 | [`tools`] | one file a tool |
 //! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
-//! | 0 | [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
+//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
 //!
 //! `tests/layers.rs` holds the imports to this.
 //!
@@ -57,6 +57,7 @@
 )]
 
 pub mod agent;
+pub mod bounded;
 pub mod change;
 pub mod cli;
 pub mod commands;

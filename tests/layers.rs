@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("change", 1),
     ("prompt", 1),
     ("settings", 1),
+    ("bounded", 0),
     ("path", 0),
     ("event", 0),
     ("exit", 0),
@@ -117,4 +118,51 @@ fn an_import_points_down() {
         }
     }
     assert!(wrong.is_empty(), "imports that point up or sideways: {wrong:#?}");
+}
+
+/// Files that read for themselves, and why they may.
+const READERS: &[(&str, &str)] = &[
+    ("bounded", "it is the reader"),
+    ("change/binary", "inflates at most as much as the patch says"),
+    ("deliver/journal", "opens a directory, to bring it to the disk"),
+    ("model/errors_tests", "a test"),
+    ("git/trusted", "hashes a regular file piece by piece"),
+    ("sandbox/descendants", "/proc"),
+    ("sandbox/own_command", "keeps the beginning of a program's output"),
+    ("sandbox/remembered", "/proc and /sys"),
+    ("tools/common/pdf", "what is in memory already"),
+    ("tools/search_file_content", "searches piece by piece what the walk found to be a regular file"),
+    ("workspace/folder", "as much as the descriptor says, of a regular file"),
+    ("workspace/kept", "copies piece by piece what it kept itself"),
+    ("workspace/session_file", "a locked file of its own, of a size that was looked at"),
+];
+
+#[test]
+fn a_file_is_read_whole_by_the_reader_with_a_bound_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let reads = [
+        "fs::read(",
+        "fs::read_to_string(",
+        ".read_to_end(",
+        ".read_to_string(",
+        " File::open(",
+        "(File::open(",
+        "&File::open(",
+        "fs::File::open(",
+        "io::read_to_string(",
+    ];
+    let mut wrong = Vec::new();
+    for file in files {
+        let module = file.strip_prefix(&root).unwrap().with_extension("").to_string_lossy().into_owned();
+        if is_for_tests(&file) || READERS.iter().any(|(known, _)| module.starts_with(known)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let found = code.lines().filter(|line| reads.iter().any(|read| line.contains(read)));
+        wrong.extend(found.map(|line| format!("{module}: {}", line.trim())));
+    }
+    assert!(wrong.is_empty(), "use crate::bounded, or add a reason to READERS: {wrong:#?}");
 }

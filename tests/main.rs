@@ -8,6 +8,7 @@
 
 mod action;
 mod apply;
+mod bounded;
 mod change_modes;
 mod context;
 mod drop_in;

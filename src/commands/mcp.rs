@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Place, print};
+use crate::bounded;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
 use crate::cli::{RunArgs, WorkspaceArgs};
 use crate::emit::safe::{one_line, one_line_of};
@@ -125,9 +126,8 @@ fn settings_file(
 }
 
 fn read(file: &Path, shown: &str) -> Result<String, Failure> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+    match bounded::optional(bounded::regular_text(file, bounded::CONFIG)) {
+        Ok(text) => Ok(text.unwrap_or_default()),
         Err(error) => Err(Failure::new(Exit::Config, format!("{shown}: {error}"), "make it readable")),
     }
 }

@@ -14,12 +14,13 @@ mod schema;
 mod tools;
 mod undo;
 
-use std::io::{Read as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 
+use crate::bounded;
 use crate::cli::{Command, WorkspaceArgs, completions};
 use crate::emit::safe::escape;
 use crate::exit::Exit;
@@ -143,16 +144,13 @@ impl Place {
 
 /// Reads a file that a command names; `-` is standard input.
 fn read(path: &Path, environment: &Environment) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let result = if path.as_os_str() == "-" {
-        std::io::stdin().read_to_end(&mut bytes).map(|_| ())
-    } else {
-        std::fs::read(environment.cwd.join(path)).map(|read| bytes = read)
+    let result = match path.as_os_str() == "-" {
+        true => bounded::to_the_end(std::io::stdin(), bounded::PRODUCT),
+        false => bounded::named(&environment.cwd.join(path), bounded::PRODUCT),
     };
     result.map_err(|error| {
         Failure::new(Exit::Input, format!("{}: {error}", path.display()), "name a file that can be read")
-    })?;
-    Ok(bytes)
+    })
 }
 
 fn print(out: &mut dyn Write, text: &str) -> Result<Exit, Failure> {
@@ -172,6 +170,6 @@ fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Failure> {
 fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
     let layer = policy_layers::named_layer(named, &environment.cwd)?;
     let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
-    Policy::new(&layer, &[], &|name| std::fs::read_to_string(folder.join(name)).ok())
+    Policy::new(&layer, &[], &|name| bounded::regular_text(&folder.join(name), bounded::CONFIG).ok())
         .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))
 }

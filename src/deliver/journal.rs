@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::change::patch::sha256;
 use crate::change::{Entry, diff, git_name};
 use crate::path::RelPath;
@@ -186,7 +187,7 @@ impl Journal {
 
     /// Opens a record's folder.
     pub fn open(folder: &Path) -> io::Result<(Journal, Record)> {
-        let text = std::fs::read(folder.join("record.json"))?;
+        let text = bounded::regular(&folder.join("record.json"), bounded::PRODUCT)?;
         let record: Record = serde_json::from_slice(&text)?;
         if record.version != 1 {
             return Err(io::Error::other(format!("record format {} is not known here", record.version)));
@@ -201,7 +202,7 @@ impl Journal {
             if !is_digest {
                 return Err(io::Error::other("a damaged digest in the record"));
             }
-            let content = std::fs::read(self.folder.join("blobs").join(digest))?;
+            let content = bounded::regular(&self.folder.join("blobs").join(digest), u64::MAX)?;
             if sha256(&content) == *digest { Ok(content) } else { Err(io::Error::other("kept contents are damaged")) }
         };
         Ok(match shape {

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::repository::{Repository, SMALL, read_bounded};
+use super::repository::{Repository, SMALL};
 use super::{Git, GitError};
+use crate::bounded;
 
 /// The keys of each kind that name a program, with the attribute that picks a driver.
 const PROGRAMS: [(&str, &[&str], &str); 3] = [
@@ -63,7 +64,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
 /// Looks for the sections by their text, so that the usual repository costs no process.
 fn mentions_drivers(repository: &Repository) -> bool {
     let files = [repository.common_dir.join("config"), repository.git_dir.join("config.worktree")];
-    files.iter().any(|file| match read_bounded(file, SMALL) {
+    files.iter().any(|file| match bounded::optional(bounded::regular(file, SMALL)) {
         Ok(Some(text)) => {
             let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
             ["[filter", "[diff", "[merge", "[include"].iter().any(|section| text.contains(section))
@@ -87,7 +88,7 @@ fn attributes(repository: &Repository, git: &Git) -> Option<Vec<String>> {
         Err(GitError::Failed { .. }) => {}
         Err(_) => return None,
     }
-    let read = |file: &PathBuf| match std::fs::read(file) {
+    let read = |file: &PathBuf| match bounded::regular(file, SMALL) {
         Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),
         Err(_) if file.ends_with("info/attributes") => Some(String::new()),
         // Deleted in the tree and still in the index: git reads it there.

@@ -4,14 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-
 use super::{Git, GitError, Programs};
+use crate::bounded;
 use crate::change::layout;
 use crate::change::patch::{ObjectFormat, mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
@@ -104,7 +102,7 @@ impl Repository {
             match dot_git.metadata() {
                 Ok(metadata) if metadata.is_dir() => {
                     let head = dot_git.join("HEAD").symlink_metadata();
-                    if head.is_ok_and(|head| head.is_file() || head.is_symlink()) {
+                    if head.is_ok_and(|head| !head.is_dir()) {
                         return Repository::at(top, dot_git, root);
                     }
                 }
@@ -121,13 +119,14 @@ impl Repository {
     }
 
     fn at(top: &Path, git_dir: PathBuf, root: &Path) -> Result<Option<Repository>, RepositoryError> {
-        let common_dir = match read_bounded(&git_dir.join("commondir"), SMALL) {
+        let common_dir = match bounded::optional(bounded::regular(&git_dir.join("commondir"), SMALL)) {
             Ok(Some(path)) => git_dir.join(OsStr::from_bytes(path.trim_ascii_end())),
             Ok(None) => git_dir.clone(),
             Err(cause) => return Err(RepositoryError::Io { path: git_dir.join("commondir"), cause }),
         };
         let common_dir = common_dir.canonicalize().unwrap_or(common_dir);
         let Some(prefix) = RelPath::below(top, root) else { return Ok(None) };
+        can_be_read(&git_dir, &common_dir)?;
         let probe = Probe::read(&common_dir)?;
         if probe.is_bare && git_dir == common_dir {
             return Ok(None);
@@ -175,7 +174,7 @@ impl Repository {
 
     /// Reads HEAD without git; `None` where it takes more than the plain files.
     fn head_by_file(&self) -> Option<(Option<String>, Option<String>)> {
-        let read = |path: PathBuf, most| read_bounded(&path, most);
+        let read = |path: PathBuf, most| bounded::optional(bounded::regular(&path, most));
         let head = String::from_utf8(read(self.git_dir.join("HEAD"), SMALL).ok()??).ok()?;
         let head = head.trim_end();
         let Some(reference) = head.strip_prefix("ref: ") else {
@@ -520,7 +519,8 @@ fn is_object(text: &str) -> bool {
 }
 
 fn linked_git_dir(top: &Path, dot_git: &Path) -> Result<PathBuf, RepositoryError> {
-    let text = read_bounded(dot_git, SMALL).map_err(|cause| RepositoryError::Io { path: dot_git.into(), cause })?;
+    let text = bounded::optional(bounded::regular(dot_git, SMALL))
+        .map_err(|cause| RepositoryError::Io { path: dot_git.into(), cause })?;
     let text = text.unwrap_or_default();
     let path = text.strip_prefix(b"gitdir: ").ok_or_else(|| RepositoryError::Damaged {
         path: dot_git.into(),
@@ -528,6 +528,20 @@ fn linked_git_dir(top: &Path, dot_git: &Path) -> Result<PathBuf, RepositoryError
     })?;
     let git_dir = top.join(OsStr::from_bytes(path.trim_ascii_end()));
     git_dir.canonicalize().map_err(|cause| RepositoryError::Io { path: git_dir, cause })
+}
+
+/// Fails where git itself would wait for a pipe, or read from a device without an end.
+fn can_be_read(git_dir: &Path, common_dir: &Path) -> Result<(), RepositoryError> {
+    let own = ["HEAD", "index"].map(|name| git_dir.join(name));
+    let common = ["packed-refs", "info/exclude", "info/attributes"].map(|name| common_dir.join(name));
+    for path in own.into_iter().chain(common) {
+        match bounded::optional(bounded::require_regular(&path)) {
+            Err(cause) if cause.kind() == io::ErrorKind::Other => return Err(RepositoryError::Io { path, cause }),
+            // Whatever else is wrong with it, git says so.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn has_shared_index(git_dir: &Path) -> bool {
@@ -540,27 +554,6 @@ pub(super) const SMALL: u64 = 16 << 20;
 
 /// The most bytes of the packed references.
 const LARGE: u64 = 512 << 20;
-
-/// Reads a file of git's; `None` if there is none. What is no regular file, or larger than `most`, is an error: a pipe
-/// would hold us for ever.
-pub(super) fn read_bounded(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(file) => std::fs::File::from(file),
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() || metadata.len() > most {
-        return Err(io::Error::other(format!("it is not a regular file of at most {most} bytes")));
-    }
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
-}
 
 /// What the configuration says of the layout.
 struct Probe {
@@ -584,7 +577,7 @@ impl Probe {
         };
         let damaged =
             |error: git2::Error| RepositoryError::Damaged { path: path.clone(), reason: error.message().to_owned() };
-        match read_bounded(&path, SMALL) {
+        match bounded::optional(bounded::regular(&path, SMALL)) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(probe),
             Err(cause) => return Err(RepositoryError::Io { path, cause }),

@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::bounded;
+
 use super::Git;
 use super::repository::Repository;
 
@@ -78,7 +80,7 @@ pub fn make(repository: &Repository, at: &Path, objects_at: Option<&Path>) -> io
     hide_outside(repository, at)?;
 
     let mut reads = vec![objects.clone()];
-    if let Ok(further) = std::fs::read(objects.join("info/alternates")) {
+    if let Ok(further) = bounded::regular(&objects.join("info/alternates"), bounded::CONFIG) {
         let path = |line: &[u8]| objects.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(line));
         reads.extend(further.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(path));
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{Git, GitError};
+use crate::bounded;
 use crate::policy::trust::Approval;
 
 /// The largest file that is read from a commit.
@@ -152,7 +153,7 @@ impl TrustedTree {
         for path in paths {
             let is_same = match (objects.get(path), std::fs::symlink_metadata(top.join(path))) {
                 (Some(object), Ok(data)) if data.is_file() && data.len() <= MOST_BYTES => {
-                    let bytes = std::fs::read(top.join(path)).unwrap_or_default();
+                    let bytes = bounded::regular(&top.join(path), MOST_BYTES).unwrap_or_default();
                     let arguments = ["hash-object", "-t", "blob", "--no-filters", "--stdin"];
                     self.git.line(&arguments, &bytes)? == *object
                 }
@@ -278,7 +279,7 @@ pub fn read_approval(file: &Path) -> Option<Approval> {
     if !metadata.is_file() || !is_ours {
         return None;
     }
-    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    serde_json::from_slice(&bounded::regular(file, bounded::PRODUCT).ok()?).ok()
 }
 
 /// Keeps an approval, readable by its owner alone.

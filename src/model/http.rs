@@ -10,6 +10,7 @@ use super::BoxFuture;
 use super::config::{ClientConfig, Proxies};
 use super::endpoint::Endpoint;
 use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
+use crate::bounded;
 use crate::secret::Secret;
 
 /// Sends requests over HTTP. Nothing is set up, no certificate read, before the first one.
@@ -128,7 +129,7 @@ fn read_certificates(file: &Path) -> Result<Vec<reqwest::Certificate>, Transport
         message: format!("certificate file {}: {problem}", file.display()),
         hint: Some("name a file of certificates in PEM form with --ca-file".to_owned()),
     };
-    let bytes = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    let bytes = bounded::named(file, bounded::CONFIG).map_err(|error| unusable(error.to_string()))?;
     let certificates = reqwest::Certificate::from_pem_bundle(&bytes).map_err(|error| unusable(causes(&error)))?;
     if certificates.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(certificates) }
 }

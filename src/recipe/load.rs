@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::bounded;
+
 use super::check::{Texts, with_line};
 use super::error::{Code, RecipeError};
 use super::extends::{DEPTH, merge};
@@ -125,7 +127,7 @@ impl Library<'_> {
         if let Some(user) = self.user_folder() {
             let folder = Folder {
                 shown: "~/.qwen/recipes/".to_owned(),
-                read: Box::new(move |name| std::fs::read(user.join(name)).ok()),
+                read: Box::new(move |name| bounded::regular(&user.join(name), bounded::CONFIG).ok()),
             };
             if let Some(file) = one_of(&folder, word)? {
                 return Ok((folder, file));

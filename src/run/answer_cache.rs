@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bounded;
 use crate::change::patch::sha256;
 use crate::cli::RunArgs;
 use crate::recipe::file::{CacheKey, Offline, OutputKind, RecipeFile};
@@ -99,7 +100,7 @@ impl Kept {
         if !metadata.is_file() || metadata.len() > LARGEST {
             return None;
         }
-        let stored: Stored = serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()?;
+        let stored: Stored = serde_json::from_slice(&bounded::regular(&self.file, LARGEST).ok()?).ok()?;
         (stored.version == 1).then_some(stored)
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::bounded;
 use crate::event::{FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
 use crate::model::ToolSpec;
@@ -328,7 +329,9 @@ pub fn schema_flag(given: &str, cwd: &std::path::Path) -> Result<Value, Failure>
         Failure::new(Exit::Input, format!("--json-schema: {problem}"), "give a JSON Schema of an object, or @FILE")
     };
     let text = match given.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(cwd.join(path)).map_err(|error| wrong(format!("{path}: {error}")))?,
+        Some(path) => {
+            bounded::named_text(&cwd.join(path), bounded::CONFIG).map_err(|error| wrong(format!("{path}: {error}")))?
+        }
         None => given.to_owned(),
     };
     let schema: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;

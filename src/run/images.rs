@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 
+use crate::bounded;
 use crate::exit::Exit;
 use crate::model::Part;
 
@@ -29,14 +30,7 @@ pub fn read(files: &[PathBuf], cwd: &Path, taken: bool, warnings: &mut Vec<Strin
                 )
             };
             let path = cwd.join(file);
-            let data = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
-            if !data.is_file() {
-                return Err(wrong("it is no regular file".into()));
-            }
-            if data.len() > LARGEST {
-                return Err(wrong(format!("it is larger than {} MiB", LARGEST >> 20)));
-            }
-            let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+            let bytes = bounded::named(&path, LARGEST).map_err(|error| wrong(error.to_string()))?;
             let found = infer::get(&bytes).map(|kind| kind.mime_type()).unwrap_or_default();
             let mime_type =
                 TYPES.iter().find(|known| **known == found).ok_or_else(|| wrong("it is no image".into()))?;
@@ -70,7 +64,7 @@ mod tests {
             matches!(&read("a.png", true).unwrap()[..], [Part::Media { mime_type, .. }] if mime_type == "image/png")
         );
         assert!(matches!(&read("a.png", false).unwrap()[..], [Part::Text(text)] if text.contains("does not take it")));
-        for (name, problem) in [("b.png", "no image"), ("gone.png", "No such file"), (".", "no regular file")] {
+        for (name, problem) in [("b.png", "no image"), ("gone.png", "no such file"), (".", "a directory")] {
             let failure = read(name, true).unwrap_err();
             assert_eq!(failure.exit, Exit::Input);
             assert!(failure.error.message.contains(problem), "{}", failure.error.message);

@@ -3,10 +3,10 @@
 //! The folder lies on the disk or in a trusted commit.
 //! What the policy keeps from the model, what `.qwenignore` names and what a link leads out to is not in it.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::bounded;
 use crate::git::trusted::TrustedTree;
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::Policy;
@@ -121,15 +121,8 @@ impl Library for Folder {
             self.permits(path)?;
         }
         let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
-        // Looked at before it is opened: opening a pipe would wait for its writer.
-        if !std::fs::metadata(&real).map_err(unreadable)?.is_file() {
-            return Err("it is no regular file".into());
-        }
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(&real).map_err(unreadable)?;
         // A little more than is used: whoever cuts it then sees that there is more.
-        file.take(FILE_BYTES as u64 * 2).read_to_end(&mut bytes).map_err(unreadable)?;
-        text_of(bytes)
+        text_of(bounded::beginning(&real, FILE_BYTES as u64 * 2).map_err(unreadable)?)
     }
 }
 

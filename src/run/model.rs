@@ -6,6 +6,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::bounded;
 use crate::cli::RunArgs;
 use crate::emit::Spooled;
 use crate::event::RunError;
@@ -115,7 +116,7 @@ pub async fn choose(
     recipe: &ModelWishes,
 ) -> Result<Chosen, Failure> {
     if let Some(path) = &arguments.test.script {
-        let script = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
         let script = script
             .and_then(|text| Script::parse(&text))
             .map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "correct the script"))?;
@@ -130,7 +131,7 @@ pub async fn choose(
     let flags = &arguments.model;
     let player = match &arguments.test.replay {
         Some(path) => {
-            let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+            let text = bounded::named_text(&environment.cwd.join(path), bounded::PRODUCT).map_err(|error| {
                 Failure::new(
                     Exit::Input,
                     format!("--replay {}: {error}", path.display()),
@@ -154,7 +155,7 @@ pub async fn choose(
     };
     let key_file = match &flags.api_key_file {
         Some(path) => {
-            let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+            let text = bounded::named_text(&environment.cwd.join(path), bounded::CONFIG).map_err(|error| {
                 Failure::new(Exit::Auth, format!("--api-key-file {}: {error}", path.display()), "write the key into it")
             })?;
             Some((path.display().to_string(), text))

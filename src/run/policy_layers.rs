@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::bounded;
 use crate::exit::Exit;
 use crate::policy::decide::Facts;
 use crate::policy::layers::{LayerText, Standing};
@@ -186,7 +187,7 @@ pub fn named_layer(named: &str, cwd: &Path) -> Result<LayerText, Failure> {
         return builtin_layer(name);
     }
     let path = cwd.join(named);
-    let text = read(&path).map_err(|error| {
+    let text = bounded::named_text(&path, bounded::CONFIG).map_err(|error| {
         config(
             format!("policy {named}: {error}"),
             "give a file that exists, or builtin:NAME (see `qwen policy builtin`)",
@@ -223,24 +224,9 @@ fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
-    match read(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        // A policy that is there and cannot be read must not count as none.
-        Err(error) => Err(config(format!("{}: {error}", path.display()), "make it readable, or remove it")),
-    }
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    use std::io::{Error, ErrorKind};
-    std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file"),
-        ErrorKind::IsADirectory => Error::new(ErrorKind::IsADirectory, "it is a folder, not a file"),
-        ErrorKind::InvalidData => Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"),
-        _ => error,
-    })
+    // A policy that is there and cannot be read must not count as none.
+    bounded::optional(bounded::regular_text(path, bounded::CONFIG))
+        .map_err(|error| config(format!("{}: {error}", path.display()), "make it readable, or remove it"))
 }
 
 fn config(message: String, hint: &str) -> Failure {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::bounded;
 use crate::cli::RunArgs;
 use crate::event::Limits;
 use crate::exit::Exit;
@@ -106,7 +107,7 @@ impl Surroundings<'_> {
 fn read_inside(folder: &Path, name: &str) -> Option<Vec<u8>> {
     let folder = folder.canonicalize().ok()?;
     let file = folder.join(name).canonicalize().ok()?;
-    if file.starts_with(&folder) { std::fs::read(file).ok() } else { None }
+    if file.starts_with(&folder) { bounded::regular(&file, bounded::CONFIG).ok() } else { None }
 }
 
 /// Finds the recipe that the flags name and binds its parameters. Nothing has been sent yet.
@@ -176,7 +177,7 @@ fn params_file(
     let shown = path.display().to_string();
     let text = match standard_input {
         Some(text) if shown == "-" => text.to_owned(),
-        Some(_) | None => std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+        Some(_) | None => bounded::named_text(&environment.cwd.join(path), bounded::PROMPT).map_err(|error| {
             Failure::new(Exit::Input, format!("--params-file {shown}: {error}"), "name a file of JSON or YAML")
         })?,
     };
@@ -201,11 +202,8 @@ struct Outside<'a> {
 
 impl World for Outside<'_> {
     fn file(&self, path: &str) -> Result<String, String> {
-        let bytes = std::fs::read(self.surroundings.environment.cwd.join(path)).map_err(|error| error.to_string())?;
-        if bytes.len() > crate::cli::input::CAP {
-            return Err(format!("{} bytes are too many", bytes.len()));
-        }
-        String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+        let path = self.surroundings.environment.cwd.join(path);
+        bounded::named_text(&path, bounded::PROMPT).map_err(|error| error.to_string())
     }
 
     fn event(&self, pointer: &str) -> Result<Value, String> {
@@ -247,7 +245,7 @@ fn fence_secret(environment: &Environment) -> Vec<u8> {
     };
     let Ok(folder) = super::folders::state_folder(environment) else { return fresh() };
     let file = folder.join("fence-secret");
-    if let Ok(known) = std::fs::read(&file)
+    if let Ok(known) = bounded::regular(&file, bounded::CONFIG)
         && known.len() == 32
     {
         return known;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::agent::invoke::Renewal;
+use crate::bounded;
 use crate::exit::Exit;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
@@ -146,8 +147,8 @@ fn of_flag(
     let (body, shown) = if text.trim_start().starts_with('{') {
         (text.to_owned(), None)
     } else {
-        let body =
-            std::fs::read_to_string(environment.cwd.join(text)).map_err(|error| wrong(format!("{text}: {error}")))?;
+        let body = bounded::named_text(&environment.cwd.join(text), bounded::CONFIG)
+            .map_err(|error| wrong(format!("{text}: {error}")))?;
         (body, Some(text))
     };
     let node: Node =

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::bounded;
 use crate::exit::Exit;
 use crate::git::trusted::{self, TrustedError, TrustedTree};
 use crate::policy::trust::{Circumstances, Trust};
@@ -81,11 +82,8 @@ impl Trusted {
         if !self.checkout {
             return Ok(None);
         }
-        match std::fs::read_to_string(top.join(path)) {
-            Ok(text) => Ok(Some((path.to_owned(), text))),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                Ok(None)
-            }
+        match bounded::optional(bounded::regular_text(&top.join(path), bounded::CONFIG)) {
+            Ok(text) => Ok(text.map(|text| (path.to_owned(), text))),
             Err(error) => Err(Failure::new(Exit::Config, format!("{path}: {error}"), "make it readable, or remove it")),
         }
     }
@@ -155,11 +153,9 @@ impl Trusted {
         match (self.named(top, path)?, &self.tree) {
             (NamedFile::InCommit(below), Some(tree)) => tree.read(&below).map_err(|error| error.to_string()),
             (NamedFile::InCommit(_), None) => Ok(None),
-            (NamedFile::OnDisk, _) => match std::fs::read(path) {
-                Ok(bytes) => Ok(Some(bytes)),
-                Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound) => Ok(None),
-                Err(error) => Err(error.to_string()),
-            },
+            (NamedFile::OnDisk, _) => {
+                bounded::optional(bounded::named(path, bounded::CONFIG)).map_err(|error| error.to_string())
+            }
         }
     }
 
@@ -337,11 +333,7 @@ fn refused(error: TrustedError) -> Failure {
 }
 
 fn read_event(path: &Path) -> Option<Value> {
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST_EVENT {
-        return None;
-    }
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&bounded::regular(path, LARGEST_EVENT).ok()?).ok()
 }
 
 fn is_approved(state: &Path, top: &Path, workspace: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! The prompt as the operator gave it: typed, from a file, from standard input.
 
+use crate::bounded;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
@@ -38,7 +39,7 @@ pub async fn read_prompt(
     let (typed, file) = match source {
         Source::Typed(text) => (Some(text), None),
         Source::File(path) => {
-            let text = std::fs::read_to_string(environment.cwd.join(path)).map_err(|error| {
+            let text = bounded::named_text(&environment.cwd.join(path), bounded::PROMPT).map_err(|error| {
                 Failure::new(Exit::Input, format!("--prompt-file {}: {error}", path.display()), "name a text file")
             })?;
             (None, Some(text))

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::tier::{Probe, Tier};
+use crate::bounded;
 use crate::workspace::private_file;
 
 /// What else decides about namespaces and Landlock: files whose contents, or absence, are part of the key.
@@ -80,7 +81,7 @@ impl Remembered {
 
     /// Returns what was found, if everything was found to work.
     pub(super) fn probe(&self) -> Option<Probe> {
-        let note: Note = serde_json::from_slice(&fs::read(&self.file).ok()?).ok()?;
+        let note: Note = serde_json::from_slice(&bounded::regular(&self.file, bounded::CONFIG).ok()?).ok()?;
         (note.key == self.key && is_whole(&note.probe)).then_some(note.probe)
     }
 

@@ -2,16 +2,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "the environment is captured here, once")]
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use crate::bounded;
 
 use super::environment::Environment;
 use super::json::parse;
 use super::layers::{Layer, LayerKind, Settings, merge};
 use super::{Origin, SettingsError};
-
-/// The largest settings or `.env` file.
-const LARGEST: u64 = 1 << 20;
 
 /// What to load, and how far to trust it.
 #[derive(Debug, Clone, Default)]
@@ -120,19 +118,8 @@ fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
         origin: Origin::File { path: shown.to_owned(), line: 1, column: 1 },
         message,
     };
-    let data = match std::fs::metadata(path) {
-        Ok(data) => data,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(problem(format!("cannot be read: {error}"))),
-    };
-    if !data.is_file() {
-        return Err(problem("is no regular file".into()));
-    }
-    if data.len() > LARGEST {
-        return Err(problem(format!("is larger than {LARGEST} bytes")));
-    }
-    let bytes = std::fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
-    String::from_utf8(bytes).map(Some).map_err(|_| problem("is not UTF-8".into()))
+    let read = bounded::optional(bounded::regular_text(path, bounded::CONFIG));
+    read.map_err(|error| problem(format!("cannot be read: {error}")))
 }
 
 /// Reads the first `.env` file: `.qwen/.env` and `.env` of each folder upward, then of the home folder.

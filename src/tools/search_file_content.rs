@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::common::{names, search};
 use super::glob::{below, matcher};
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
+use crate::bounded;
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, ToolSpec};
 use crate::path::RelPath;
@@ -307,8 +308,7 @@ fn search_one(
                 None => {
                     let path = file.path.under(root);
                     // This dialect needs the text whole; what does not fit into memory is left out.
-                    let fits = std::fs::symlink_metadata(&path).is_ok_and(|about| about.len() <= names::MOST_BYTES);
-                    if fits { std::fs::read(path).unwrap_or_default() } else { Vec::new() }
+                    bounded::regular(&path, names::MOST_BYTES).unwrap_or_default()
                 }
             };
             let Some(decoded) = Decoded::from_bytes(&content) else { return Ok(Vec::new()) };

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use crate::bounded;
 use crate::change::Entry;
 use crate::path::{Node, Tree};
 
@@ -18,7 +19,9 @@ impl Disk {
     pub fn entry(&self, path: &Path) -> io::Result<Entry> {
         match self.look(path)? {
             None | Some(Node::Dir | Node::Other) => Ok(Entry::Absent),
-            Some(Node::File { executable, .. }) => Ok(Entry::File { content: std::fs::read(path)?.into(), executable }),
+            Some(Node::File { executable, size, .. }) => {
+                Ok(Entry::File { content: bounded::regular(path, size)?.into(), executable })
+            }
             Some(Node::Link(target)) => Ok(Entry::Link { target: OsString::from(target).into_vec() }),
         }
     }

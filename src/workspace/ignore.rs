@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use super::Workspace;
 use super::folder::is_missing;
 use super::layer::Layer;
+use crate::bounded;
 use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
 
@@ -176,7 +177,7 @@ fn regular(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let read = || {
         let metadata = std::fs::symlink_metadata(path)?;
         match metadata.is_file() && metadata.len() <= LARGEST {
-            true => std::fs::read(path).map(Some),
+            true => bounded::regular(path, LARGEST).map(Some),
             false => Ok(None),
         }
     };

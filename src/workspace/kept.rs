@@ -19,6 +19,7 @@ use super::copy;
 use super::disk::Disk;
 use super::lend::{LeftOut, LendOptions, moved};
 use super::snapshot::{Snapshot, Stat};
+use crate::bounded;
 use crate::change::{Entry, git_name};
 use crate::path::RelPath;
 
@@ -111,7 +112,7 @@ impl Kept {
         for entry in entries {
             let folder = entry?.path();
             // Without its record nothing was lent yet.
-            let Ok(text) = std::fs::read(folder.join("record.json")) else { continue };
+            let Ok(text) = bounded::regular(&folder.join("record.json"), bounded::PRODUCT) else { continue };
             let record: Record = serde_json::from_slice(&text)
                 .map_err(|error| io::Error::other(format!("{}: {error}", folder.join("record.json").display())))?;
             if record.root != name {

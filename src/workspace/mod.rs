@@ -25,6 +25,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use crate::bounded;
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::Grant;
@@ -172,11 +173,11 @@ impl Workspace {
     fn read_outside(&self, given: &Path, outside: &Path) -> Result<FileView, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: given.into(), cause };
         match self.disk.look(outside).map_err(failed)? {
-            Some(Node::File { executable, .. }) => {
+            Some(Node::File { executable, size, .. }) => {
                 // No path of the workspace holds a control character, so that this name is nobody else's.
                 let name = [b"\x01".as_slice(), outside.as_os_str().as_encoded_bytes()].concat();
                 let path = RelPath::from_bytes(&name).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?;
-                let content = std::fs::read(outside).map_err(failed)?.into();
+                let content = bounded::regular(outside, size).map_err(failed)?.into();
                 Ok(FileView { path, content, executable })
             }
             Some(Node::Dir) => Err(WorkspaceError::IsFolder(given.into())),

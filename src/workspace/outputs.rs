@@ -6,6 +6,8 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::bounded;
+
 /// Keeps an output in `folder` under the next free name and returns its path.
 pub fn keep(folder: &Path, output: &[u8]) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
@@ -56,8 +58,8 @@ pub fn read(folder: &Path, path: &Path) -> Option<io::Result<Vec<u8>>> {
     if path.parent() != Some(folder) || path.file_name().is_none() {
         return None;
     }
-    let regular = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-    regular.then(|| std::fs::read(path))
+    let metadata = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    Some(bounded::regular(path, metadata.len()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::github::trusted_recipe;
 use super::push::Push;
 use super::{Job, say, say_failure, trusted_policy, working_directory};
+use crate::bounded;
 use crate::change::patch::sha256;
 use crate::deliver::message::{SUBJECT, message};
 use crate::deliver::propose::{Base, Proposal};
@@ -237,10 +238,7 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
     if !metadata.is_file() {
         return Err(wrong("it is no plain file".to_owned()));
     }
-    if metadata.len() > LARGEST {
-        return Err(wrong(format!("{} bytes are too many", metadata.len())));
-    }
-    std::fs::read(path).map_err(|error| wrong(error.to_string()))
+    bounded::regular(path, LARGEST).map_err(|error| wrong(error.to_string()))
 }
 
 /// Returns the policy of the trusted commit. Delivering is what this job is for, as with `qwen apply`.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::{GuardedLog, Job, say, say_failure, trusted_policy, working_directory};
+use crate::bounded;
 use crate::cli::{self, Command, RunArgs, UsageError};
 use crate::emit::{Renderer, Report, Screen, summary, to_line};
 use crate::event::{Event, RunFinished};
@@ -69,13 +70,14 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     let report = read_report(&files.path("result.json"))?;
     if job.inputs.annotations {
         // Written by us, each value escaped: these are the commands that the runner is to obey.
-        say(out, &std::fs::read_to_string(files.path("annotations.txt")).unwrap_or_default());
+        say(out, &bounded::regular_text(&files.path("annotations.txt"), bounded::PRODUCT).unwrap_or_default());
     }
     if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Ok) {
         say_failure(out, exit, &error.message, error.hint.as_deref());
     }
     job.write_summary(
-        &std::fs::read_to_string(files.path("summary.md")).unwrap_or_else(|_| summary::summary(&report)),
+        &bounded::regular_text(&files.path("summary.md"), bounded::PRODUCT)
+            .unwrap_or_else(|_| summary::summary(&report)),
     )?;
     set_outputs(job, &files, &report, exit);
     job.write_outputs()?;
@@ -227,7 +229,7 @@ fn read_report(path: &Path) -> Result<Report, Failure> {
     let wrong = |error: String| {
         Failure::new(Exit::Failed, format!("{}: {error}", path.display()), "the temporary folder must be writable")
     };
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let bytes = bounded::regular(path, bounded::PRODUCT).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }
 

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::bounded;
 use crate::cli::ci::CiVerb;
 use crate::emit::github::{Guarded, add_mask, notice, output};
 use crate::exit::Exit;
@@ -108,11 +109,7 @@ impl Job {
     /// Reads the event; `None` where it cannot be read, which is the same as an event that says nothing.
     fn event(&self) -> Option<serde_json::Value> {
         let path = self.environment.cwd.join(self.variable("GITHUB_EVENT_PATH")?);
-        let metadata = std::fs::metadata(&path).ok()?;
-        if !metadata.is_file() || metadata.len() > LARGEST_EVENT {
-            return None;
-        }
-        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+        serde_json::from_slice(&bounded::regular(&path, LARGEST_EVENT).ok()?).ok()
     }
 
     /// Returns GitHub's interface for this repository.

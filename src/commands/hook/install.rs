@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::{Place, print};
 use super::of_git;
+use crate::bounded;
 use crate::cli::WorkspaceArgs;
 use crate::cli::hook::Which;
 use crate::emit::safe::escape;
@@ -146,7 +147,7 @@ fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), Fail
 }
 
 fn content(path: &Path) -> Option<String> {
-    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    bounded::regular(path, bounded::CONFIG).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn is_ours(text: &str) -> bool {

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{Asked, BUDGET, Reply, given, print, skipped};
+use crate::bounded;
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::workspace::private_file;
@@ -27,11 +28,7 @@ pub(super) async fn draft(
     }
     let file = environment.cwd.join(file);
     let unreadable = |problem: String| Failure::new(Exit::Input, format!("{}: {problem}", file.display()), "");
-    let size = std::fs::metadata(&file).map_err(|error| unreadable(error.to_string()))?;
-    if !size.is_file() || size.len() > LARGEST {
-        return Err(unreadable("it is no message".to_owned()));
-    }
-    let written = std::fs::read_to_string(&file).map_err(|error| unreadable(error.to_string()))?;
+    let written = bounded::regular_text(&file, LARGEST).map_err(|error| unreadable(error.to_string()))?;
     let comment = comment(asked, &written);
     if !is_open(&written, &comment) {
         return Ok(Exit::Ok);

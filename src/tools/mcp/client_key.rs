@@ -12,6 +12,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::sign::SigningKey;
 use serde_json::{Value, json};
 
+use crate::bounded;
+
 /// The largest file of a key that is read.
 const LARGEST: u64 = 64 << 10;
 
@@ -38,11 +40,7 @@ impl ClientKey {
     /// Reads a key from a PEM file: PKCS#8, or the older kinds for RSA and for curves.
     pub(super) fn read(file: &Path) -> Result<ClientKey, String> {
         let said = |why: &str| format!("the private key {}: {why}", file.display());
-        let data = std::fs::metadata(file).map_err(|error| said(&error.to_string()))?;
-        if !data.is_file() || data.len() > LARGEST {
-            return Err(said("it is no file of a key"));
-        }
-        let text = std::fs::read(file).map_err(|error| said(&error.to_string()))?;
+        let text = bounded::regular(file, LARGEST).map_err(|error| said(&error.to_string()))?;
         ClientKey::parse(&text).map_err(|why| said(&why))
     }
 
@@ -196,8 +194,8 @@ mod tests {
         assert!(said(&pem("ENCRYPTED ", "AAAA")).contains("it is encrypted"));
         let broken = said(&pem("", "c2VjcmV0"));
         assert!(broken.contains("of no kind that we know") && !broken.contains("c2Vj"), "{broken}");
-        assert!(said(&vec![b'x'; 70_000]).contains("no file of a key"));
-        assert!(ClientKey::read(folder.path()).err().unwrap().contains("no file of a key"));
+        assert!(said(&vec![b'x'; 70_000]).contains("larger than 64 KiB"));
+        assert!(ClientKey::read(folder.path()).err().unwrap().contains("a directory, not a file"));
         assert!(ClientKey::read(Path::new("/no/such")).err().unwrap().contains("the private key /no/such"));
     }
 }

@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use super::client_credentials::ClientCredentials;
 use super::config::Web;
 use super::sse::{Source, Token};
+use crate::bounded;
 use crate::workspace::private_file;
 
 /// The file below the home folder.
@@ -370,13 +371,8 @@ fn credentials_of(entry: &Value) -> Value {
 
 fn entries(file: &Path) -> Result<Vec<Value>, String> {
     let said = |why: String| format!("{}: {why}", file.display());
-    match std::fs::metadata(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(said(error.to_string())),
-        Ok(data) if !data.is_file() || data.len() > LARGEST => return Err(said("it is no file of tokens".into())),
-        Ok(_) => {}
-    }
-    let text = std::fs::read(file).map_err(|error| said(error.to_string()))?;
+    let text = bounded::optional(bounded::regular(file, LARGEST)).map_err(|error| said(error.to_string()))?;
+    let text = text.unwrap_or_default();
     if text.trim_ascii().is_empty() {
         return Ok(Vec::new());
     }

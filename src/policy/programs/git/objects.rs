@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bounded;
 use crate::path::{Node, Tree};
 
 /// What a word leads to that is an object's id, or begins with one.
@@ -66,9 +67,10 @@ fn objects(tree: &dyn Tree, root: &Path) -> Option<PathBuf> {
     if tree.look(&git).ok()? == Some(Node::Dir) {
         return Some(git.join("objects"));
     }
-    let text = std::fs::read_to_string(&git).ok()?;
+    let text = bounded::regular_text(&git, bounded::CONFIG).ok()?;
     let own = top.join(text.strip_prefix("gitdir:")?.trim());
-    let shared = std::fs::read_to_string(own.join("commondir")).map_or(own.clone(), |path| own.join(path.trim()));
+    let shared = bounded::regular_text(&own.join("commondir"), bounded::CONFIG)
+        .map_or(own.clone(), |path| own.join(path.trim()));
     Some(shared.join("objects"))
 }
 
