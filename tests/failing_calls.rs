@@ -153,6 +153,16 @@ const LANDLOCK: Fault = (
     None,
 );
 
+/// Returns the faults that leave a machine with this tier at most.
+pub(crate) fn tier_faults(tier: &str) -> &'static [&'static Fault] {
+    const BOTH: &[&Fault] = &[&UNSHARE, &LANDLOCK];
+    match tier {
+        "T1" => BOTH,
+        "T2" => &BOTH[..1],
+        _ => &[],
+    }
+}
+
 /// Runs commands one after the other in a tier and returns what the model read of each, and the run's head.
 fn commands_in(tier: &str, flags: &[&str], commands: &[&str]) -> Option<(Vec<String>, Project, Outcome)> {
     let project = Project::new().file("a.txt", "one\n").git();
@@ -160,12 +170,7 @@ fn commands_in(tier: &str, flags: &[&str], commands: &[&str]) -> Option<(Vec<Str
     let of = |command: &&str| serde_json::json!({"command": command.replace("{root}", &root)});
     let calls: Vec<Reply> = commands.iter().map(|command| call("run_shell_command", of(command))).collect();
     let project = project.model(calls.into_iter().chain([say("done")]));
-    let faults: &[&Fault] = match tier {
-        "T1" => &[&UNSHARE, &LANDLOCK],
-        "T2" => &[&UNSHARE],
-        _ => &[],
-    };
-    let outcome = qwen(&project, faults, &[&["run"], flags, &["go"]].concat());
+    let outcome = qwen(&project, tier_faults(tier), &[&["run"], flags, &["go"]].concat());
     if !outcome.stderr.contains(&format!("sandbox {tier}")) && !flags.contains(&"--sandbox=off") {
         eprintln!("SKIPPED: this machine does not give {tier}: {}", outcome.stderr);
         return None;

@@ -13,6 +13,8 @@ mod change_modes;
 mod context;
 mod drop_in;
 mod endings;
+#[cfg(target_os = "linux")]
+mod exposure;
 mod extra_tools;
 #[cfg(target_os = "linux")]
 mod failing_calls;

@@ -5,14 +5,15 @@
 
 #![expect(clippy::disallowed_methods, reason = "the lent tree gets its git folder here")]
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::bounded;
-
 use super::Git;
 use super::repository::Repository;
+use crate::bounded;
+use crate::change::layout;
 
 /// Keys that are taken over as they are.
 const KEYS: [&str; 19] = [
@@ -37,11 +38,77 @@ const KEYS: [&str; 19] = [
     "merge.conflictstyle",
 ];
 
-/// Makes the folder and returns the folders of the real repository that git reads through it.
+/// What of a repository a command workspace may read. Whoever writes a checkout's git directory also writes the paths in
+/// it: none of them gives a right to anything but the parts of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// The directory of this work tree, and the one that all work trees share.
+    own: PathBuf,
+    common: PathBuf,
+    /// Where the objects are.
+    pub objects: PathBuf,
+    /// Where objects of other repositories are that it borrows.
+    pub borrowed: Vec<PathBuf>,
+}
+
+impl Parts {
+    /// Finds the parts; `None` where the repository is not laid out as git lays it out: its objects or references lie
+    /// behind a link that leads out of it, or a path in it names another kind of directory.
+    pub fn of(repository: &Repository) -> Option<Parts> {
+        let own = repository.git_dir.canonicalize().ok()?;
+        let common = repository.common_dir.canonicalize().ok()?;
+        let has = |directory: &Path, name: &str| directory.join(name).symlink_metadata().is_ok();
+        let is_repository = |directory: &Path| layout::is_git_directory(|name| Ok::<_, ()>(has(directory, name)));
+        if is_repository(&own) != Ok(true) || is_repository(&common) != Ok(true) {
+            return None;
+        }
+        let objects = common.join("objects").canonicalize().ok()?;
+        let mut parts = Parts { own, common, objects: objects.clone(), borrowed: Vec::new() };
+        let inside = ["objects", "refs", "reftable", "info", "logs"].iter().all(|name| {
+            let places = [parts.common.join(name), parts.own.join(name)];
+            places.iter().all(|place| place.symlink_metadata().is_err() || parts.holds(place))
+        });
+        if !inside || !objects.is_dir() {
+            return None;
+        }
+        let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+        let named = bounded::regular(&objects.join("info/alternates"), bounded::CONFIG).unwrap_or_default();
+        let lines = named.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        parts.borrowed = lines
+            .filter_map(|line| objects.join(OsStr::from_bytes(line)).canonicalize().ok())
+            .filter(|path| is_object_store(path, home.as_deref()))
+            .collect();
+        Some(parts)
+    }
+
+    /// Returns every directory of objects.
+    pub fn reads(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.objects).chain(&self.borrowed).cloned().collect()
+    }
+
+    /// Tells whether a path leads to a place in the repository itself.
+    fn holds(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|real| {
+            [&self.own, &self.common].iter().any(|directory| real != **directory && real.starts_with(directory))
+        })
+    }
+}
+
+/// Tells whether a canonical path is the objects' directory of a repository, and holds no home.
+fn is_object_store(path: &Path, home: Option<&Path>) -> bool {
+    let is_file = |file: PathBuf| file.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    let is_directory = |name: &str| path.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    path.file_name().is_some_and(|name| name == "objects")
+        && !home.is_some_and(|home| home.starts_with(path))
+        && is_file(path.with_file_name("HEAD"))
+        && (is_directory("pack") || is_directory("info"))
+}
+
+/// Makes the directory.
 ///
-/// `objects_at` says where its objects are seen, if not at their own place.
-pub fn make(repository: &Repository, at: &Path, objects_at: Option<&Path>) -> io::Result<Vec<PathBuf>> {
-    let (own, common) = (&repository.git_dir, &repository.common_dir);
+/// `objects_at` says where the repository's objects are seen, if not at their own place.
+pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Option<&Path>) -> io::Result<()> {
+    let (own, common) = (&parts.own, &parts.common);
     for folder in ["objects/info", "objects/pack", "info", "logs"] {
         std::fs::create_dir_all(at.join(folder))?;
     }
@@ -72,19 +139,15 @@ pub fn make(repository: &Repository, at: &Path, objects_at: Option<&Path>) -> io
         std::fs::create_dir_all(at.join("refs/heads"))?;
     }
 
-    let objects = common.join("objects");
-    let mut alternates = objects_at.unwrap_or(&objects).as_os_str().as_bytes().to_vec();
-    alternates.push(b'\n');
+    let mut alternates = Vec::new();
+    let seen = objects_at.unwrap_or(&parts.objects);
+    for path in std::iter::once(seen).chain(parts.borrowed.iter().map(PathBuf::as_path)) {
+        alternates.extend_from_slice(path.as_os_str().as_bytes());
+        alternates.push(b'\n');
+    }
     std::fs::write(at.join("objects/info/alternates"), alternates)?;
     std::fs::write(at.join("config"), configuration(common, own))?;
-    hide_outside(repository, at)?;
-
-    let mut reads = vec![objects.clone()];
-    if let Ok(further) = bounded::regular(&objects.join("info/alternates"), bounded::CONFIG) {
-        let path = |line: &[u8]| objects.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(line));
-        reads.extend(further.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(path));
-    }
-    Ok(reads)
+    hide_outside(repository, at)
 }
 
 /// Only the workspace is lent: what the repository holds beside it must not look deleted.
@@ -185,6 +248,64 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Only the objects of a repository: no directory that somebody has named so, and none that holds a home.
+    #[test]
+    fn objects_are_borrowed_from_repositories_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        crate::workspace::test_support::sh(
+            &top,
+            "git init -q other; mkdir -p plain/objects/pack linked/objects/info; ln -s ../other/.git/HEAD linked/HEAD; \
+             mkdir -p at/objects/info/home; touch at/HEAD; mkdir -p bare; touch bare/HEAD; mkdir bare/objects",
+        );
+        for (path, is) in [
+            ("other/.git/objects", true),
+            ("other/.git", false),
+            ("other", false),
+            ("plain/objects", false),
+            ("linked/objects", false),
+            ("bare/objects", false),
+            ("at/objects", false),
+        ] {
+            let home = top.join("at/objects/info/home");
+            assert_eq!(is_object_store(&top.join(path), Some(&home)), is, "{path}");
+        }
+        assert!(!is_object_store(Path::new("/"), None));
+    }
+
+    #[test]
+    fn a_repository_whose_parts_lie_elsewhere_has_none_for_commands() {
+        for (script, has) in [
+            ("true", true),
+            ("ln -s ../../keys .git/refs/heads/keys", true),
+            ("mv .git/refs .git/r; ln -s r .git/refs", true),
+            ("rm -r .git/objects; ln -s ../../keys .git/objects", false),
+            ("rm -r .git/objects; ln -s .. .git/objects", false),
+            ("rm -r .git/objects; ln -s . .git/objects", false),
+            ("rm -r .git/refs; ln -s ../../keys .git/refs", false),
+            ("rm -r .git/info; ln -s ../../keys .git/info", false),
+            ("rm -rf .git/logs; ln -s ../../keys .git/logs", false),
+            ("echo ../../keys > .git/commondir", false),
+            ("rm -r .git; echo 'gitdir: ../keys' > .git", false),
+            ("git worktree add -q ../v; cd ..; rm -r w; mv v w", false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let top = folder.path().canonicalize().unwrap();
+            crate::workspace::test_support::sh(
+                &top,
+                &format!(
+                    "mkdir keys; echo k > keys/HEAD; git init -q w; cd w; git commit -q --allow-empty -m x; {script}"
+                ),
+            );
+            let Ok(Some(repository)) = Repository::discover(&top.join("w")) else {
+                assert!(!has, "{script}");
+                continue;
+            };
+            let parts = Parts::of(&repository);
+            assert_eq!(parts.is_some(), has, "{script}: {parts:?}");
+        }
+    }
 
     #[test]
     fn no_credentials_stay_in_a_url() {

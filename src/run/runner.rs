@@ -520,6 +520,12 @@ impl Runner {
         }
         if !self.left_out_said.swap(true, Ordering::Relaxed) {
             notes.extend(not_there(lent.left_out()));
+            if self.repository.is_some() && lent.git().is_none() {
+                notes.push(
+                    "commands find no git repository: its objects or references lie outside of its own directory"
+                        .to_owned(),
+                );
+            }
         }
         for (path, reason) in &collected.refused {
             notes.push(format!("the change to {path} was taken back: {reason}"));

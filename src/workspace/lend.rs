@@ -27,7 +27,7 @@ use super::snapshot::{Snapshot, Stat};
 use super::{Workspace, WorkspaceError};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::git::repository::Repository;
-use crate::git::scratch_git;
+use crate::git::scratch_git::{self, Parts};
 use crate::path::RelPath;
 
 mod layered;
@@ -114,13 +114,6 @@ pub struct Scratch {
     pub objects: PathBuf,
 }
 
-impl Scratch {
-    fn of(repository: &Repository, folder: PathBuf) -> Scratch {
-        let objects = repository.common_dir.join("objects");
-        Scratch { folder, stands_for: repository.top.join(".git"), objects }
-    }
-}
-
 /// Something that is not in the lent tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
@@ -169,7 +162,7 @@ impl Workspace {
         let mut hidden = Vec::new();
         denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden).map_err(failed)?;
         let at = scratch.path().canonicalize().map_err(failed)?;
-        let (git, reads) = scratch_git_of(options, &at).map_err(failed)?;
+        let (git, reads) = scratch_git_of(options, at.join(".git")).map_err(failed)?;
         Ok(Lent {
             tree: Folder::root(&self.root).map_err(failed)?,
             layer: None,
@@ -210,10 +203,7 @@ impl Workspace {
                 };
             }
         };
-        let reads = match options.repository {
-            Some(repository) => scratch_git::make(repository, &top.join(".git"), options.objects_at).map_err(failed)?,
-            None => Vec::new(),
-        };
+        let (git, reads) = scratch_git_of(options, top.join(".git")).map_err(failed)?;
         let rules = Source::of_tree(&self.root, &root);
         Ok(Lent {
             tree: Folder::root(&root).map_err(failed)?,
@@ -228,7 +218,7 @@ impl Workspace {
             flushed: BTreeMap::new(),
             rules,
             real_root: self.root.clone(),
-            git: options.repository.map(|repository| Scratch::of(repository, top.join(".git"))),
+            git,
             kept: None,
             hidden: Vec::new(),
             scratch,
@@ -590,13 +580,15 @@ fn scratch(options: &LendOptions<'_>) -> io::Result<tempfile::TempDir> {
     }
 }
 
-/// Makes git's folder for a tree that has the project's own place, and returns it with what is read through it.
-fn scratch_git_of(options: &LendOptions<'_>, scratch: &Path) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
+/// Makes git's directory for a tree, and returns it with what is read through it; none where the repository's own parts
+/// lie elsewhere.
+fn scratch_git_of(options: &LendOptions<'_>, folder: PathBuf) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
     let Some(repository) = options.repository else { return Ok((None, Vec::new())) };
-    let folder = scratch.join(".git");
+    let Some(parts) = Parts::of(repository) else { return Ok((None, Vec::new())) };
     std::fs::create_dir(&folder)?;
-    let reads = scratch_git::make(repository, &folder, options.objects_at)?;
-    Ok((Some(Scratch::of(repository, folder)), reads))
+    scratch_git::make(repository, &parts, &folder, options.objects_at)?;
+    let reads = parts.reads();
+    Ok((Some(Scratch { folder, stands_for: repository.top.join(".git"), objects: parts.objects }), reads))
 }
 
 /// Finds the files that nobody may read.

@@ -80,13 +80,13 @@ impl Workspace {
         }
         let scratch = scratch(options).map_err(failed)?;
         let at = scratch.path().canonicalize().map_err(failed)?;
-        let keeps_git = options.repository.is_some_and(|repository| repository.prefix.is_root());
+        let (git, reads) = scratch_git_of(options, at.join(".git")).map_err(failed)?;
+        let keeps_git = git.is_some() && options.repository.is_some_and(|repository| repository.prefix.is_root());
         let (layer, left_out) = match Layer::begin(&self.root, &at, keeps_git, options) {
             Ok(begun) => begun,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(failed(error)),
             Err(_) => return Ok(None),
         };
-        let (git, reads) = scratch_git_of(options, &at).map_err(failed)?;
         let layer = Arc::new(layer);
         Ok(Some(Lent {
             root: self.root.clone(),
