@@ -82,23 +82,29 @@ impl Key {
 pub(super) fn occurrences<'t>(text: &'t str, needle: &'t str) -> impl Iterator<Item = usize> + 't {
     /// Bytes that are looked for before the rest is compared.
     const PROBE: usize = 32;
+    /// Comparisons in vain from which on the search must be one that hostile text does not slow down.
+    const PATIENCE: usize = 100;
     let longest = needle.split('\n').max_by_key(|line| line.len()).filter(|line| !line.is_empty());
     let probe = longest.map_or("\n", |line| &line[..line.floor_char_boundary(PROBE)]);
     let before = needle.find(probe);
     // The engine looks at many bytes at once for the rarest of a literal, the standard library at one after the other.
     let engine = Regex::new(&regex::escape(probe)).expect("an escaped literal is an expression");
-    let step = probe.chars().next().map_or(1, char::len_utf8);
-    let mut from = before.unwrap_or_default();
+    let step = needle.chars().next().map_or(1, char::len_utf8);
+    let (mut from, mut in_vain) = (0, 0);
     std::iter::from_fn(move || {
         let before = before?;
-        while from <= text.len() {
-            let at = engine.find_at(text, from)?.start();
-            from = at + step;
-            if text.get(at - before..).is_some_and(|rest| rest.starts_with(needle)) {
-                return Some(at - before);
+        while in_vain < PATIENCE && from + before <= text.len() {
+            let at = engine.find_at(text, from + before)?.start() - before;
+            if text.get(at..).is_some_and(|rest| rest.starts_with(needle)) {
+                from = at + step;
+                return Some(at);
             }
+            (from, in_vain) = (at + 1, in_vain + 1);
         }
-        None
+        let rest = text.ceil_char_boundary(from.min(text.len()));
+        let at = rest + text[rest..].find(needle)?;
+        from = at + step;
+        Some(at)
     })
 }
 

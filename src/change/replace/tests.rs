@@ -314,6 +314,13 @@ proptest! {
     }
 
     #[test]
+    fn every_place_is_found_that_comparing_at_each_finds(text in "[aab\nä]{0,300}", needle in "[aab\nä]{1,6}", run in 0..40usize) {
+        let needle = "a".repeat(run) + &needle;
+        let places = text.char_indices().map(|(at, _)| at).filter(|&at| text[at..].starts_with(&needle));
+        prop_assert_eq!(super::key::occurrences(&text, &needle).collect::<Vec<_>>(), places.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn what_occurs_is_found_exactly(text in "[abc\n ]{1,40}", start in 0..40usize, length in 1..10usize) {
         let start = start.min(text.len() - 1);
         let old = &text[start..(start + length).min(text.len())];
