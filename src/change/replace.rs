@@ -133,9 +133,10 @@ pub fn replace(text: &str, old: &str, new: &str, wanted: Wanted) -> Result<Repla
     if let Some(found) = search.as_it_is(old, &form).or_else(|| search.find(&form, Stage::LineEnds)) {
         return found;
     }
+    let given = form.clone();
     // A fence may hold a listing, and a listing a fence.
     for _ in 0..2 {
-        if let Some(inner) = forms::without_fence(&form.old, &form.new) {
+        if let Some(inner) = forms::without_fence(&form) {
             if let Some(found) = search.find(&inner, Stage::Fence) {
                 return found;
             }
@@ -149,8 +150,11 @@ pub fn replace(text: &str, old: &str, new: &str, wanted: Wanted) -> Result<Repla
         }
         form = numbered.into_iter().next().unwrap_or(form);
     }
-    let found = search.without_blank_ends(&form).or_else(|| search.without_escapes(&form));
-    found.unwrap_or(Err(Failure::NotFound))
+    // What looks like a number may be the file's own.
+    let forms = if form == given { vec![given] } else { vec![given, form] };
+    let mut found =
+        forms.iter().filter_map(|form| search.without_blank_ends(form).or_else(|| search.without_escapes(form)));
+    found.next().unwrap_or(Err(Failure::NotFound))
 }
 
 /// Returns the number of the line that holds a byte, from 1.
@@ -237,8 +241,8 @@ impl Search<'_> {
 
     /// Drops empty lines at the ends; what is left is whole lines, or else whole words.
     fn without_blank_ends(&mut self, form: &Form) -> Found {
-        let lines = forms::without_blank_ends(&form.old, &form.new)?;
-        let words = Form { borders: Borders::Words, ..lines.clone() };
+        let lines = forms::without_blank_ends(form)?;
+        let words = Form { borders: form.borders.max(Borders::Words), ..lines.clone() };
         self.exactly(&lines, Stage::BlankEnds)
             .or_else(|| self.exactly(&words, Stage::BlankEnds))
             .or_else(|| self.alike(&lines, Stage::BlankEnds))
@@ -246,7 +250,7 @@ impl Search<'_> {
 
     /// Undoes the one set of escapes that makes `old` fit.
     fn without_escapes(&mut self, form: &Form) -> Found {
-        let forms = forms::without_escapes(&form.old, &form.new);
+        let forms = forms::without_escapes(form);
         let found = forms.iter().filter_map(|form| self.exactly(form, Stage::OverEscaped)).collect();
         only(found).or_else(|| {
             let fitting = forms.iter().filter_map(|form| {

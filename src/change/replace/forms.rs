@@ -13,7 +13,7 @@ pub(super) struct Form {
 }
 
 /// Where a place of a form may begin and end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Borders {
     /// Anywhere.
     Any,
@@ -84,16 +84,16 @@ fn by_equal_lines(old: &str, new: &str, separator: &str) -> Option<String> {
 }
 
 /// Strips the Markdown fence that is all around `old`, and that around `new`.
-pub(super) fn without_fence(old: &str, new: &str) -> Option<Form> {
-    let mut inner = unfenced(old)?.to_owned();
-    let fenced = unfenced(new);
-    let new = fenced.unwrap_or(new);
+pub(super) fn without_fence(form: &Form) -> Option<Form> {
+    let mut inner = unfenced(&form.old)?.to_owned();
+    let fenced = unfenced(&form.new);
+    let new = fenced.unwrap_or(&form.new);
     if fenced.is_none() && new.ends_with('\n') && !inner.ends_with('\n') {
         inner.push('\n');
     }
     // Whether the line goes with its text cannot be told.
     let is_unclear = new.is_empty() && !inner.ends_with('\n');
-    (!is_unclear).then(|| Form { old: inner, new: new.to_owned(), borders: Borders::Any })
+    (!is_unclear).then(|| Form { old: inner, new: new.to_owned(), borders: form.borders })
 }
 
 fn unfenced(text: &str) -> Option<&str> {
@@ -111,9 +111,9 @@ fn unfenced(text: &str) -> Option<&str> {
 }
 
 /// Drops the empty lines at the ends of `old`, and of `new` as many: what they surround says where they are.
-pub(super) fn without_blank_ends(old: &str, new: &str) -> Option<Form> {
-    let (above, core, below) = ends(old);
-    let (above_new, core_new, below_new) = ends(new);
+pub(super) fn without_blank_ends(form: &Form) -> Option<Form> {
+    let (above, core, below) = ends(&form.old);
+    let (above_new, core_new, below_new) = ends(&form.new);
     // The end of the last line is no empty line.
     let has_some = above > 0 || below > 1;
     // Where `new` has some of the empty lines, whether it leaves out the others on purpose cannot be told.
@@ -123,7 +123,7 @@ pub(super) fn without_blank_ends(old: &str, new: &str) -> Option<Form> {
     }
     let (above, below) = (above_new.saturating_sub(above), below_new.saturating_sub(below));
     let new = "\n".repeat(above) + core_new + &"\n".repeat(below);
-    Some(Form { old: core.to_owned(), new, borders: Borders::Lines })
+    Some(Form { old: core.to_owned(), new, borders: form.borders.max(Borders::Lines) })
 }
 
 /// Splits a text into the number of empty lines at its beginning, what is between, and those at its end.
@@ -141,8 +141,9 @@ fn ends(text: &str) -> (usize, &str, usize) {
 }
 
 /// Undoes what is typed out instead of the character: one form for each set of escapes and entities.
-pub(super) fn without_escapes(old: &str, new: &str) -> Vec<Form> {
+pub(super) fn without_escapes(form: &Form) -> Vec<Form> {
     const SETS: usize = 8;
+    let (old, new, borders) = (form.old.as_str(), form.new.as_str(), form.borders);
     let (shown, shown_new) = (escapes(old), escapes(new));
     if shown.is_empty() {
         return Vec::new();
@@ -169,7 +170,7 @@ pub(super) fn without_escapes(old: &str, new: &str) -> Vec<Form> {
         let is_further =
             |token: &&str| is_letter(token) && !shown.contains(token) && !has_raw(old, token) && !has_raw(new, token);
         let is_unclear = in_new.iter().any(is_letter) && shown_new.iter().any(is_further);
-        (!is_unclear).then(|| Form { old: undo(old, &chosen), new: undo(new, &in_new), borders: Borders::Any })
+        (!is_unclear).then(|| Form { old: undo(old, &chosen), new: undo(new, &in_new), borders })
     };
     (first..=all).filter_map(form).collect()
 }

@@ -97,6 +97,10 @@ fn typed_out_escapes_are_undone_in_both_or_in_old_alone() {
     gives("a\r\nb\r\n", r"a\nb", r"x\ny", "x\r\ny\r\n", Stage::OverEscaped);
     gives(r"p('\n')", r"p('\\n')", r"p('\\t')", r"p('\t')", Stage::OverEscaped);
     finds_nothing("anb", r"a\nb");
+    // A number at the beginning is the file's own, or it numbers a whole line.
+    gives("  3 => 'x',\n  4 => 'y',\n", r"  3 => 'x',\n", "", "  4 => 'y',\n", Stage::OverEscaped);
+    gives("a \"b\"\nc\n", r#"7: a \"b\""#, r#"7: d \"b\""#, "d \"b\"\nc\n", Stage::OverEscaped);
+    finds_nothing("f(a \"b\")\n", r#"7: a \"b\""#);
 }
 
 #[test]
