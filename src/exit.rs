@@ -45,7 +45,7 @@ pub enum Exit {
     Unavailable = 75,
     /// Interrupted by SIGINT.
     Interrupted = 130,
-    /// Ended by SIGTERM.
+    /// Ended by SIGTERM, or by SIGHUP, SIGQUIT, SIGUSR1, SIGALRM or SIGXCPU.
     Terminated = 143,
 }
 

@@ -206,6 +206,68 @@ fn an_interrupt_during_a_command_is_130_and_leaves_the_tree_as_it_was() {
     assert_eq!(project.tree(), before);
 }
 
+fn kill(signal: &str, child: &std::process::Child) {
+    std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+}
+
+#[test]
+fn every_signal_that_would_end_the_process_ends_the_run_in_order() {
+    for (signal, code) in
+        [("INT", 130), ("TERM", 143), ("HUP", 143), ("QUIT", 143), ("USR1", 143), ("ALRM", 143), ("XCPU", 143)]
+    {
+        let project = project().model([edit(), Reply::Stall]);
+        let before = project.tree();
+        let file = project.beside("result.json").display().to_string();
+        let child = project.spawn(&["run", "--apply", "--result-file", &file, "edit it"]);
+        project.server().wait_for(2);
+        kill(signal, &child);
+        let outcome = project.finish(child);
+        assert_ended(&outcome, code, "interrupted", &format!("SIG{signal}"));
+        assert_eq!(project.tree(), before, "{signal}");
+        let mut left: Vec<_> =
+            std::fs::read_dir(project.beside(".")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["home", "result.json", "work"], "{signal}");
+    }
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let project = project().model([edit(), Reply::Stall]);
+    let file = project.beside("result.json").display().to_string();
+    let plain = project.command(&[]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(plain.get_program());
+    command.args(["run", "--result-file", &file, "edit it"]).current_dir(project.root()).env_clear();
+    for (name, value) in plain.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    project.server().wait_for(2);
+    kill("HUP", &child);
+    kill("TERM", &child);
+    assert_ended(&project.finish(child), 143, "interrupted", "SIGTERM");
+}
+
+#[test]
+fn a_file_that_may_not_grow_so_large_is_an_error_of_the_write() {
+    let big = call("write_file", json!({"file_path": "big.txt", "content": "x".repeat(300_000)}));
+    let project = project().model([big, say("done")]);
+    let before = project.tree();
+    let plain = project.command(&[]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -f 64; exec \"$@\"", "sh"]).arg(plain.get_program());
+    command.args(["run", "--apply", "-o", "result", "write it"]).current_dir(project.root()).env_clear();
+    for (name, value) in plain.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let outcome = project.finish(child);
+    let result: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((outcome.code, &result["exit_reason"]), (63, &json!("conflict")), "{}", outcome.stderr);
+    assert_eq!(project.tree(), before);
+}
+
 #[test]
 fn a_closed_standard_output_is_no_panic() {
     let project = project().model([say("a long answer")]);

@@ -358,7 +358,7 @@ pub fn nothing_to_do(text: String) -> RunFinished {
 
 /// The ending of a run that a signal stopped.
 pub fn interrupted(exit: Exit) -> RunFinished {
-    let signal = if exit == Exit::Terminated { "SIGTERM" } else { "SIGINT" };
+    let signal = super::signals::name().unwrap_or("a signal");
     RunFinished::failed(
         exit,
         RunError {

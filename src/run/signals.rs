@@ -1,9 +1,10 @@
-//! SIGINT and SIGTERM: the first one ends the run in order, the second at once.
+//! The signals that end a run: the first one ends the run in order, the second at once.
 //!
 //! A thread of its own hears them too, so that a signal counts while the run waits for git or for a slow disk.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,6 +19,9 @@ static ORDERLY: AtomicBool = AtomicBool::new(false);
 
 /// The first signal.
 static HEARD: OnceLock<Exit> = OnceLock::new();
+
+/// Its name.
+static NAME: OnceLock<&str> = OnceLock::new();
 
 /// The run has noticed a signal and is ending.
 static NOTICED: AtomicBool = AtomicBool::new(false);
@@ -42,25 +46,67 @@ impl Drop for Whole {
     }
 }
 
-/// Listens for both signals.
+/// What ends a run. By default each of them would end the process without a result and without cleaning up.
+const ENDING: [(i32, &str, Exit); 7] = [
+    (nix::libc::SIGINT, "SIGINT", Exit::Interrupted),
+    (nix::libc::SIGTERM, "SIGTERM", Exit::Terminated),
+    (nix::libc::SIGHUP, "SIGHUP", Exit::Terminated),
+    (nix::libc::SIGQUIT, "SIGQUIT", Exit::Terminated),
+    (nix::libc::SIGUSR1, "SIGUSR1", Exit::Terminated),
+    (nix::libc::SIGALRM, "SIGALRM", Exit::Terminated),
+    (nix::libc::SIGXCPU, "SIGXCPU", Exit::Terminated),
+];
+
+/// Listens for the signals that end a run.
 pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
+    ending: Vec<(Signal, &'static str, Exit)>,
+    /// Never asked: a write beyond the limit of a file's size is an error of the write, not the end of the process.
+    _file_size: Option<Signal>,
 }
 
 impl Signals {
-    /// Starts to listen. Must be called inside the runtime.
+    /// Starts to listen. Must be called inside the runtime. What whoever started us ignores (`nohup`) stays ignored.
     pub fn listen() -> std::io::Result<Signals> {
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let ignored = ignored();
+        let listen = |number: i32| match ignored & (1 << (number - 1)) {
+            0 => signal(SignalKind::from_raw(number)).map(Some),
+            _ => Ok(None),
+        };
+        let mut ending = Vec::new();
+        for (number, name, exit) in ENDING {
+            ending.extend(listen(number)?.map(|signal| (signal, name, exit)));
+        }
+        Ok(Signals { ending, _file_size: listen(nix::libc::SIGXFSZ)? })
     }
 
     /// Waits for a signal and returns the ending that it means.
     pub async fn next(&mut self) -> Exit {
-        tokio::select! {
-            _ = self.interrupt.recv() => Exit::Interrupted,
-            _ = self.terminate.recv() => Exit::Terminated,
-        }
+        std::future::poll_fn(|context| {
+            let mut signals = self.ending.iter_mut();
+            match signals.find_map(|(signal, name, exit)| signal.poll_recv(context).is_ready().then_some((name, *exit)))
+            {
+                Some((name, exit)) => {
+                    let _first = NAME.set(name);
+                    Poll::Ready(exit)
+                }
+                None => Poll::Pending,
+            }
+        })
+        .await
     }
+}
+
+/// Returns the signals that this process was started to ignore, a bit each; none where the system does not say.
+fn ignored() -> u64 {
+    let status = crate::bounded::regular_text(std::path::Path::new("/proc/self/status"), crate::bounded::CONFIG);
+    let status = status.unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+/// Returns the name of the first signal that was heard.
+pub fn name() -> Option<&'static str> {
+    NAME.get().copied()
 }
 
 /// Waits for a signal; for ever where none can be heard.
