@@ -71,11 +71,15 @@ pub fn load(request: &Request, environment: &Environment) -> Result<Loaded, Sett
         layers.push(layer(LayerKind::Project, name.clone(), text)?);
     }
     layers.sort_by_key(|layer| layer.kind);
-    let (settings, problems) = merge(&layers, |name| environment.value(name))?;
-    warnings.extend(problems);
-    for (name, valued) in &settings.env {
-        environment.additional.entry(name.clone()).or_insert_with(|| (valued.value.clone(), valued.origin.clone()));
+    let (mut settings, mut problems) = merge(&layers, |name| environment.value(name))?;
+    if !settings.env.is_empty() {
+        for (name, valued) in &settings.env {
+            environment.additional.entry(name.clone()).or_insert_with(|| (valued.value.clone(), valued.origin.clone()));
+        }
+        // Again, since the other keys may name what `env` sets.
+        (settings, problems) = merge(&layers, |name| environment.value(name))?;
     }
+    warnings.extend(problems);
     Ok(Loaded { settings, environment, files: layers.into_iter().map(|layer| layer.path).collect(), warnings })
 }
 
@@ -252,6 +256,14 @@ mod tests {
         let place = Place::new(&[("home/.qwen/settings.json", "{\n  oops\n}")]);
         let error = place.load(true).unwrap_err().to_string();
         assert_eq!(error, "~/.qwen/settings.json:2:3: expected a key in \"quotes\", found `o`");
+    }
+
+    #[test]
+    fn other_keys_may_name_what_env_of_the_settings_sets() {
+        let text = r#"{"proxy": "http://$HOST:1", "env": {"HOST": "h.example"}}"#;
+        let loaded = Place::new(&[("home/.qwen/settings.json", text)]).load(true).unwrap();
+        assert_eq!(loaded.settings.proxy.unwrap().value, "http://h.example:1");
+        assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     }
 
     #[test]
