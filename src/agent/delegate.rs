@@ -51,7 +51,7 @@ impl Delegates<'_> {
         };
         let registry = subset(parent.registry(), agent);
         let offered: Arc<[ToolSpec]> =
-            parent.offered().iter().filter(|spec| agent.may_use(&spec.name)).cloned().collect();
+            parent.offered().iter().filter(|spec| registry.get(&spec.name).is_some()).cloned().collect();
         let emit = |event: Event| emit(of_task(event, call_id));
         let system = format!(
             "{}\n\nYou work for another agent. It sees only your last message: end with everything it needs to know. \
@@ -77,9 +77,9 @@ impl Delegates<'_> {
 
 /// Tasks are not passed on: an agent has no `task`.
 fn subset(registry: &Registry, agent: &AgentFile) -> Registry {
-    let mut registry = registry.clone();
-    registry.retain(|name| agent.may_use(name));
-    registry
+    let mut subset = registry.clone();
+    subset.retain(|name| agent.may_use(name, registry));
+    subset
 }
 
 /// Says of an event which call it belongs to.

@@ -63,12 +63,13 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         registry.add_own(Arc::new(search));
     }
     let (mut agents, mut discovered) = (Vec::new(), Vec::new());
+    let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
     if !wanted.policy.denies_tool("skill") {
         let (skill, wrong) = match wanted.project {
-            Source::Disk => Skill::find(workspace),
+            Source::Disk => Skill::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
                 let files = of_commit(wanted, workspace, ".qwen/skills", "/SKILL.md");
-                (Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect()), Vec::new())
+                Skill::of(files.into_iter().filter_map(|(path, text)| Some((path, text.ok()?))).collect(), home)
             }
         };
         warnings.extend(wrong);
@@ -77,7 +78,6 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         }
     }
     if !wanted.policy.denies_tool("task") {
-        let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
         let (found, wrong) = match wanted.project {
             Source::Disk => AgentFile::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {

@@ -141,6 +141,19 @@ impl Registry {
             .or_else(|| tool_name::resolve(bare, of(&self.foreign)))
     }
 
+    /// Tells whether an entry of a list of tools means the tool of this name: by a name or an alias of it, or as
+    /// `mcp__server`, which means all tools of the server. A `*` at the end stands for whatever follows.
+    pub fn is_meant(&self, entry: &str, tool: &str) -> bool {
+        let aliases = || self.foreign_aliases.iter().filter(|(_, of)| *of == tool).map(|(alias, _)| alias.as_str());
+        let of_server = format!("{entry}__");
+        tool_name::listed_name(entry) == Some(tool)
+            || self.real_name(entry) == Some(tool)
+            || (entry.starts_with("mcp__") && aliases().any(|alias| alias.starts_with(&of_server)))
+            || entry
+                .strip_suffix('*')
+                .is_some_and(|start| tool.starts_with(start) || aliases().any(|alias| alias.starts_with(start)))
+    }
+
     fn registered(&self, called: &str) -> Option<&Registered> {
         let name = self.real_name(called)?;
         self.own.get(name).or_else(|| self.foreign.get(name))

@@ -1,6 +1,6 @@
 //! `skill`: instructions that the project keeps for a kind of task, loaded when the model asks for them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -8,9 +8,10 @@ use super::common::names;
 use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, ToolSpec};
-use crate::path::{RelPath, Tree};
+use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
 use crate::workspace::Workspace;
+use crate::workspace::disk::Disk;
 
 const FOLDER: &str = ".qwen/skills";
 /// Characters of a skill's description that every request carries.
@@ -24,13 +25,14 @@ pub struct Skill {
 struct Known {
     name: String,
     about: String,
-    /// Its text where it does not come from the workspace.
+    /// Its text where it is not read from the workspace.
     text: Option<String>,
 }
 
 impl Skill {
-    /// Looks for skills in the workspace, `None` if there are none, and says which links are not followed.
-    pub fn find(workspace: &Workspace) -> (Option<Skill>, Vec<String>) {
+    /// Looks for skills in the workspace and of the user; the workspace's go first. `None` if there are none. The warnings
+    /// say which are left out.
+    pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Option<Skill>, Vec<String>) {
         let mut warnings = Vec::new();
         let folder = RelPath::new(FOLDER).expect("it is a path below the root");
         let names = match workspace.leads_out(&folder) {
@@ -49,21 +51,68 @@ impl Skill {
             }
             let entry = workspace.entry(&file).ok()?;
             let text = Decoded::from_bytes(entry.content()?)?.text;
-            Some(Known { name, about: description(&text), text: None })
+            Known::new(name, &text, None, "", &mut warnings)
         };
-        let skills: Vec<Known> = names.into_iter().filter_map(&mut known).collect();
-        ((!skills.is_empty()).then_some(Skill { skills }), warnings)
+        let own = names.into_iter().filter_map(&mut known).collect();
+        Skill::together(own, home, warnings)
     }
 
-    /// Takes skills from elsewhere, by the paths that they would have in the workspace; `None` if there are none.
-    pub fn of(files: Vec<(String, String)>) -> Option<Skill> {
+    /// As `find`, with the workspace's skills as texts by their paths in it.
+    pub fn of(files: Vec<(String, String)>, home: Option<&Path>) -> (Option<Skill>, Vec<String>) {
+        let mut warnings = Vec::new();
         let known = |(path, text): (String, String)| {
             let name = path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix("/SKILL.md")?.to_owned();
-            is_name(&name).then(|| Known { name, about: description(&text), text: Some(text) })
+            is_name(&name).then(|| Known::new(name, &text, Some(text.clone()), "", &mut warnings)).flatten()
         };
-        let skills: Vec<Known> = files.into_iter().filter_map(known).collect();
-        (!skills.is_empty()).then_some(Skill { skills })
+        let own = files.into_iter().filter_map(known).collect();
+        Skill::together(own, home, warnings)
     }
+
+    /// Adds the user's skills.
+    fn together(
+        mut skills: Vec<Known>,
+        home: Option<&Path>,
+        mut warnings: Vec<String>,
+    ) -> (Option<Skill>, Vec<String>) {
+        let folder = home.map(|home| home.join(FOLDER));
+        let names = folder.as_ref().and_then(|folder| Disk.names(folder).ok()).unwrap_or_default();
+        for name in names.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_name(name)) {
+            let text = folder.as_ref().and_then(|folder| {
+                let entry = Disk.entry(&folder.join(&name).join("SKILL.md")).ok()?;
+                Some(Decoded::from_bytes(entry.content()?)?.text)
+            });
+            if let Some(text) = text.filter(|_| skills.iter().all(|skill| skill.name != name)) {
+                skills.extend(Known::new(name, &text, Some(text.clone()), "~/", &mut warnings));
+            }
+        }
+        ((!skills.is_empty()).then_some(Skill { skills }), warnings)
+    }
+}
+
+impl Known {
+    /// `None` for a skill that is not for the model, or that is not the same here.
+    fn new(name: String, text: &str, own: Option<String>, place: &str, warnings: &mut Vec<String>) -> Option<Known> {
+        if let Some(why) = refusal(text) {
+            warnings.push(format!("{place}{} left out: {why}", file_of(&name).display()));
+            return None;
+        }
+        (front(text, "disable-model-invocation") != Some("true")).then(|| Known {
+            about: description(text),
+            name,
+            text: own,
+        })
+    }
+}
+
+/// Says why a skill is not loaded, where its hooks would hold back what it asks for.
+pub fn refusal(text: &str) -> Option<&'static str> {
+    front(text, "hooks").map(|_| "hooks of a skill do not run here; put them into `hooks` of your settings")
+}
+
+/// Returns a key of the front matter, as it is written.
+fn front<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(key)?.trim_start().strip_prefix(':').map(str::trim);
+    split_front_matter(text).0.lines().find_map(value)
 }
 
 /// Says that a link of the checkout is not followed.
@@ -81,9 +130,8 @@ fn file_of(name: &str) -> PathBuf {
 
 /// Returns the `description` of the front matter, as one bounded line.
 fn description(text: &str) -> String {
-    let (front, _) = split_front_matter(text);
-    let value = front.lines().find_map(|line| line.strip_prefix("description:")).unwrap_or_default();
-    value.trim().trim_matches(['"', '\'']).chars().filter(|c| !c.is_control()).take(DESCRIPTION).collect()
+    let value = front(text, "description").unwrap_or_default();
+    value.trim_matches(['"', '\'']).chars().filter(|c| !c.is_control()).take(DESCRIPTION).collect()
 }
 
 /// Splits a text into what stands between two `---` lines at its beginning, and the rest.
@@ -183,7 +231,7 @@ mod tests {
             (".qwen/skills/a b/SKILL.md", text),
             (".qwen/skills/empty/", b""),
         ]);
-        let skill = Skill::find(&project.workspace).0.unwrap();
+        let skill = Skill::find(&project.workspace, None).0.unwrap();
         assert_eq!(skill.spec().description, "Load the project's instructions for a task. release: How we release");
         let mut registry = Registry::default();
         registry.add_own(Arc::new(skill));
@@ -198,6 +246,24 @@ mod tests {
 
     #[test]
     fn without_skills_there_is_no_tool() {
-        assert!(Skill::find(&Project::new(&[]).workspace).0.is_none());
+        assert!(Skill::find(&Project::new(&[]).workspace, None).0.is_none());
+    }
+
+    #[test]
+    fn the_users_skills_are_there_and_what_is_not_for_the_model_or_needs_hooks_is_not() {
+        let text = |front: &str| format!("---\ndescription: d\n{front}---\nDo it.\n").into_bytes();
+        let (plain, manual, hooked) =
+            (text(""), text("disable-model-invocation: true\n"), text("hooks:\n  Stop: []\n"));
+        let project =
+            Project::new(&[(".qwen/skills/same/SKILL.md", &plain), (".qwen/skills/manual/SKILL.md", &manual)]);
+        let home = Project::new(&[
+            (".qwen/skills/mine/SKILL.md", &plain),
+            (".qwen/skills/same/SKILL.md", &hooked),
+            (".qwen/skills/hooked/SKILL.md", &hooked),
+        ]);
+        let (skill, warnings) = Skill::find(&project.workspace, Some(home.folder.path()));
+        assert_eq!(skill.unwrap().spec().parameters["properties"]["skill"]["enum"], json!(["same", "mine"]));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("~/.qwen/skills/hooked/SKILL.md left out: hooks"), "{warnings:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Registry, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::change::Entry;
 use crate::change::text::Decoded;
 use crate::model::{BoxFuture, ToolSpec};
@@ -30,18 +30,63 @@ pub struct AgentFile {
     pub description: String,
     /// The tools that it may use; `None`: all but `task`.
     pub tools: Option<Vec<String>>,
-    /// The model that it asks for; every agent of a run has the run's.
-    pub model: Option<String>,
+    /// The tools that it may not use, whatever else it may.
+    pub disallowed: Vec<String>,
+    /// It plans: of its tools it has those that only look.
+    pub only_looks: bool,
+    /// What its file asks for and does not get.
+    pub notes: Vec<String>,
     /// Its own prompt.
     pub prompt: String,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct FrontMatter {
     name: Option<String>,
     description: Option<String>,
     tools: Option<Value>,
+    disallowed_tools: Option<Value>,
     model: Option<String>,
+    approval_mode: Option<String>,
+    permission_mode: Option<String>,
+    max_turns: Option<Value>,
+    mcp_servers: Option<Value>,
+    hooks: Option<Value>,
+}
+
+impl FrontMatter {
+    /// Returns what the file asks for and does not get.
+    fn notes(&self, name: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(model) = self.model.as_deref().filter(|model| !matches!(*model, "" | "inherit")) {
+            notes.push(format!("the agent {name} asks for the model {model}, and has that of the run"));
+        }
+        for (key, value, instead) in [
+            ("maxTurns", &self.max_turns, "its turns count for the run's --max-session-turns"),
+            ("mcpServers", &self.mcp_servers, "it has the servers of the run"),
+        ] {
+            if value.is_some() {
+                notes.push(format!("the agent {name}: {key} has no effect, {instead}"));
+            }
+        }
+        notes
+    }
+}
+
+/// Reads a list of tools: texts, or one text with commas.
+fn tools_of(key: &str, value: Option<&Value>) -> Result<Option<Vec<String>>, String> {
+    let wrong = || format!("`{key}` must be a list of names");
+    let names: Vec<String> = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(list)) => list.split(',').map(|name| name.trim().to_owned()).collect(),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|name| name.as_str().map(|name| name.trim().to_owned()).ok_or_else(wrong))
+            .collect::<Result<_, _>>()?,
+        Some(_) => return Err(wrong()),
+    };
+    Ok(Some(names))
 }
 
 impl AgentFile {
@@ -49,27 +94,42 @@ impl AgentFile {
     pub fn parse(stem: &str, text: &str) -> Result<AgentFile, String> {
         let (front, body) = super::skill::split_front_matter(text);
         let front: FrontMatter = match front.trim() {
-            "" => FrontMatter { name: None, description: None, tools: None, model: None },
+            "" => FrontMatter::default(),
             front => crate::yaml::parse(&format!("{stem}.md"), front).map_err(|error| error.to_string())?,
         };
-        let name = front.name.unwrap_or_else(|| stem.to_owned());
+        let name = front.name.clone().unwrap_or_else(|| stem.to_owned());
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
             return Err(format!("{name:?} is no name: letters, digits, `-` and `_` make one"));
         }
-        let word = |value: &Value| value.as_str().map(|text| text.trim().to_owned());
-        let tools: Option<Vec<String>> = match &front.tools {
-            None | Some(Value::Null) => None,
-            Some(Value::String(list)) if list.trim() == "*" => None,
-            Some(Value::String(list)) => Some(list.split(',').map(|name| name.trim().to_owned()).collect()),
-            Some(Value::Array(list)) => Some(list.iter().filter_map(word).collect()),
-            Some(_) => return Err("`tools` is a list of names".into()),
-        };
+        if front.hooks.is_some() {
+            // They may hold back what the agent does: without them it would be another one.
+            return Err("left out: hooks of an agent do not run here; put them into `hooks` of your settings".into());
+        }
+        let tools = tools_of("tools", front.tools.as_ref())?.filter(|tools| !tools.iter().any(|name| name == "*"));
+        // A call with certain arguments is not told apart here: the whole tool is taken away.
+        let whole = |name: String| name.split('(').next().unwrap_or_default().to_owned();
+        let disallowed: Vec<String> =
+            tools_of("disallowedTools", front.disallowed_tools.as_ref())?.into_iter().flatten().map(whole).collect();
         if body.trim().is_empty() {
             return Err("there is no prompt below the front matter".into());
         }
-        let description: String =
-            front.description.unwrap_or_default().chars().filter(|c| !c.is_control()).take(DESCRIPTION).collect();
-        Ok(AgentFile { name, description, tools, model: front.model, prompt: body.trim().to_owned() })
+        let description: String = front
+            .description
+            .as_deref()
+            .unwrap_or_default()
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(DESCRIPTION)
+            .collect();
+        let mut notes = front.notes(&name);
+        for tool in disallowed.iter().filter(|tool| !tool.starts_with("mcp__") && !tool.ends_with('*')) {
+            if crate::tool_name::listed_name(tool).is_none() {
+                notes.push(format!("the agent {name}: disallowedTools: no tool of ours is named `{tool}`"));
+            }
+        }
+        let only_looks = front.approval_mode.or(front.permission_mode).is_some_and(|mode| mode == "plan");
+        let prompt = body.trim().to_owned();
+        Ok(AgentFile { name, description, tools, disallowed, only_looks, notes, prompt })
     }
 
     /// Returns the agents of a workspace and of the user by name, and what is wrong with files that are none. Where both
@@ -114,21 +174,20 @@ impl AgentFile {
                 }
             }
         }
-        for agent in &agents {
-            if let Some(model) = agent.model.as_deref().filter(|model| !matches!(*model, "" | "inherit")) {
-                warnings.push(format!("the agent {} asks for the model {model}, and has that of the run", agent.name));
-            }
-        }
+        warnings.extend(agents.iter().flat_map(|agent| agent.notes.clone()));
         agents.sort_by(|a, b| a.name.cmp(&b.name));
         (agents, warnings)
     }
 
-    /// Tells whether the agent may use a tool, by the tool's real name. Tasks are not passed on, and the answer of the run
-    /// is the run's to give.
-    pub fn may_use(&self, tool: &str) -> bool {
-        let means = |name: &String| name == tool || crate::tool_name::real_name(name) == Some(tool);
-        let of_the_run = ["task", crate::tool_name::STRUCTURED_OUTPUT];
-        !of_the_run.contains(&tool) && self.tools.as_ref().is_none_or(|tools| tools.iter().any(means))
+    /// Tells whether the agent may use a tool of the run, by the tool's real name. Tasks are not passed on, and the answer
+    /// of the run is the run's to give.
+    pub fn may_use(&self, tool: &str, of_run: &Registry) -> bool {
+        let named = |list: &[String]| list.iter().any(|entry| of_run.is_meant(entry, tool));
+        let for_the_run = ["task", crate::tool_name::STRUCTURED_OUTPUT];
+        !for_the_run.contains(&tool)
+            && self.tools.as_ref().is_none_or(|tools| named(tools))
+            && !named(&self.disallowed)
+            && (!self.only_looks || of_run.get(tool).is_some_and(|tool| tool.only_reads()))
     }
 }
 
@@ -259,11 +318,47 @@ mod tests {
         assert_eq!(warnings.len(), 5, "{warnings:?}");
         assert_eq!(warnings[4], "the agent mine asks for the model qwen-max, and has that of the run");
         assert_eq!(agents[2].prompt, "x");
-        let may = |name: &str, tool: &str| agents.iter().find(|agent| agent.name == name).unwrap().may_use(tool);
+        let registry = Registry::of_built_ins();
+        let may =
+            |name: &str, tool: &str| agents.iter().find(|agent| agent.name == name).unwrap().may_use(tool, &registry);
         assert!(may("reviewer", "search_file_content") && !may("reviewer", "edit"));
         assert!(may("list", "run_shell_command") && may("plain", "edit") && !may("plain", "task"));
         let spec = Task::new(agents).unwrap().spec();
         assert!(spec.description.ends_with("list: ; mine: ; plain: ; reviewer: Reads code"));
         assert!(Task::new(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn what_an_agent_may_not_use_is_taken_away_in_every_spelling() {
+        let registry = Registry::of_built_ins();
+        let left = |front: &str| -> Vec<String> {
+            let agent = AgentFile::parse("a", &format!("---\n{front}\n---\nYou work.\n")).unwrap();
+            registry.names().filter(|tool| agent.may_use(tool, &registry)).map(str::to_owned).collect()
+        };
+        let all = left("name: a");
+        let without =
+            |names: &[&str]| all.iter().filter(|name| !names.contains(&name.as_str())).cloned().collect::<Vec<_>>();
+        assert_eq!(
+            left("disallowedTools: [write_file, EditTool, 'Bash(rm *)']"),
+            without(&["write_file", "edit", "run_shell_command"])
+        );
+        assert_eq!(left("disallowedTools: Shell, write*"), without(&["run_shell_command", "write_file"]));
+        assert_eq!(left("tools: ['*']\ndisallowedTools:\n  - Edit"), without(&["edit"]));
+        assert_eq!(left("tools: [read_file, edit]\ndisallowedTools: [edit]"), ["read_file"]);
+        let looks = ["glob", "list_directory", "read_file", "read_many_files", "search_file_content"];
+        assert_eq!(left("approvalMode: plan"), looks);
+        assert_eq!(left("permissionMode: plan"), looks);
+        assert_eq!(left("approvalMode: yolo\npermissionMode: plan"), all);
+    }
+
+    #[test]
+    fn an_agent_that_is_not_what_its_file_says_is_left_out_or_says_so() {
+        let parse = |front: &str| AgentFile::parse("a", &format!("---\n{front}\n---\nYou work.\n"));
+        assert!(parse("hooks:\n  PreToolUse: []").unwrap_err().contains("do not run here"));
+        assert!(parse("disallowedTools: 1").is_err() && parse("disallowedTools: [1]").is_err());
+        let notes =
+            parse("maxTurns: 5\nmcpServers: {}\ndisallowedTools: [wrte_file, mcp__s]\ncolor: red").unwrap().notes;
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes[2].contains("`wrte_file`"), "{notes:?}");
     }
 }
