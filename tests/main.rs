@@ -56,3 +56,4 @@ mod trust;
 mod unanalysable;
 mod verify;
 mod wire;
+mod yesterday;

@@ -295,7 +295,16 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     warnings.extend(lists.unknown(&discovered, &named_servers(server_names, &mcp)));
     strictly(arguments, &warnings)?;
     warnings.extend(servers::waiting(&mcp, &policy, &allowable, &judged));
-    if let Some(expanded) = mcp.expand(&prompt.typed_text()).await {
+    let commands = match arguments.context.bare {
+        true => Commands::none(),
+        false => Commands::of(&environment, &top, &trusted, &policy),
+    };
+    // A server takes no name of a file: its prompt can be called as `server__prompt`.
+    let of_server = match commands.has(&prompt.typed_text()) {
+        true => None,
+        false => mcp.expand(&prompt.typed_text()).await,
+    };
+    if let Some(expanded) = of_server {
         let text =
             expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
         // As what was read: the text is the server's, and calls no command here.
@@ -305,8 +314,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     }
     let masking = Arc::clone(&secrets);
     let redacts = policy.redacts();
-    let (context, commands) = if arguments.context.bare {
-        (Vec::new(), Commands::none())
+    let context = if arguments.context.bare {
+        Vec::new()
     } else {
         let (context, problems) = context::gather(&ContextSources {
             home: environment.home.as_deref(),
@@ -317,7 +326,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             policy: &policy,
         });
         skipped(problems, arguments.context.strict, &mut warnings)?;
-        (context, Commands::of(&environment, &top, &trusted, &policy))
+        context
     };
     let mut problems = Vec::new();
     let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;

@@ -16,7 +16,7 @@ use crate::prompt::command::{Command, Segment, called, name_of, printed_variable
 use crate::prompt::context_files::Library as _;
 use crate::settings::Environment;
 use crate::tools::CommandRequest;
-use crate::tools::skill::instructions;
+use crate::tools::skill::{instructions, refusal};
 use crate::yaml;
 
 use super::Failure;
@@ -158,6 +158,11 @@ impl Commands {
         Commands { places, environment: environment.clone() }
     }
 
+    /// Tells whether a prompt calls one of the commands or skills.
+    pub fn has(&self, prompt: &str) -> bool {
+        called(prompt).is_some_and(|(name, _)| self.places.iter().any(|place| place.file_of(name).is_some()))
+    }
+
     /// Expands a prompt that calls a command; `None` for any other prompt.
     pub async fn expand(&self, prompt: &str, task: &Task<'_>) -> Result<Option<Expanded>, Failure> {
         let Some((name, arguments)) = called(prompt) else { return Ok(None) };
@@ -180,6 +185,9 @@ impl Commands {
             expanded.events.push(Event::Warning { message });
         }
         if place.skills {
+            if let Some(why) = refusal(&text) {
+                return Err(wrong(format!("{shown}: {why}")));
+            }
             expanded.text = format!("{}\n\n{arguments}", instructions(&text).trim()).trim_end().to_owned();
             return Ok(Some(expanded));
         }

@@ -172,9 +172,13 @@ impl Task<'_> {
         if let Some(read) = self.resource(path).await {
             return read.map(Some);
         }
+        let reader = "read_many_files";
+        if self.registry.get(reader).is_none() {
+            return Err(denied(path, &format!("{reader}, which reads it, is not among the tools of this run")));
+        }
         let mut arguments = Map::new();
         arguments.insert("paths".into(), Value::from(vec![path]));
-        match self.call("read_many_files", arguments).await {
+        match self.call(reader, arguments).await {
             Ok(parts) if parts.iter().all(|part| matches!(part, Part::Text(text) if !text.starts_with("--- "))) => {
                 Ok(None)
             }
@@ -197,7 +201,7 @@ fn denied(path: &str, why: &str) -> Failure {
     Failure::new(
         Exit::Denied,
         format!("@{path} in the prompt: {why}"),
-        "the policy's `paths.read` and `mcp` decide what a prompt may include",
+        "the policy's `tools`, `paths.read` and `mcp` decide what a prompt may include",
     )
 }
 

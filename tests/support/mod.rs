@@ -1,7 +1,9 @@
 //! What the tests build on: a hermetic project, and a model that plays a script.
 
+pub(crate) mod network;
 pub(crate) mod project;
 pub(crate) mod server;
 
+pub(crate) use network::on_the_network;
 pub(crate) use project::{Outcome, Project};
 pub(crate) use server::{Reply, Server, all_calls, call, calls, say};
