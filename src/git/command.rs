@@ -203,6 +203,12 @@ impl Git {
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_inherited(name)) {
             command.env_remove(name);
         }
+        for (name, value) in self.programs.loader_variables() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         command.envs(git_environment()).env("LC_ALL", "C").env("PATH", self.programs.path_variable());
         command.env("GIT_CEILING_DIRECTORIES", self.directory.parent().unwrap_or(&self.directory));
         command.envs(self.environment.iter().map(|(n, v)| (n, v)));

@@ -16,13 +16,13 @@ const PROGRAMS: [(&str, &[&str], &str); 3] = [
 
 /// Returns the drivers that the repository's own configuration names and its attributes pick, as `filter.NAME`.
 ///
-/// `filter.lfs` is not among them. What cannot be found out counts as picked. Without such a section nothing is started.
+/// `filter.lfs` is not among them where it starts what `git lfs install` writes. What cannot be found out counts as picked. Without such a section nothing is started.
 pub fn drivers(repository: &Repository) -> Vec<String> {
     if !mentions_drivers(repository) {
         return Vec::new();
     }
     let git = repository.git();
-    let arguments = ["config", "--show-scope", "--includes", "-z", "--name-only", "--get-regexp"];
+    let arguments = ["config", "--show-scope", "--includes", "-z", "--get-regexp"];
     let listed = match git.run(&[&arguments[..], &[r"^(filter|diff|merge)\."]].concat(), b"") {
         Ok(listed) => listed,
         // Exit status 1 without a word: there is none.
@@ -35,12 +35,13 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
     let mut found = BTreeSet::new();
     for pair in words.chunks(2) {
         // What the user's own configuration names is the user's choice.
-        let [scope, key] = pair else { continue };
+        let [scope, setting] = pair else { continue };
+        let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
         if scope != "local" && scope != "worktree" {
             continue;
         }
         if key == "merge.default" {
-            found.insert(key.clone());
+            found.insert(key.to_owned());
             continue;
         }
         for (kind, programs, attribute) in PROGRAMS {
@@ -51,7 +52,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
             };
             let picked = |text: &String| text.contains(&format!("{attribute}={name}"));
             let is_meant = programs.contains(&program)
-                && !(kind == "filter" && name == "lfs")
+                && !(kind == "filter" && name == "lfs" && is_lfs(value))
                 && attributes.as_ref().is_none_or(|texts| texts.iter().any(picked));
             if is_meant {
                 found.insert(format!("{kind}.{name}"));
@@ -59,6 +60,18 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
         }
     }
     found.into_iter().collect()
+}
+
+/// Tells whether the program of a filter is Git LFS itself, as `git lfs install` configures it.
+pub(super) fn is_lfs(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let rest = match words.as_slice() {
+        ["git-lfs", rest @ ..] | ["git", "lfs", rest @ ..] => rest,
+        _ => return false,
+    };
+    let rest: Vec<&str> =
+        rest.iter().copied().filter(|word| !matches!(*word, "--skip" | "--" | "%f" | "\"%f\"" | "'%f'")).collect();
+    matches!(rest.as_slice(), ["clean" | "smudge" | "filter-process"])
 }
 
 /// Looks for the sections by their text, so that the usual repository costs no process.
@@ -129,6 +142,8 @@ mod tests {
         assert_eq!(found(&evil, &[(".git/info/attributes", "[attr]x diff=evil\n* x\n")]), ["diff.evil"]);
         let lfs = [("filter.lfs.clean", "git-lfs clean -- %f")];
         assert_eq!(found(&lfs, &[(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")]), none);
+        let named_so = [("filter.lfs.clean", "sh x"), ("filter.lfs.process", "git-lfs filter-process; sh x")];
+        assert_eq!(found(&named_so, &[(".gitattributes", "*.bin filter=lfs\n")]), ["filter.lfs"]);
         assert_eq!(found(&[("merge.default", "evil")], &[]), ["merge.default"]);
         assert_eq!(found(&[("diff.algorithm", "histogram")], &[(".gitattributes", "* diff=cpp\n")]), none);
     }

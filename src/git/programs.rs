@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Where programs are looked up when PATH is not set.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The programs of the machine: PATH without its empty and relative entries and without those that are, or lead, into
-/// the workspace or a checkout that holds it.
+/// Variables that name code for the dynamic loader, of Linux and of macOS.
+const LOADER: [&str; 6] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_FALLBACK_LIBRARY_PATH",
+    "DYLD_INSERT_LIBRARIES",
+];
+
+/// The programs of the machine: PATH without its empty and relative entries, without those that are, or lead, into
+/// the workspace or a checkout that holds it, and without those below a `node_modules`.
 ///
 /// Build tools put directories such as `node_modules/.bin` before all others, and whoever writes the project's files
-/// writes those, too.
+/// writes those, too. An archive unpacked without a repository does not show where the project begins.
 #[derive(Clone)]
 pub struct Programs(Arc<Inner>);
 
@@ -58,7 +69,7 @@ impl Programs {
         for entry in std::env::split_paths(path.unwrap_or(OsStr::new(USUAL))) {
             // One that does not exist could be made later, through a link.
             let counts = entry.is_absolute()
-                && !entry.components().any(|part| part == Component::ParentDir)
+                && !entry.components().any(|part| part == Component::ParentDir || part.as_os_str() == "node_modules")
                 && is_outside(&entry)
                 && entry.canonicalize().is_ok_and(|real| is_outside(&real));
             if counts && !entries.contains(&entry) {
@@ -82,6 +93,24 @@ impl Programs {
     /// Returns the same directories as the value of PATH.
     pub fn path_variable(&self) -> OsString {
         std::env::join_paths(self.path()).unwrap_or_default()
+    }
+
+    /// Returns the variables by which the dynamic loader of a child of ours would load code from the workspace, with what
+    /// is left of their values: absolute paths outside of it. `None` where nothing is. An empty or relative entry means
+    /// the child's working directory.
+    pub fn loader_variables(&self) -> Vec<(&'static str, Option<OsString>)> {
+        let is_outside = |entry: &Path| {
+            let real = entry.canonicalize().unwrap_or_else(|_| entry.to_path_buf());
+            entry.is_absolute() && !self.0.excluded.iter().any(|directory| real.starts_with(directory))
+        };
+        let cleaned = |name: &&'static str| {
+            let given = std::env::var_os(name)?;
+            let given =
+                given.as_bytes().split(|byte| b": ;".contains(byte)).map(|entry| Path::new(OsStr::from_bytes(entry)));
+            let kept: Vec<&Path> = given.filter(|entry| is_outside(entry)).collect();
+            Some((*name, std::env::join_paths(kept).ok().filter(|value| !value.is_empty())))
+        };
+        LOADER.iter().filter_map(cleaned).collect()
     }
 
     /// Finds an executable file by its bare name. It is looked up once; a file that leads into the workspace through
@@ -143,8 +172,9 @@ mod tests {
         std::fs::create_dir_all(workspace.join("bin")).unwrap();
         symlink(workspace.join("bin"), top.join("link")).unwrap();
         symlink(workspace.join("later"), top.join("dangling")).unwrap();
+        std::fs::create_dir_all(top.join("above/node_modules/.bin")).unwrap();
         let text = format!(
-            "/usr/bin:.::bin:{0}/project/bin:{0}/link:{0}/dangling:/usr/bin:{0}/x/../project/bin:/bin",
+            "/usr/bin:.::bin:{0}/above/node_modules/.bin:{0}/project/bin:{0}/link:{0}/dangling:/usr/bin:{0}/x/../project/bin:/bin",
             top.display()
         );
         let programs = Programs::new(Some(text.as_ref()), None, &workspace);
@@ -155,7 +185,7 @@ mod tests {
     fn nothing_of_a_checkout_around_the_workspace_is_started_but_of_a_home_that_is_one() {
         let directory = tempfile::tempdir().unwrap();
         let top = directory.path().canonicalize().unwrap();
-        let (workspace, tools) = (top.join("outer/sub"), top.join("outer/node_modules/.bin"));
+        let (workspace, tools) = (top.join("outer/sub"), top.join("outer/tools/bin"));
         for at in [&workspace, &tools, &top.join("outer/.git")] {
             std::fs::create_dir_all(at).unwrap();
         }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{Git, GitError, Programs};
+use super::{Git, GitError, Programs, drivers};
 use crate::bounded;
 use crate::change::layout;
 use crate::change::patch::{ObjectFormat, mode, name_in_repository};
@@ -376,20 +376,29 @@ impl Repository {
         Ok(keys.filter(|(_, name)| matches!(name.as_str(), "clean" | "process")).map(|(driver, _)| driver).collect())
     }
 
-    /// Returns what is configured of filter drivers other than `lfs`: the driver, and the last part of the key.
+    /// Returns what is configured of filter drivers other than Git LFS: the driver, and the last part of the key. A driver
+    /// that is only called `lfs` and starts something else counts as any other.
     fn filter_keys(&self) -> Result<Vec<(String, String)>, GitError> {
-        let listed = match self.git().run(&["config", "-z", "--name-only", "--get-regexp", r"^filter\."], b"") {
+        let listed = match self.git().run(&["config", "-z", "--get-regexp", r"^filter\."], b"") {
             Ok(listed) => listed,
             // Without a word: there is none.
             Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Vec::new(),
             Err(error) => return Err(error),
         };
-        let keys = listed.split(|byte| *byte == 0).filter_map(|key| {
-            let key = String::from_utf8_lossy(key);
-            let (driver, name) = key.strip_prefix("filter.")?.rsplit_once('.')?;
-            Some((driver.to_owned(), name.to_owned()))
-        });
-        Ok(keys.filter(|(driver, _)| driver != "lfs").collect())
+        let settings: Vec<(String, String, String)> = listed
+            .split(|byte| *byte == 0)
+            .filter_map(|setting| {
+                let setting = String::from_utf8_lossy(setting);
+                let (key, value) = setting.split_once('\n').unwrap_or((&setting, ""));
+                let (driver, name) = key.strip_prefix("filter.")?.rsplit_once('.')?;
+                Some((driver.to_owned(), name.to_owned(), value.to_owned()))
+            })
+            .collect();
+        let starts = |name: &str| matches!(name, "clean" | "smudge" | "process");
+        let is_lfs =
+            !settings.iter().any(|(driver, name, value)| driver == "lfs" && starts(name) && !drivers::is_lfs(value));
+        let keys = settings.into_iter().filter(|(driver, ..)| !(driver == "lfs" && is_lfs));
+        Ok(keys.map(|(driver, name, _)| (driver, name)).collect())
     }
 
     /// Names the blob that git would keep for a file's bytes (line ends converted, LFS pointers made; no other filter

@@ -156,7 +156,8 @@ fn hide_outside(repository: &Repository, at: &Path) -> io::Result<()> {
         return Ok(());
     }
     let top = at.parent().unwrap_or(at);
-    let git = Git::new(top);
+    // By the programs found for the project: what the copy holds was written by the project, too.
+    let git = Git::with(&repository.programs, top);
     let names = git.run(&["ls-files", "-z"], b"").map_err(io::Error::other)?;
     let outside: Vec<u8> = names
         .split_inclusive(|byte| *byte == 0)

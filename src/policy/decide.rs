@@ -252,6 +252,11 @@ impl Policy {
         PathRules::new(&self.layers, facts).read(&RelPath::root(), path_or_dot(path)).map(|_| ())
     }
 
+    /// Refuses a change of a file that is there and may not be read: it would show what the file holds.
+    pub fn may_change(&self, path: &RelPath, facts: &Facts) -> Result<(), Denial> {
+        PathRules::new(&self.layers, facts).shows_nothing(path, &path.to_string())
+    }
+
     /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile: folders are looked at once.
     pub fn reader<'a>(&'a self, facts: &'a Facts) -> impl Fn(&RelPath) -> bool + 'a {
         let folders = Folders::default();

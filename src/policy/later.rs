@@ -38,7 +38,10 @@ const ENDINGS: &[&str] =
 /// Tells whether a changed file runs later by itself, so that a reviewer looks twice.
 pub fn executes_later(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    NAMES.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending)) || name.starts_with("Dockerfile.")
+    NAMES.contains(&name)
+        || super::protected::is_hook(name)
+        || ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || name.starts_with("Dockerfile.")
 }
 
 #[cfg(test)]
@@ -47,7 +50,9 @@ mod tests {
 
     #[test]
     fn build_files_run_later_and_sources_do_not() {
-        for path in ["Makefile", "a/b/package.json", "vite.config.ts", "tests/conftest.py", "x/build.rs"] {
+        for path in
+            ["Makefile", "a/b/package.json", "vite.config.ts", "tests/conftest.py", "x/build.rs", "ci/pre-commit"]
+        {
             assert!(executes_later(path), "{path}");
         }
         for path in ["src/main.rs", "README.md", "a/makefile.md"] {

@@ -241,6 +241,16 @@ impl<'a> PathRules<'a> {
         Some(Denial::new(reason).by_rule(rule.rule.clone()))
     }
 
+    /// Refuses a change of a file that is there and may not be read: the patch and the result would show what it held.
+    pub(crate) fn shows_nothing(&self, path: &RelPath, shown: &str) -> Result<(), Denial> {
+        match self.read_denied(path, shown) {
+            Some(denial) => {
+                Err(Denial { reason: format!("{}; a change of it would show what it holds", denial.reason), ..denial })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the globs to which the rules keep reading; `None` where they allow every path.
     pub(crate) fn read_globs(&self) -> Result<Option<Vec<String>>, String> {
         let mut kept: Option<Vec<String>> = None;
@@ -491,6 +501,9 @@ impl<'a> PathRules<'a> {
             Place::Outputs(_) => return Err(self.outside(&shown)),
         };
         self.write_allowed(path, &shown)?;
+        if matches!(resolved.node, Some(Node::File { .. })) {
+            self.shows_nothing(path, &shown)?;
+        }
         if resolved.node.is_none() {
             self.may("create", |layer| layer.create, &shown)?;
         }

@@ -5,11 +5,12 @@ use super::glob::fold_name;
 use crate::path::RelPath;
 
 /// Protected names at any depth (F4); those of F3 come on top.
-const PROTECTED: [&str; 53] = [
+const PROTECTED: [&str; 54] = [
     ".git",
     ".github",
     ".qwen",
     ".husky",
+    ".githooks",
     ".vscode",
     ".idea",
     ".devcontainer",
@@ -98,6 +99,10 @@ pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
         if let Some(known) = PROTECTED.iter().find(|known| **known == name) {
             return Some(known);
         }
+        // `core.hooksPath` may name any directory: a hook's name in one that is called after hooks.
+        if name.contains("hooks") && names.peek().is_some_and(|next| is_hook(next)) {
+            return Some("git hooks");
+        }
         if name.starts_with(".aider") {
             return Some(".aider*");
         }
@@ -121,6 +126,33 @@ pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
         }
     }
     None
+}
+
+/// Tells whether a file's name is that of a hook that git starts on a machine where it is installed.
+pub(crate) fn is_hook(name: &str) -> bool {
+    matches!(
+        name,
+        "applypatch-msg"
+            | "pre-applypatch"
+            | "post-applypatch"
+            | "pre-commit"
+            | "pre-merge-commit"
+            | "prepare-commit-msg"
+            | "commit-msg"
+            | "post-commit"
+            | "pre-rebase"
+            | "post-checkout"
+            | "post-merge"
+            | "pre-push"
+            | "post-rewrite"
+            | "pre-auto-gc"
+            | "pre-receive"
+            | "post-receive"
+            | "post-update"
+            | "reference-transaction"
+            | "sendemail-validate"
+            | "fsmonitor-watchman"
+    )
 }
 
 /// Tells whether one part of a glob names a secret rather than merely matching it.

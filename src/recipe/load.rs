@@ -23,6 +23,9 @@ pub struct Library<'a> {
     pub project: &'a dyn Fn(&str) -> Option<Vec<u8>>,
     /// The names of the files there.
     pub project_names: &'a dyn Fn() -> Vec<String>,
+    /// Whether the repository's recipes come before the user's and the built-in ones of the same name: not where the
+    /// checkout is nobody's, which must not replace the review that was asked for.
+    pub project_first: bool,
     /// Reads a file that the command line names by its path, or that such a recipe names; the error says why it does
     /// not count.
     pub named: &'a ReadNamed<'a>,
@@ -121,8 +124,9 @@ impl Library<'_> {
             };
         }
         let project = Folder { shown: ".qwen/recipes/".to_owned(), read: Box::new(|name| (self.project)(name)) };
-        if let Some(file) = one_of(&project, word)? {
-            return Ok((project, file));
+        let of_project = one_of(&project, word)?;
+        if let (Some(file), true) = (&of_project, self.project_first) {
+            return Ok((project, file.clone()));
         }
         if let Some(user) = self.user_folder() {
             let folder = Folder {
@@ -133,9 +137,10 @@ impl Library<'_> {
                 return Ok((folder, file));
             }
         }
-        match builtin::text(word) {
-            Some(_) => Ok((builtin_folder(), format!("{word}.yaml"))),
-            None => Err(self.unknown(word)),
+        match (builtin::text(word), of_project) {
+            (Some(_), _) => Ok((builtin_folder(), format!("{word}.yaml"))),
+            (None, Some(file)) => Ok((project, file)),
+            (None, None) => Err(self.unknown(word)),
         }
     }
 

@@ -269,8 +269,14 @@ fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
     let text = format!("{HEAD}prompt: p\n");
     let project = |name: &str| ["r.yaml", "r.yml"].contains(&name).then(|| text.clone().into_bytes());
     let names = || vec!["r.yaml".to_owned()];
-    let library =
-        Library { cwd: Path::new("/"), home: None, project: &project, project_names: &names, named: &|_| Ok(None) };
+    let library = Library {
+        cwd: Path::new("/"),
+        home: None,
+        project: &project,
+        project_names: &names,
+        project_first: true,
+        named: &|_| Ok(None),
+    };
     assert!(library.load("r").unwrap_err()[0].to_string().contains("r.yml stands beside it"));
     assert!(library.load("fix-lnt").unwrap_err()[0].to_string().contains("did you mean `fix-lint`?"));
     assert_eq!(library.load("builtin:fix-lint").unwrap().name(), "fix-lint");

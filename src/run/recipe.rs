@@ -72,6 +72,24 @@ impl Surroundings<'_> {
         self.tree.map_or_else(|| self.trusted.source(), Source::Commit)
     }
 
+    /// Whether the project's recipes count as the operator's: they are read from a trusted commit or checkout.
+    fn counts(&self) -> bool {
+        self.trusted.checkout || matches!(self.source(), Source::Commit(_))
+    }
+
+    /// Whether a recipe may take values from the environment: always where somebody sits at the machine and names it; in
+    /// CI the user's, a built-in one, one outside of the checkout, and the checkout's where it counts. Any other could put
+    /// the secrets of a job into its prompt.
+    fn may_read_variables(&self, recipe: &Recipe) -> bool {
+        let source = recipe.source.as_str();
+        let own = ["builtin:", "~/.qwen/recipes/"].iter().any(|start| source.starts_with(start));
+        let outside = || {
+            let path = self.environment.cwd.join(source);
+            path.canonicalize().is_ok_and(|real| !real.starts_with(self.top))
+        };
+        !self.environment.is_ci() || self.counts() || own || !source.starts_with(".qwen/recipes/") && outside()
+    }
+
     /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are read
     /// whoever made it: they can only ask. In CI they come from the trusted commit.
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
@@ -98,6 +116,7 @@ impl Surroundings<'_> {
             home: self.environment.home.as_deref(),
             project: &project,
             project_names: &names,
+            project_first: self.counts(),
             named: &|path| self.trusted.read_named(self.top, path),
         })
     }
@@ -152,7 +171,8 @@ pub async fn load(
         Some(path) => params_file(path, surroundings.environment, standard_input.as_deref())?,
     };
     let sources = Sources { flags: flags.params.clone(), file };
-    let world = Outside { surroundings, standard_input: standard_input.clone() };
+    let reads_variables = surroundings.may_read_variables(&recipe);
+    let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
     let bound = bind(&recipe.params(), &sources, &world).map_err(|errors| failure(&errors))?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
     let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings.environment) };
@@ -162,7 +182,8 @@ pub async fn load(
 impl Surroundings<'_> {
     /// Binds parameters to look at what a recipe makes of them; nothing is run.
     pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, Failure> {
-        let world = Outside { surroundings: self, standard_input: None };
+        let reads_variables = self.may_read_variables(&recipe);
+        let world = Outside { surroundings: self, standard_input: None, reads_variables };
         let bound = bind(&recipe.params(), sources, &world).map_err(|errors| failure(&errors))?;
         let secret = CONSTANT_SECRET.to_vec();
         Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
@@ -198,6 +219,7 @@ fn params_file(
 struct Outside<'a> {
     surroundings: &'a Surroundings<'a>,
     standard_input: Option<String>,
+    reads_variables: bool,
 }
 
 impl World for Outside<'_> {
@@ -207,7 +229,7 @@ impl World for Outside<'_> {
     }
 
     fn event(&self, pointer: &str) -> Result<Value, String> {
-        let path = self.variable("GITHUB_EVENT_PATH").ok_or("GITHUB_EVENT_PATH is not set")?;
+        let path = self.surroundings.environment.value("GITHUB_EVENT_PATH").ok_or("GITHUB_EVENT_PATH is not set")?;
         let text = self.file(&path)?;
         let event: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
         event.pointer(pointer).cloned().ok_or_else(|| "the event has nothing there".to_owned())
@@ -218,7 +240,7 @@ impl World for Outside<'_> {
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        self.surroundings.environment.value(name)
+        self.surroundings.environment.value(name).filter(|_| self.reads_variables)
     }
 
     fn path(&self, path: &RelPath) -> Result<bool, String> {

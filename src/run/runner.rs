@@ -201,6 +201,9 @@ impl Runner {
 
     /// Judges a path that a command changed, as a write of ours would be.
     fn judge(&self, path: &RelPath, change: &Change) -> Result<(), String> {
+        if change.before != Entry::Absent {
+            self.policy.may_change(path, &self.facts).map_err(|denial| denial.reason)?;
+        }
         judge_change(&self.policy, &self.facts, path, change)
     }
 

@@ -206,12 +206,17 @@ impl Trusted {
         let Some(tree) = &self.tree else { return Ok(()) };
         for (name, command) in commands {
             let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
-            let mut files: Vec<String> = words
-                .filter(|word| !word.is_empty())
-                .flat_map(|word| [top.join(word), workspace.join(word)])
-                .filter(|path| path.symlink_metadata().is_ok_and(|data| !data.is_dir()))
-                .filter_map(|path| below(top, &path))
-                .collect();
+            let mut files: Vec<String> = Vec::new();
+            for word in words.filter(|word| !word.is_empty()) {
+                let named = meant(top, workspace, word).ok_or_else(|| {
+                    Failure::new(
+                        Exit::Config,
+                        format!("{name} names {word}, a directory of more than {LOOKED_AT} files of the checkout"),
+                        "name the file that it starts, or keep its program outside of the checkout",
+                    )
+                })?;
+                files.extend(named.iter().filter_map(|path| below(top, path)));
+            }
             files.sort();
             files.dedup();
             let same = tree.same_as(top, &files).map_err(refused)?;
@@ -229,6 +234,42 @@ impl Trusted {
         }
         Ok(())
     }
+}
+
+/// Returns the files of the checkout that a word of a command can mean to an interpreter: itself, itself with the endings
+/// that Node.js and Python add, a module's name with dots (`-m a.b`), with the files beside it, which it may load; and all
+/// files of a directory. `None` where they are too many to be compared.
+fn meant(top: &Path, workspace: &Path, word: &str) -> Option<Vec<PathBuf>> {
+    const ENDINGS: [&str; 11] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json", ".node", ".py", ".rb"];
+    let dotted = if word.contains('/') { String::new() } else { word.replace('.', "/") };
+    let spelled = [word.to_owned(), dotted].into_iter().filter(|word| !word.is_empty());
+    let spelled = spelled.flat_map(|word| ENDINGS.map(|ending| format!("{word}{ending}")));
+    let mut found = Vec::new();
+    for path in spelled.flat_map(|word| [top.join(&word), workspace.join(&word)]) {
+        let Ok(data) = path.symlink_metadata() else { continue };
+        let Some(file) =
+            below(top, &path).map(|path| top.join(path)).or_else(|| data.is_dir().then(|| top.to_path_buf()))
+        else {
+            continue;
+        };
+        if !file.starts_with(top) || file == top && !path.starts_with(top) {
+            continue;
+        }
+        let directory =
+            if data.is_dir() { Some(file.as_path()) } else { file.parent().filter(|parent| *parent != top) };
+        if let Some(directory) = directory {
+            let mut files = Vec::new();
+            files_of(directory, top, &mut files);
+            if files.len() >= LOOKED_AT {
+                return None;
+            }
+            found.extend(files.into_iter().filter(|file| !file.starts_with(".git/")).map(|file| top.join(file)));
+        }
+        if !data.is_dir() {
+            found.push(file);
+        }
+    }
+    Some(found)
 }
 
 fn short(commit: &str) -> &str {

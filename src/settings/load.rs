@@ -4,7 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+<<<<<<< HEAD
 use crate::bounded;
+=======
+use crate::git::trusted::came_with_checkout;
+>>>>>>> 5211202 (trust: no .env above the project, no home of the checkout, no planted git, library, filter or transport; a recipe of an untrusted checkout replaces none and reads no variable in CI; hooks are protected wherever they are kept)
 
 use super::environment::Environment;
 use super::json::parse;
@@ -25,6 +29,13 @@ pub struct Request {
     pub trusted_ref: Option<(String, String)>,
     /// `--bare`: no file at all.
     pub bare: bool,
+}
+
+impl Request {
+    /// Whether the files of the tree count as they are: not where a trusted commit counts in their place.
+    fn trusts_tree(&self) -> bool {
+        self.trusted && self.trusted_ref.is_none()
+    }
 }
 
 /// What was found.
@@ -60,6 +71,7 @@ pub fn load(request: &Request, environment: &Environment) -> Result<Loaded, Sett
         return Ok(Loaded { environment, ..Loaded::default() });
     }
     let mut warnings = Vec::new();
+    leave_out_home(request, &mut environment, &mut warnings);
     read_dot_env(request, &mut environment, &mut warnings)?;
     let mut layers = Vec::new();
     for (kind, path, shown) in places(request, &environment) {
@@ -99,8 +111,7 @@ fn places(request: &Request, environment: &Environment) -> Vec<(LayerKind, PathB
     }
     // In the home folder itself the one file is the user's.
     if user.as_ref() != Some(&project) {
-        let trusted = request.trusted && request.trusted_ref.is_none();
-        let kind = if trusted { LayerKind::Project } else { LayerKind::UntrustedProject };
+        let kind = if request.trusts_tree() { LayerKind::Project } else { LayerKind::UntrustedProject };
         places.push((kind, project, ".qwen/settings.json".to_owned()));
     }
     places
@@ -126,27 +137,47 @@ fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
     read.map_err(|error| problem(format!("cannot be read: {error}")))
 }
 
-/// Reads the first `.env` file: `.qwen/.env` and `.env` of each folder upward, then of the home folder.
+/// Forgets the home directory where it lies inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
+/// for containers) and the commit holds a `.qwen` or `.env` there: those came with the checkout and are not the user's.
+fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &mut Vec<String>) {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let Some(home) = environment.home.as_ref().filter(|_| !request.trusts_tree()) else { return };
+    let (top, at) = (real(&request.project_root), real(home));
+    let Ok(below) = at.strip_prefix(&top) else { return };
+    let committed = |name: &str| match below.join(name).to_str() {
+        Some(path) => came_with_checkout(&top, path).unwrap_or(true),
+        None => true,
+    };
+    if top.join(".git").symlink_metadata().is_ok() && [".qwen", ".env"].into_iter().any(committed) {
+        warnings.push(format!(
+            "the home directory {} is part of this checkout, which is not trusted: nothing is read from it",
+            home.display()
+        ));
+        environment.home = None;
+    }
+}
+
+/// Reads the first `.env` file: `.qwen/.env` and `.env` of each directory from the workspace up to the project's root,
+/// then of the home directory.
 ///
-/// One within an untrusted checkout, or that belongs to another user, is left out and named.
+/// One within an untrusted checkout, or that belongs to another user, is left out and named. Directories above the project
+/// are not searched: they may be somebody else's checkout, of which this one is a nested repository.
 fn read_dot_env(
     request: &Request,
     environment: &mut Environment,
     warnings: &mut Vec<String>,
 ) -> Result<(), SettingsError> {
-    let upward = request.workspace.ancestors().map(Path::to_path_buf);
+    let within = |folder: &Path| folder.starts_with(&request.project_root) || folder == request.workspace;
+    let upward = request.workspace.ancestors().take_while(|folder| within(folder)).map(Path::to_path_buf);
     let folders: Vec<PathBuf> = upward.chain(environment.home.clone()).collect();
-    // Where the workspace does not lie below the root by its name (a link), nobody knows what is the checkout's.
-    let is_clear = request.workspace.starts_with(&request.project_root);
     for folder in folders {
-        let in_checkout =
-            (!is_clear || folder.starts_with(&request.project_root)) && environment.home.as_ref() != Some(&folder);
+        let in_checkout = within(&folder) && environment.home.as_ref() != Some(&folder);
         for path in [folder.join(".qwen/.env"), folder.join(".env")] {
             let shown = path.display().to_string();
             if !path.is_file() {
                 continue;
             }
-            if in_checkout && !request.trusted {
+            if in_checkout && !request.trusts_tree() {
                 warnings.push(format!(
                     "{shown} left out: this checkout is not trusted (`qwen policy trust`, or --trust-checkout)"
                 ));
@@ -165,7 +196,7 @@ fn read_dot_env(
                     }
                     // The line may hold a secret: it is not shown.
                     Err(_) => {
-                        warnings.push(format!("{shown}: a line is not NAME=value; the lines behind it are left out"));
+                        warnings.push(format!("{shown}: a line is not NAME=value; the lines after it are left out"));
                         break;
                     }
                 }
@@ -249,6 +280,16 @@ mod tests {
         let loaded = place.load(true).unwrap();
         assert_eq!(loaded.environment.value("QWEN_API_KEY").as_deref(), Some("k"));
         assert_eq!(loaded.environment.value("REAL").as_deref(), Some("process"));
+    }
+
+    #[test]
+    fn a_dot_env_above_the_project_is_nobodys() {
+        let place = Place::new(&[(".env", "QWEN_BASE_URL=http://other\n"), ("home/.env", "HOME_KEY=h\n")]);
+        for trusted in [true, false] {
+            let loaded = place.load(trusted).unwrap();
+            assert_eq!(loaded.environment.value("QWEN_BASE_URL"), None);
+            assert_eq!(loaded.environment.value("HOME_KEY").as_deref(), Some("h"));
+        }
     }
 
     #[test]

@@ -9,6 +9,10 @@ use crate::secret::Secret;
 /// The trailer of a commit of ours.
 const OURS: &str = "Qwen-Run-Id";
 
+/// The programs of the other side, so that none that the repository's configuration names is started in their place.
+const UPLOAD: &str = "--upload-pack=git-upload-pack";
+const RECEIVE: &str = "--receive-pack=git-receive-pack";
+
 /// Where a commit goes.
 pub(super) struct Push<'a> {
     pub(super) git: Git,
@@ -48,14 +52,14 @@ impl Push<'_> {
             )
         };
         let git = self.with_credentials();
-        let listed = git.line(&["ls-remote", "--refs", "--", "origin", &reference], b"").map_err(failed)?;
+        let listed = git.line(&["ls-remote", "--refs", UPLOAD, "--", "origin", &reference], b"").map_err(failed)?;
         let Some(tip) = listed.lines().find_map(|line| {
             let (tip, name) = line.split_once('\t')?;
             (name == reference).then(|| tip.to_owned())
         }) else {
             return Ok(None);
         };
-        git.run(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "origin", &tip], b"")
+        git.run(&["fetch", "--quiet", UPLOAD, "--no-tags", "--no-write-fetch-head", "--depth=1", "origin", &tip], b"")
             .map_err(failed)?;
         let format = format!("--format=%(trailers:key={OURS},valueonly)");
         let trailer = git.line(&["log", "-1", "--no-show-signature", &format, &tip], b"").map_err(failed)?;
@@ -75,7 +79,17 @@ impl Push<'_> {
         let refspec = format!("{commit}:{reference}");
         self.with_credentials()
             .run(
-                &["push", "--quiet", "--no-verify", "--no-follow-tags", "--porcelain", &lease, "origin", &refspec],
+                &[
+                    "push",
+                    "--quiet",
+                    RECEIVE,
+                    "--no-verify",
+                    "--no-follow-tags",
+                    "--porcelain",
+                    &lease,
+                    "origin",
+                    &refspec,
+                ],
                 b"",
             )
             .map(drop)
