@@ -36,6 +36,17 @@ pub fn regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     within(beginning(path, most.saturating_add(1))?, most)
 }
 
+/// Reads a text below a directory that somebody else may have written: a link that leads out of it is an error, because a
+/// message about the text could show a line of a file that is nobody's business.
+pub fn text_below(directory: &Path, path: &Path, most: u64) -> io::Result<String> {
+    require_regular(path)?;
+    let real = path.canonicalize().map_err(in_words)?;
+    match real.starts_with(directory.canonicalize()?) {
+        true => regular_text(&real, most),
+        false => Err(Error::other("it is a link that leads out of the checkout")),
+    }
+}
+
 /// Reads the first bytes of a regular file, at most so many; the errors are those of [`regular`].
 pub fn beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     require_regular(path)?;

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::bounded;
 use crate::event::{FindingPlace, RuleFacts, RunFinished};
 use crate::exit::Exit;
 use crate::model::ToolSpec;
@@ -323,15 +322,13 @@ pub fn unfit(problem: &str) -> Failure {
     )
 }
 
-/// Reads `--json-schema`: a literal, or `@FILE`.
-pub fn schema_flag(given: &str, cwd: &std::path::Path) -> Result<Value, Failure> {
+/// Reads `--json-schema`: a literal, or `@FILE`, which `read` reads.
+pub fn schema_flag(given: &str, read: &dyn Fn(&str) -> Result<String, String>) -> Result<Value, Failure> {
     let wrong = |problem: String| {
         Failure::new(Exit::Input, format!("--json-schema: {problem}"), "give a JSON Schema of an object, or @FILE")
     };
     let text = match given.strip_prefix('@') {
-        Some(path) => {
-            bounded::named_text(&cwd.join(path), bounded::CONFIG).map_err(|error| wrong(format!("{path}: {error}")))?
-        }
+        Some(path) => read(path).map_err(|error| wrong(format!("{path}: {error}")))?,
         None => given.to_owned(),
     };
     let schema: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;

@@ -68,7 +68,7 @@ impl Chosen {
 pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let mut warnings = Vec::new();
     let repository = sources.top.join(REPOSITORY);
-    let repository_text = read_optional(&repository)?;
+    let repository_text = in_checkout(sources.top, &repository)?;
     let trusted = sources.trusted;
     let trusted_text = match &trusted.tree {
         Some(_) => trusted.read_text(sources.top, REPOSITORY)?,
@@ -176,7 +176,7 @@ fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Op
     let Some((name, text)) = sources.trusted.read_text(sources.top, &below)? else {
         return Err(config(format!("policy {named}: it is no file in the trusted commit"), "name another one"));
     };
-    let of_tree = read_optional(&path)?.filter(|of_tree| *of_tree != text);
+    let of_tree = in_checkout(sources.top, &path)?.filter(|of_tree| *of_tree != text);
     let of_tree = of_tree.map(|text| layer(named, text, Standing::Repository));
     Ok((layer(&name, text, Standing::Operator), of_tree))
 }
@@ -221,6 +221,11 @@ fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
         ));
     }
     Ok(Some(text))
+}
+
+fn in_checkout(top: &Path, path: &Path) -> Result<Option<String>, Failure> {
+    bounded::optional(bounded::text_below(top, path, bounded::CONFIG))
+        .map_err(|error| config(format!("{}: {error}", path.display()), "make it a readable file, or remove it"))
 }
 
 fn read_optional(path: &Path) -> Result<Option<String>, Failure> {

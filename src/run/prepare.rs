@@ -124,6 +124,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let wishes = servers::Wishes {
         configs: &arguments.context.mcp_config,
         allowed: &arguments.context.allowed_mcp_server_names,
+        trusted: Some((&trusted, &top)),
     };
     let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
     warnings.append(&mut chosen_servers.warnings);
@@ -185,7 +186,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         .output
         .json_schema
         .as_deref()
-        .map(|given| answers::schema_flag(given, &environment.cwd))
+        .map(|given| answers::schema_flag(given, &|path| trusted.named_text(&top, &environment.cwd.join(path))))
         .transpose()?;
     let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
@@ -237,7 +238,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
 
     let mut prompt = match &recipe {
         Some(_) => Prompt::default(),
-        None => read_prompt(arguments, &environment, &mut warnings).await?,
+        None => read_prompt(arguments, (&trusted, &top), &environment, &mut warnings).await?,
     };
     let wishes = recipe.as_ref().and_then(|active| active.recipe.file.model.clone()).unwrap_or_default();
     let client = super::model::choose(arguments, &settings, &environment, workspace.root(), &wishes).await?;

@@ -67,6 +67,11 @@ impl Surroundings<'_> {
         self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
     }
 
+    /// Reads the text of a file that a flag names.
+    fn named_text(&self, path: &Path) -> Result<String, String> {
+        self.trusted.named_text(self.top, &self.environment.cwd.join(path))
+    }
+
     /// Returns where the project's recipes are read from.
     fn source(&self) -> Source<'_> {
         self.tree.map_or_else(|| self.trusted.source(), Source::Commit)
@@ -168,7 +173,7 @@ pub async fn load(
     };
     let file = match &flags.params_file {
         None => Map::new(),
-        Some(path) => params_file(path, surroundings.environment, standard_input.as_deref())?,
+        Some(path) => params_file(path, surroundings, standard_input.as_deref())?,
     };
     let sources = Sources { flags: flags.params.clone(), file };
     let reads_variables = surroundings.may_read_variables(&recipe);
@@ -192,13 +197,13 @@ impl Surroundings<'_> {
 
 fn params_file(
     path: &Path,
-    environment: &Environment,
+    surroundings: &Surroundings<'_>,
     standard_input: Option<&str>,
 ) -> Result<Map<String, Value>, Failure> {
     let shown = path.display().to_string();
     let text = match standard_input {
         Some(text) if shown == "-" => text.to_owned(),
-        Some(_) | None => bounded::named_text(&environment.cwd.join(path), bounded::PROMPT).map_err(|error| {
+        Some(_) | None => surroundings.named_text(path).map_err(|error| {
             Failure::new(Exit::Input, format!("--params-file {shown}: {error}"), "name a file of JSON or YAML")
         })?,
     };

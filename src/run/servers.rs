@@ -45,6 +45,9 @@ pub struct Wishes<'a> {
     pub configs: &'a [String],
     /// `--allowed-mcp-server-names`.
     pub allowed: &'a [String],
+    /// Whose files count below which directory: a file that came with a checkout under review is read from the trusted
+    /// commit. `None` reads every file from the disk.
+    pub trusted: Option<(&'a Trusted, &'a Path)>,
 }
 
 /// Servers to start, and what the user should know about those that are not.
@@ -100,7 +103,7 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
         named.push((COMMAND_NAME.to_owned(), Valued::new(server, command.origin.clone())));
     }
     for text in wishes.configs {
-        for (name, server) in of_flag(text, environment, &mut chosen.warnings)? {
+        for (name, server) in of_flag(text, wishes.trusted, environment, &mut chosen.warnings)? {
             match named.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => *known = server,
                 None => named.push((name, server)),
@@ -138,6 +141,7 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
 /// Reads one `--mcp-config`: JSON, or a file of it; with `mcpServers` around the servers or without.
 fn of_flag(
     text: &str,
+    trusted: Option<(&Trusted, &Path)>,
     environment: &Environment,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(String, Valued<Value>)>, Failure> {
@@ -147,8 +151,12 @@ fn of_flag(
     let (body, shown) = if text.trim_start().starts_with('{') {
         (text.to_owned(), None)
     } else {
-        let body = bounded::named_text(&environment.cwd.join(text), bounded::CONFIG)
-            .map_err(|error| wrong(format!("{text}: {error}")))?;
+        let path = environment.cwd.join(text);
+        let body = match trusted {
+            Some((trusted, top)) => trusted.named_text(top, &path),
+            None => bounded::named_text(&path, bounded::CONFIG).map_err(|error| error.to_string()),
+        };
+        let body = body.map_err(|error| wrong(format!("{text}: {error}")))?;
         (body, Some(text))
     };
     let node: Node =
@@ -562,11 +570,11 @@ mod tests {
         settings.mcp_allowed = vec![Valued::new(list(&["a", "b", "d"]), Origin::Default)];
         settings.mcp_excluded = vec![Valued::new("b".into(), Origin::Default)];
         let flags = [r#"{"mcpServers": {"d": {"command": "d"}, "a": {"httpUrl": "http://a/"}}}"#.to_owned()];
-        let wishes = Wishes { configs: &flags, allowed: &[] };
+        let wishes = Wishes { configs: &flags, allowed: &[], ..Wishes::default() };
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["a", "d"]);
         assert_eq!(chosen.configs[0].connect.transport(), "http");
-        let wishes = Wishes { configs: &flags, allowed: &list(&["d", "x"]) };
+        let wishes = Wishes { configs: &flags, allowed: &list(&["d", "x"]), ..Wishes::default() };
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["d"]);
         assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: there is no server `x`"]);
@@ -633,7 +641,7 @@ mod tests {
         let failure = choose(&required, Wishes::default(), &Environment::default()).unwrap_err();
         assert_eq!(failure.exit, Exit::Config);
         for flag in ["{", "[]", "/no/such/file"] {
-            let wishes = Wishes { configs: &[flag.to_owned()], allowed: &[] };
+            let wishes = Wishes { configs: &[flag.to_owned()], allowed: &[], ..Wishes::default() };
             assert_eq!(choose(&Settings::default(), wishes, &Environment::default()).unwrap_err().exit, Exit::Config);
         }
     }
@@ -643,7 +651,9 @@ mod tests {
         let environment =
             Environment { variables: [("KEY".to_owned(), "k".to_owned())].into(), ..Environment::default() };
         let flag = [r#"{"a": {"command": "x", "args": ["$KEY", "$gone"], "env": {"A": "${KEY}"}}}"#.to_owned()];
-        let chosen = choose(&Settings::default(), Wishes { configs: &flag, allowed: &[] }, &environment).unwrap();
+        let chosen =
+            choose(&Settings::default(), Wishes { configs: &flag, allowed: &[], ..Wishes::default() }, &environment)
+                .unwrap();
         let Connect::Stdio(program) = &chosen.configs[0].connect else { panic!("a program") };
         assert_eq!((program.args[0].as_str(), program.env["A"].as_str()), ("k", "k"));
         assert_eq!(chosen.warnings, ["--mcp-config: a: the variable gone is not set"]);

@@ -154,9 +154,15 @@ impl Trusted {
             (NamedFile::InCommit(below), Some(tree)) => tree.read(&below).map_err(|error| error.to_string()),
             (NamedFile::InCommit(_), None) => Ok(None),
             (NamedFile::OnDisk, _) => {
-                bounded::optional(bounded::named(path, bounded::CONFIG)).map_err(|error| error.to_string())
+                bounded::optional(bounded::named(path, bounded::PROMPT)).map_err(|error| error.to_string())
             }
         }
+    }
+
+    /// Reads the text of a file that a flag names, from where it is trusted. The error says why it does not count.
+    pub fn named_text(&self, top: &Path, path: &Path) -> Result<String, String> {
+        let bytes = self.read_named(top, path)?.ok_or("there is no such file")?;
+        String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
     }
 
     /// Names what the checkout holds, does not count, and is named by nobody else: settings and `.env` files are named

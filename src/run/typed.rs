@@ -1,6 +1,7 @@
 //! The prompt as the operator gave it: typed, from a file, from standard input.
 
-use crate::bounded;
+use std::path::Path;
+
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
@@ -8,10 +9,12 @@ use crate::exit::Exit;
 use crate::settings::Environment;
 
 use super::Failure;
+use super::trust::Trusted;
 
 /// Reads the prompt: what was typed, what a file or standard input says.
 pub async fn read_prompt(
     arguments: &RunArgs,
+    (trusted, top): (&Trusted, &Path),
     environment: &Environment,
     warnings: &mut Vec<String>,
 ) -> Result<Prompt, Failure> {
@@ -39,7 +42,7 @@ pub async fn read_prompt(
     let (typed, file) = match source {
         Source::Typed(text) => (Some(text), None),
         Source::File(path) => {
-            let text = bounded::named_text(&environment.cwd.join(path), bounded::PROMPT).map_err(|error| {
+            let text = trusted.named_text(top, &environment.cwd.join(path)).map_err(|error| {
                 Failure::new(Exit::Input, format!("--prompt-file {}: {error}", path.display()), "name a text file")
             })?;
             (None, Some(text))

@@ -4,11 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-<<<<<<< HEAD
 use crate::bounded;
-=======
 use crate::git::trusted::came_with_checkout;
->>>>>>> 5211202 (trust: no .env above the project, no home of the checkout, no planted git, library, filter or transport; a recipe of an untrusted checkout replaces none and reads no variable in CI; hooks are protected wherever they are kept)
 
 use super::environment::Environment;
 use super::json::parse;
