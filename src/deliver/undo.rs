@@ -215,12 +215,21 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
     });
     let mut standing: Vec<String> = Vec::new();
     for folder in record.folders_made.iter().rev() {
-        let removed = journal::path(folder).and_then(|path| match is_folder(tree, &path)? {
-            true => tree.parent_of(&path).and_then(|(parent, name)| parent.remove(name, steps)),
-            false => Ok(()),
+        let path = journal::path(folder);
+        let removed = path.as_ref().map_err(|error| io::Error::other(error.to_string())).and_then(|path| {
+            match is_folder(tree, path)? {
+                true => tree.parent_of(path).and_then(|(parent, name)| parent.remove(name, steps)),
+                false => Ok(()),
+            }
         });
+        let is_below = |inner: &String| match (journal::path(inner), &path) {
+            (Ok(inner), Ok(path)) => inner.is_under(path),
+            _ => false,
+        };
         match removed {
-            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty && !is_missing(&error) => {
+            // What somebody else has put there keeps the folder, and it is no longer ours.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && !standing.iter().any(is_below) => {}
+            Err(error) if !is_missing(&error) => {
                 stuck.push(format!("{folder}: {error}"));
                 standing.insert(0, folder.clone());
             }
@@ -417,6 +426,7 @@ mod tests {
             ("c", Entry::Absent),
             ("c/d", Entry::file("2\n")),
             ("new/e", Entry::file("2\n")),
+            ("new/deep/er/f", Entry::file("2\n")),
         ])
     }
 
