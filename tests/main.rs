@@ -47,6 +47,7 @@ mod redaction;
 mod replay;
 mod request_size;
 mod sandbox;
+mod second_names;
 mod sessions;
 mod statements;
 mod streams;

@@ -1,7 +1,7 @@
 //! Files: how a path is resolved, and which may be read and written (policy.md 4).
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -307,11 +307,12 @@ impl<'a> PathRules<'a> {
     }
 
     /// Returns the other names in the workspace of files that may not be read: a name that is no secret itself, whose file
-    /// has one that is. None are returned for a tree that is too large to look through.
-    pub(crate) fn other_names(&self) -> Vec<RelPath> {
+    /// has one that is. A tree of which this cannot be found out is an error.
+    pub(crate) fn other_names(&self) -> Result<Vec<RelPath>, Denial> {
         let mut denied = HashSet::new();
         let mut others = Vec::new();
-        let mut left = MAX_WALK;
+        // One look a file, with nothing judged but what has several names.
+        let mut left = 10 * MAX_WALK;
         let mut visit = |path: &RelPath, node: &Node| {
             if let Node::File { links, id, .. } = node
                 && *links > 1
@@ -323,10 +324,9 @@ impl<'a> PathRules<'a> {
             }
             Ok(path.components().last().is_none_or(|name| name != b".git"))
         };
-        if walk(self.tree(), &self.facts.root, &RelPath::root(), &mut left, &mut visit).is_err() {
-            return Vec::new();
-        }
-        others.into_iter().filter(|(id, _)| denied.contains(id)).map(|(_, path)| path).collect()
+        walk(&Open(self.tree()), &self.facts.root, &RelPath::root(), &mut left, &mut visit)
+            .map_err(|denial| denial.hint("read single files; other names of secrets could not be left out here"))?;
+        Ok(others.into_iter().filter(|(id, _)| denied.contains(id)).map(|(_, path)| path).collect())
     }
 
     /// Judges looking at names and metadata: everywhere inside.
@@ -783,6 +783,25 @@ impl Sieve {
             Pattern::Ignore(text) if text.ends_with('/') && !is_folder => false,
             Pattern::Ignore(_) if self.by_path => self.glob.is_match(path.to_string_lossy()),
             Pattern::Ignore(_) => self.glob.is_match(name),
+        }
+    }
+}
+
+/// A tree in which a directory that is closed to us is empty: it is closed to every command, too.
+struct Open<'t>(&'t dyn Tree);
+
+impl Tree for Open<'_> {
+    fn look(&self, path: &Path) -> std::io::Result<Option<Node>> {
+        match self.0.look(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
+            node => node,
+        }
+    }
+
+    fn names(&self, path: &Path) -> std::io::Result<Vec<OsString>> {
+        match self.0.names(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(Vec::new()),
+            names => names,
         }
     }
 }

@@ -44,8 +44,44 @@ fn files_with_several_names_cost_one_look_at_the_tree() {
     assert!((0..20).all(|number| may_read(&RelPath::new(number.to_string()).unwrap())));
     assert!(!may_read(&RelPath::new("other").unwrap()), "it is another name of `.env`");
     assert_eq!(listed.0.load(std::sync::atomic::Ordering::Relaxed), 2, "the root and `store`, once each");
-    let others = super::PathRules::new(&policy.layers, &facts).other_names();
+    let others = super::PathRules::new(&policy.layers, &facts).other_names().unwrap();
     assert_eq!(others, [RelPath::new("other").unwrap()], "git and rg leave it out by its name");
+}
+
+/// The disk, of which a directory cannot be listed.
+struct Closed(std::io::ErrorKind);
+
+impl Tree for Closed {
+    fn look(&self, path: &Path) -> std::io::Result<Option<Node>> {
+        Disk.look(path)
+    }
+
+    fn names(&self, path: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+        if path.ends_with("closed") { Err(self.0.into()) } else { Disk.names(path) }
+    }
+}
+
+#[test]
+fn other_names_of_secrets_are_found_beside_a_closed_directory_and_an_error_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join("closed")).unwrap();
+    std::fs::write(root.join(".env"), "").unwrap();
+    std::fs::hard_link(root.join(".env"), root.join("other")).unwrap();
+    let names = |kind: std::io::ErrorKind| {
+        let facts = Facts {
+            root: root.clone(),
+            included: Vec::new(),
+            outputs: None,
+            home: String::new(),
+            tree: Arc::new(Closed(kind)) as Arc<dyn Tree>,
+            git_drivers: Vec::new(),
+        };
+        super::PathRules::new(&Policy::builtin("default").unwrap().layers, &facts).other_names()
+    };
+    let closed = names(std::io::ErrorKind::PermissionDenied).unwrap();
+    assert_eq!(closed, [RelPath::new("other").unwrap()]);
+    assert!(names(std::io::ErrorKind::Other).is_err());
 }
 
 #[test]

@@ -535,7 +535,7 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         // Our printing leaves the denied files out; operands that name them are still denied.
         let mut printed = call.words.to_vec();
         let never = super::git::NEVER.iter().map(|glob| (*glob).to_owned()).chain(call.cx.never_read.iter().cloned());
-        let names = call.cx.paths.other_names();
+        let names = call.cx.paths.other_names()?;
         let others = names.iter().filter_map(|path| Some(globset::escape(&path.file_name()?.to_string_lossy())));
         let excluded: Vec<Word> = never
             .chain(others)

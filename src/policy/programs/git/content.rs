@@ -58,7 +58,7 @@ pub(super) fn confine(call: &mut Call<'_>, operands: &Operands<'_>, order: Order
             })?,
         );
     }
-    specs.extend(call.cx.paths.other_names().iter().map(|path| format!(":(top,exclude,literal){prefix}{path}")));
+    specs.extend(call.cx.paths.other_names()?.iter().map(|path| format!(":(top,exclude,literal){prefix}{path}")));
     print(call, operands, order, &specs)
 }
 
