@@ -109,8 +109,8 @@ struct Bench {
     before: State,
     /// When it has ended as it should.
     after: State,
-    /// What the model is told of the command when nothing fails.
-    told: Option<Value>,
+    /// What the model is told of its calls when nothing fails.
+    told: Vec<Value>,
     needed: Duration,
 }
 
@@ -125,7 +125,7 @@ impl Bench {
             before: original.clone(),
             after: original.clone(),
             original,
-            told: None,
+            told: Vec::new(),
             needed: Duration::ZERO,
             project,
         };
@@ -136,7 +136,7 @@ impl Bench {
         bench.needed = begun.elapsed();
         assert_eq!(whole.code, 0, "{}: {}", case.name, whole.stderr);
         bench.after = State::of(&bench.project);
-        bench.told = bench.told_of_command();
+        bench.told = bench.told_of_calls();
         bench
     }
 
@@ -157,11 +157,11 @@ impl Bench {
         }
     }
 
-    /// Returns what the model was told of the command, in the last request.
-    fn told_of_command(&self) -> Option<Value> {
+    /// Returns what the model was told of its calls, in the last request.
+    fn told_of_calls(&self) -> Vec<Value> {
         let requests = self.project.server().requests();
-        let messages = requests.get(3)?["messages"].as_array()?.clone();
-        messages.into_iter().rev().find(|message| message["role"] == "tool")
+        let messages = requests.last().and_then(|request| request["messages"].as_array().cloned()).unwrap_or_default();
+        messages.into_iter().filter(|message| message["role"] == "tool").collect()
     }
 
     /// Says what is wrong where neither nothing nor all of it was done, even after one `undo`.
@@ -212,7 +212,7 @@ impl Bench {
         if self.case.arguments[0] != "run" {
             return Err(format!("success, and {}", now.against(&self.after)));
         }
-        if self.told_of_command() == self.told {
+        if self.told_of_calls() == self.told {
             return Err(format!("nobody was told of {}", now.against(&self.after)));
         }
         if !["--apply", "--commit"].contains(&self.case.name) {

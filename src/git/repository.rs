@@ -100,18 +100,17 @@ impl Repository {
         for top in root.ancestors() {
             let dot_git = top.join(".git");
             match dot_git.metadata() {
-                Ok(metadata) if metadata.is_dir() => {
-                    let head = dot_git.join("HEAD").symlink_metadata();
-                    if head.is_ok_and(|head| !head.is_dir()) {
+                Ok(metadata) if metadata.is_dir() => match look(dot_git.join("HEAD"))? {
+                    Some(head) if !head.is_dir() => {
                         return Repository::at(top, dot_git, root);
                     }
-                }
+                    Some(_) | None => {}
+                },
                 Ok(_) => return Repository::at(top, linked_git_dir(top, &dot_git)?, root),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(cause) => return Err(RepositoryError::Io { path: dot_git, cause }),
             }
-            let stands = |name: &str| Ok::<_, io::Error>(top.join(name).symlink_metadata().is_ok());
-            if layout::is_git_directory(stands).is_ok_and(|is| is) {
+            if layout::is_git_directory(|name: &str| Ok::<_, RepositoryError>(look(top.join(name))?.is_some()))? {
                 return Err(RepositoryError::Bare { path: top.to_path_buf() });
             }
         }
@@ -556,6 +555,15 @@ fn can_be_read(git_dir: &Path, common_dir: &Path) -> Result<(), RepositoryError>
 fn has_shared_index(git_dir: &Path) -> bool {
     let names = std::fs::read_dir(git_dir).into_iter().flatten().flatten();
     names.map(|entry| entry.file_name()).any(|name| name.as_bytes().starts_with(b"sharedindex."))
+}
+
+/// Looks at a path without following its last part; `None` if nothing is there. A failed look is no "not there".
+fn look(path: PathBuf) -> Result<Option<std::fs::Metadata>, RepositoryError> {
+    match path.symlink_metadata() {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(cause) => Err(RepositoryError::Io { path, cause }),
+    }
 }
 
 /// The most bytes of a small file of git's that are read.
