@@ -526,3 +526,15 @@ fn a_policy_that_is_a_link_out_of_the_checkout_shows_nothing_of_where_it_leads()
     assert!(outcome.stderr.contains("leads out of the checkout"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("hunter2"), "{}", outcome.stderr);
 }
+
+#[test]
+fn nothing_is_kept_in_a_checkout_that_is_the_home() {
+    let project = Project::new().file("a.txt", "one\n").git().model(edit());
+    let root = project.root().display().to_string();
+    let inside = format!("{root}/.state");
+    let project = project.env("HOME", &root).env("XDG_STATE_HOME", &inside).env("XDG_CACHE_HOME", &inside);
+    let before = project.tree();
+    let outcome = project.run(&["edit it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(project.tree(), before);
+}

@@ -1,6 +1,7 @@
 //! Folders beside the workspace: included ones, and our own state.
 
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 
 use crate::cli::RunArgs;
 use crate::exit::Exit;
@@ -31,28 +32,50 @@ pub fn included_folders(
         .collect()
 }
 
-/// Returns the folder of our own state; it must be writable where something is to be undone.
+/// Returns the directory of our own state; it must be writable where something is to be undone.
+///
+/// It is never inside the repository that we work in, as where `HOME` or `XDG_STATE_HOME` is the checkout: then it is
+/// one of this user's below `/var/tmp`.
 pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
-    let base = environment
-        .value("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| environment.home.as_ref().map(|home| home.join(".local/state")));
-    base.map(|base| base.join("qwen")).ok_or_else(|| {
+    let none = || {
         Failure::new(
             Exit::Conflict,
-            "there is no home folder to keep an undo record in",
+            "there is no home directory to keep an undo record in",
             "set HOME or XDG_STATE_HOME, or give --no-undo",
         )
-    })
+    };
+    let base = base(environment, "XDG_STATE_HOME", ".local/state").ok_or_else(none)?;
+    if !is_in_checkout(&base, environment) {
+        return Ok(base.join("qwen"));
+    }
+    let own = PathBuf::from(format!("/var/tmp/qwen-{}", rustix::process::geteuid().as_raw()));
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&own);
+    let is_ours = own.symlink_metadata().is_ok_and(|data| {
+        data.is_dir() && data.uid() == rustix::process::geteuid().as_raw() && data.mode().trailing_zeros() >= 6
+    });
+    match made {
+        Ok(()) => Ok(own),
+        Err(_) if is_ours => Ok(own),
+        Err(_) => Err(none()),
+    }
 }
 
-/// Returns the folder of what can be found out again; `None` where there is no home.
+/// Returns the directory of what can be found out again; `None` where there is no home, or only one inside the repository
+/// that we work in.
 pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
-    let base = environment
-        .value("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| environment.home.as_ref().map(|home| home.join(".cache")));
-    base.map(|base| base.join("qwen"))
+    let base = base(environment, "XDG_CACHE_HOME", ".cache")?;
+    (!is_in_checkout(&base, environment)).then(|| base.join("qwen"))
+}
+
+fn base(environment: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
+    let named = environment.value(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| environment.home.as_ref().map(|home| home.join(below_home)))
+}
+
+/// Tells whether a directory is, or would be, inside the repository of our working directory.
+fn is_in_checkout(directory: &Path, environment: &Environment) -> bool {
+    let real = |path: &Path| path.ancestors().find_map(|path| path.canonicalize().ok());
+    let (Some(directory), Some(cwd)) = (real(directory), real(&environment.cwd)) else { return false };
+    let top = cwd.ancestors().find(|directory| directory.join(".git").symlink_metadata().is_ok());
+    top.is_some_and(|top| directory.starts_with(top))
 }
