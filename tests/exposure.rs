@@ -60,12 +60,14 @@ fn a_path_in_the_git_directory_opens_nothing_but_objects_of_a_repository() {
 #[test]
 fn objects_that_a_repository_borrows_from_another_one_are_there() {
     for tier in ["T3", "T2"] {
-        let project = with_build(Project::new(), "git log --oneline\n").file("a", "1\n").git();
+        let project = with_build(Project::new(), "git log --oneline || echo none\n").file("a", "1\n").git();
         project.run_git(&["clone", "-q", "--bare", ".", "../pool"]);
         append(&project.root().join(".git/objects/info/alternates"), "../../../pool/objects\n");
         project.run_git(&["repack", "-a", "-d", "-l", "-q"]);
-        let Some((answers, ..)) = run_in(tier, project, &[], &["sh build.sh"]) else { continue };
+        let Some((answers, ..)) = run_in(tier, project, &[], &["git log --oneline", "sh build.sh"]) else { continue };
         assert!(answers[0].contains("start"), "{tier}: {answers:?}");
+        // What else is in the other repository, nobody knows.
+        assert!(answers[1].contains("none"), "{tier}: {answers:?}");
     }
 }
 
@@ -85,6 +87,53 @@ fn parts_of_a_repository_behind_a_link_are_not_there_and_the_model_is_told() {
             let Some((answers, ..)) = run_in(tier, project, &[], &["sh build.sh"]) else { continue };
             assert!(answers[0].contains("built") && !answers[0].contains("PRIVATE"), "{tier}: {answers:?}");
             assert!(answers[0].contains("commands find no git repository"), "{tier}: {answers:?}");
+        }
+    }
+}
+
+/// A build prints what was committed, if it finds a repository.
+const PRINTS: &str = "git log -p --all --reflog --format=seen-%s; echo built\n";
+
+#[test]
+fn a_program_finds_no_repository_whose_history_holds_what_may_not_be_read() {
+    let plain = POLICY.to_owned();
+    let deny = POLICY.replace("read: {allow", "read: {deny: [\"private/**\"], allow");
+    let allow = POLICY.replace("read: {allow: [\"**\"]}", "read: {allow: [\"*.sh\", \"a\"]}");
+    let gone = "rm -r private .env .env.example k.pem; git add -A; git commit -qm gone";
+    for (policy, file, then, hides) in [
+        (&plain, "src/a", "", false),
+        (&plain, ".env.example", "", false),
+        (&plain, "private/a", "", false),
+        (&plain, ".env", "", true),
+        (&plain, "k.pem", gone, true),
+        (&plain, ".env", "git rm -q --cached .env; git commit -q --amend -m gone", true),
+        (&deny, "private/a", gone, true),
+        (&deny, "src/a", "", false),
+        (&allow, "src/a", "", true),
+        (&allow, "a", "", false),
+    ] {
+        for tier in ["T3", "T2"] {
+            let project = with_build(Project::new(), PRINTS).file(file, "TOP-SECRET\n").policy(policy).git();
+            let script = then.split("; ").filter(|line| !line.is_empty());
+            for line in script {
+                let words: Vec<&str> = line.split(' ').collect();
+                match words.split_first() {
+                    Some((&"git", rest)) => drop(project.run_git(rest)),
+                    Some(_) => words[2..].iter().for_each(|name| {
+                        let path = project.root().join(name);
+                        let _not_there = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+                    }),
+                    None => {}
+                }
+            }
+            let commands = ["sh build.sh", "git log --format=own-%s -1", "sh build.sh"];
+            let Some((answers, ..)) = run_in(tier, project, &[], &commands) else { continue };
+            let what = format!("{tier} {file} {then}: {answers:?}");
+            assert_eq!(answers[0].contains("seen-"), !hides, "{what}");
+            assert_eq!(answers[0].contains("programs find no git repository"), hides, "{what}");
+            assert_eq!(answers.concat().contains("TOP-SECRET"), !hides, "{what}");
+            assert!(answers[0].contains("built") && answers[1].contains("own-"), "{what}");
+            assert_eq!(answers[2].contains("seen-"), !hides, "{what}");
         }
     }
 }

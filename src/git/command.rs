@@ -95,6 +95,7 @@ pub struct Git {
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     asks: bool,
+    limit: Option<Duration>,
 }
 
 /// Why git failed.
@@ -162,6 +163,7 @@ impl Git {
             options: Vec::new(),
             environment: Vec::new(),
             asks: false,
+            limit: None,
         }
     }
 
@@ -187,7 +189,17 @@ impl Git {
         self
     }
 
+    /// Gives it this time and no more.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Git {
+        self.limit = Some(limit);
+        self
+    }
+
     fn patience(&self) -> Duration {
+        if let Some(limit) = self.limit {
+            return limit;
+        }
         match run_deadline() {
             _ if !self.asks => PATIENCE,
             // An overdue run is ended by others; what it still puts back needs a moment.

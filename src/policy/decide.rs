@@ -263,6 +263,18 @@ impl Policy {
         move |path| self.reads(&path.under(&facts.root), facts, &folders)
     }
 
+    /// Returns pathspecs for what may not be read of a repository that holds the workspace at `prefix`, in lists of which
+    /// each is one question; `None` where pathspecs cannot say it.
+    pub fn unreadable_of_history(&self, facts: &Facts, prefix: &RelPath) -> Option<Vec<Vec<String>>> {
+        let prefix = if prefix.is_root() { String::new() } else { format!("{prefix}/") };
+        let denied = self.layers.iter().flat_map(|layer| &layer.read_deny);
+        let denied: Vec<String> = denied.map(|rule| rule.value.text().to_owned()).collect();
+        let lifted = self.layers.first().into_iter().flat_map(|layer| &layer.protected_remove);
+        let lifted: Vec<String> = lifted.map(|glob| glob.text().to_owned()).collect();
+        let kept = PathRules::new(&self.layers, facts).read_globs().ok()?;
+        super::programs::git::unreadable(&prefix, &denied, &lifted, kept.as_deref())
+    }
+
     fn reads(&self, path: &Path, facts: &Facts, folders: &Folders) -> bool {
         PathRules::new(&self.layers, facts).remembering(folders).read(&RelPath::root(), path).is_ok()
     }

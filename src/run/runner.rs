@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -37,6 +37,9 @@ const OBJECTS_AT: &str = "/.qwen/objects";
 
 /// The most links from a program's name to the program.
 const MOST_LINKS: usize = 40;
+
+/// How long git may look for files in the history that may not be read.
+const HISTORY_TIME: Duration = Duration::from_secs(2);
 
 /// That the project itself is lent, by the operator's word (`sandbox.workspace: in-place`).
 pub struct InPlace {
@@ -80,6 +83,10 @@ pub struct Runner {
     is_copied_anew: AtomicBool,
     /// It was said what commands do not find in their tree.
     left_out_said: AtomicBool,
+    /// Whether the history may hold a file that may not be read, once somebody asked.
+    history_hides: OnceLock<bool>,
+    /// It was said that programs find no repository.
+    no_git_said: AtomicBool,
     /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
     servers_write: OnceLock<bool>,
 }
@@ -112,6 +119,8 @@ impl Runner {
             mounts_no_layer: AtomicBool::new(false),
             is_copied_anew: AtomicBool::new(false),
             left_out_said: AtomicBool::new(false),
+            history_hides: OnceLock::new(),
+            no_git_said: AtomicBool::new(false),
             servers_write: OnceLock::new(),
         })
     }
@@ -260,7 +269,9 @@ impl Runner {
             let patience = programs.iter().map(|config| config.handshake()).max();
             let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
             let found = lent.root().to_path_buf();
-            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, GitAccess::ReadOnly);
+            let access = if self.may_show_unreadable(lent) { GitAccess::None } else { GitAccess::ReadOnly };
+            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, access, access == GitAccess::None);
+            lent.show_git(access != GitAccess::None).map_err(|error| ToolError::failed(error.to_string()))?;
             (found, std::mem::take(&mut surroundings.read))
         };
         let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
@@ -369,10 +380,34 @@ impl Runner {
         self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
     }
 
+    /// Tells whether a command must find no repository: it has programs besides git under the rules on reading.
+    fn hides_git(&self, plan: &CommandPlan, lent: &Lent) -> bool {
+        plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
+    }
+
+    /// Tells whether git's objects may hold a file that may not be read. Decided once: later commits are the run's own.
+    fn may_show_unreadable(&self, lent: &Lent) -> bool {
+        let Some(repository) = self.repository.as_ref().filter(|_| lent.git().is_some()) else { return false };
+        *self.history_hides.get_or_init(|| {
+            let Some(questions) = self.policy.unreadable_of_history(&self.facts, &repository.prefix) else {
+                return true;
+            };
+            let end = Instant::now() + HISTORY_TIME;
+            // What another repository holds, none of our references need to reach.
+            lent.reads().len() > 1
+                || questions.iter().any(|pathspecs| repository.ever_held(pathspecs, end).unwrap_or(true))
+        })
+    }
+
     /// Returns what commands find beside and inside of their tree.
-    fn surroundings(&self, lent: &Lent, tree: TreeAccess, access: GitAccess) -> Surroundings {
+    fn surroundings(&self, lent: &Lent, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
         let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
-        if let Some(git) = lent.git() {
+        if hides_git {
+            around.read.clear();
+            if self.tier() == Tier::T3 && lent.git().is_some_and(|git| git.stands_for.parent() == Some(lent.root())) {
+                around.hidden.push(".git".into());
+            }
+        } else if let Some(git) = lent.git() {
             match access {
                 GitAccess::None => around.read.clear(),
                 GitAccess::ReadOnly => around.read.push(git.folder.clone()),
@@ -393,7 +428,7 @@ impl Runner {
             let root = self.workspace.root();
             let others = kept.git().map(|path| path.under(root)).filter(|path| Some(path) != own.as_ref());
             around.read_only.extend(others);
-            around.hidden = lent.hidden().iter().map(|path| path.under(root)).collect();
+            around.hidden.extend(lent.hidden().iter().map(|path| path.under(root)));
         }
         around
     }
@@ -454,7 +489,9 @@ impl Runner {
         {
             return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
         }
-        let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git);
+        let hides_git = self.hides_git(plan, lent);
+        lent.show_git(!hides_git).map_err(|error| ToolError::failed(error.to_string()))?;
+        let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git, hides_git);
         let held = [self.pinned(plan, lent)?, self.unchanged(plan, lent)?].concat();
         let seen_at_home = sandbox.tier() == Tier::T3;
         if seen_at_home {
@@ -529,6 +566,13 @@ impl Runner {
                         .to_owned(),
                 );
             }
+        }
+        if self.hides_git(plan, lent) && !self.no_git_said.swap(true, Ordering::Relaxed) {
+            notes.push(
+                "programs find no git repository, since its history may hold files that may not be read; run `git` in a \
+                 command of its own"
+                    .to_owned(),
+            );
         }
         for (path, reason) in &collected.refused {
             notes.push(format!("the change to {path} was taken back: {reason}"));
@@ -629,6 +673,18 @@ pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Cha
         Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
         Entry::Absent | Entry::File { .. } => Ok(()),
     }
+}
+
+/// Tells whether a command is git and plain readers, which the rules on reading have judged word by word, and makes no
+/// second repository.
+fn is_judged_git(plan: &CommandPlan) -> bool {
+    let makes_one = |word: &str| matches!(word, "clone" | "init" | "submodule" | "worktree");
+    plan.programs.iter().all(|name| name == "git" || only_reads(name))
+        && match &plan.start {
+            Start::Pipeline(programs) => !programs.iter().flatten().any(|word| makes_one(word)),
+            Start::Script(text) => !text.split_whitespace().any(|word| makes_one(word.trim_matches(['\'', '"']))),
+            Start::AsWritten(_) => false,
+        }
 }
 
 /// Tells whether every git of a command works in the repository of the tree: no program of the command starts one by

@@ -260,6 +260,21 @@ impl Lent {
         self.git.as_ref()
     }
 
+    /// Shows or hides git's directory, where it is part of the tree itself.
+    pub fn show_git(&self, visible: bool) -> io::Result<()> {
+        let is_part = |git: &&Scratch| git.folder.parent().is_some_and(|top| self.root.starts_with(top));
+        let Some(git) = self.git.as_ref().filter(is_part) else {
+            return Ok(());
+        };
+        let hidden = self.scratch.path().join("git");
+        let (from, to) = if visible { (&hidden, &git.folder) } else { (&git.folder, &hidden) };
+        match std::fs::rename(from, to) {
+            // It is so already.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            renamed => renamed,
+        }
+    }
+
     /// Returns the layer that commands write, if nothing was copied.
     pub fn layer(&self) -> Option<&Layer> {
         self.layer.as_deref()

@@ -6,7 +6,7 @@ mod objects;
 mod tests;
 mod words;
 
-pub(crate) use content::NEVER;
+pub(crate) use content::{NEVER, unreadable};
 
 use super::Word;
 use super::table::{Call, Dashes, Operands, Style, TABLE, Table, arity};
