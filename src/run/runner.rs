@@ -29,6 +29,7 @@ use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError, Tool
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
+use crate::workspace::temporary::Temporary;
 
 use super::servers::Place;
 
@@ -71,7 +72,7 @@ pub struct Runner {
     demand: Demand,
     environment: BTreeMap<OsString, OsString>,
     helper: PathBuf,
-    private: tempfile::TempDir,
+    private: Temporary,
     sandbox: OnceLock<Sandbox>,
     lent: Mutex<Option<Lent>>,
     lends: Lends,
@@ -103,7 +104,7 @@ impl Runner {
         helper: PathBuf,
     ) -> std::io::Result<Runner> {
         Ok(Runner {
-            private: tempfile::Builder::new().prefix("qwen-").tempdir()?,
+            private: Temporary::new("qwen-", None)?,
             workspace,
             repository,
             policy,

@@ -115,18 +115,21 @@ impl Folder {
 
     /// Removes what stands at a name, with everything below it; nothing there is no error.
     ///
-    /// Folders are moved up before they are emptied: however deep they lie, two descriptors are enough.
+    /// Folders are moved up before they are emptied: however deep they lie, two descriptors are enough. A directory that a
+    /// command has closed is opened up first.
     pub fn clear(&self, name: &OsStr) -> io::Result<()> {
         let mut ahead = vec![name.to_owned()];
         let mut moved = 0_u64;
         while let Some(name) = ahead.pop() {
             let removed = match rustix::fs::unlinkat(&self.0, &name, AtFlags::empty()) {
                 Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => {
-                    let folder = self.enter_name(&name)?;
+                    let folder = self.enter_opened(&name)?;
                     for (inner, kind) in folder.names()? {
                         if !kind.is_dir() {
                             rustix::fs::unlinkat(&folder.0, &inner, AtFlags::empty())?;
                         } else if rustix::fs::unlinkat(&folder.0, &inner, AtFlags::REMOVEDIR).is_err() {
+                            // One that its owner may not write cannot be moved.
+                            folder.enter_opened(&inner)?;
                             ahead.push(self.take_from(&folder, &inner, &mut moved)?);
                         }
                     }
@@ -140,6 +143,38 @@ impl Folder {
             }
         }
         Ok(())
+    }
+
+    /// Opens a directory in this one with all rights for its owner.
+    fn enter_opened(&self, name: &OsStr) -> io::Result<Folder> {
+        let folder = match self.enter_name(name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.open_up(name)?;
+                self.enter_name(name)?
+            }
+            entered => entered?,
+        };
+        if rustix::fs::fstat(&folder)?.st_mode & 0o700 != 0o700 {
+            rustix::fs::fchmod(&folder, Mode::RWXU)?;
+        }
+        Ok(folder)
+    }
+
+    /// Gives the owner of a directory all rights; no link is followed.
+    #[cfg(target_os = "linux")]
+    fn open_up(&self, name: &OsStr) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let closed = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
+        // A descriptor of this kind takes no mode itself.
+        Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", closed.as_raw_fd()), Mode::RWXU)?)
+    }
+
+    /// Gives the owner of a directory all rights; no link is followed.
+    #[cfg(not(target_os = "linux"))]
+    fn open_up(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::chmodat(&self.0, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Moves a folder out of another one into this one, under a name that is free, which is returned.

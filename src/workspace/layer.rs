@@ -6,10 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::folder::{Folder, is_missing};
@@ -211,13 +209,6 @@ impl Layer {
             lower = beneath.filter(|_| shows);
         }
         Ok((upper, name))
-    }
-}
-
-impl Drop for Layer {
-    fn drop(&mut self) {
-        // The kernel leaves a folder there that nobody may enter.
-        let _not_there = std::fs::set_permissions(self.work_at.join("work"), Permissions::from_mode(0o700));
     }
 }
 

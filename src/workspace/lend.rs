@@ -7,10 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -24,6 +22,7 @@ use super::ignore::{Kind, Level, Source};
 use super::kept::Kept;
 use super::layer::Layer;
 use super::snapshot::{Snapshot, Stat};
+use super::temporary::Temporary;
 use super::{Workspace, WorkspaceError};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::git::repository::Repository;
@@ -100,7 +99,7 @@ pub struct Lent {
     /// How the project was, where it is itself what is lent.
     kept: Option<Kept>,
     hidden: Vec<RelPath>,
-    scratch: tempfile::TempDir,
+    scratch: Temporary,
 }
 
 /// Git's folder of the lent tree.
@@ -585,14 +584,9 @@ fn beginning(path: &RelPath) -> RelPath {
     start
 }
 
-/// Makes the private folder of a lent tree.
-fn scratch(options: &LendOptions<'_>) -> io::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("qwen-tree-").permissions(Permissions::from_mode(0o700));
-    match options.parent {
-        Some(parent) => builder.tempdir_in(parent),
-        None => builder.tempdir(),
-    }
+/// Makes the private directory of a command workspace.
+fn scratch(options: &LendOptions<'_>) -> io::Result<Temporary> {
+    Temporary::new("qwen-tree-", options.parent)
 }
 
 /// Makes git's directory for a tree, and returns it with what is read through it; none where the repository's own parts

@@ -14,6 +14,7 @@ pub mod private_file;
 pub mod session_file;
 pub mod snapshot;
 pub mod steps;
+pub mod temporary;
 #[cfg(test)]
 pub(crate) mod test_support;
 pub mod untouched;
