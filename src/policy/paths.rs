@@ -1,6 +1,6 @@
 //! Files: how a path is resolved, and which may be read and written (policy.md 4).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use super::effect::{Effect, Pattern};
 use super::glob::{Glob, fold, fold_name};
 use super::layers::Layer;
 use super::protected::{braces, names_secret, protected_name, secret_name};
+use crate::change::layout::is_git_directory;
 use crate::path::{Node, RelPath, Tree};
 
 const MAX_LINKS: usize = 40;
@@ -52,6 +53,8 @@ pub(crate) struct PathRules<'a> {
 pub(crate) struct Folders {
     /// Folders that are reached through no link.
     known: Mutex<HashSet<PathBuf>>,
+    /// Folders, and the git directory that each is or lies in.
+    git_directories: Mutex<HashMap<PathBuf, Option<RelPath>>>,
     /// Files with several names of which one may not be read.
     denied_files: OnceLock<DeniedFiles>,
 }
@@ -60,6 +63,10 @@ pub(crate) struct Folders {
 type DeniedFiles = Result<HashSet<(u64, u64)>, String>;
 
 impl Folders {
+    fn git_directories(&self) -> MutexGuard<'_, HashMap<PathBuf, Option<RelPath>>> {
+        self.git_directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,6 +219,15 @@ impl<'a> PathRules<'a> {
         if resolved.node == Some(Node::Dir) {
             return Ok(());
         }
+        let above = path.components().count();
+        if let Some(root) = resolved.absolute.ancestors().nth(above)
+            && let Some(directory) = self.git_directory(root, &path.parent().unwrap_or_default())?
+        {
+            return Err(Denial::new(format!(
+                "`{shown}` is never read (the contents of the git directory {directory})"
+            ))
+            .by("F3"));
+        }
         let text = path.to_string_lossy();
         for layer in self.layers {
             match &layer.read_allow {
@@ -224,6 +240,27 @@ impl<'a> PathRules<'a> {
             }
         }
         Ok(())
+    }
+
+    // A git directory by what is in it, whatever its name; the root itself is where the run works.
+    fn git_directory(&self, root: &Path, folder: &RelPath) -> Result<Option<RelPath>, Denial> {
+        if folder.is_root() {
+            return Ok(None);
+        }
+        let path = folder.under(root);
+        let known = |folders: &Folders| folders.git_directories().get(&path).cloned();
+        if let Some(known) = self.folders.and_then(known) {
+            return Ok(known);
+        }
+        let found = if is_git_directory(|name| Ok(self.look(&path.join(name))?.is_some()))? {
+            Some(folder.clone())
+        } else {
+            self.git_directory(root, &folder.parent().unwrap_or_default())?
+        };
+        if let Some(folders) = self.folders {
+            folders.git_directories().insert(path, found.clone());
+        }
+        Ok(found)
     }
 
     /// Returns why a path may not be read, by its name alone.
