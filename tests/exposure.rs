@@ -137,3 +137,71 @@ fn a_program_finds_no_repository_whose_history_holds_what_may_not_be_read() {
         }
     }
 }
+
+#[test]
+fn a_git_directory_is_not_shown_whatever_its_name() {
+    for tier in ["T3", "T2", "T1"] {
+        let project = Project::new().file("a", "1\n").policy(POLICY).git();
+        let root = project.root();
+        std::fs::rename(root.join(".git"), root.join("store")).unwrap();
+        std::fs::write(root.join(".git"), "gitdir: ./store\n").unwrap();
+        project.run_git(&["config", "http.extraheader", "TOKEN-OF-CHECKOUT"]);
+        let build = ["sh -c 'cat store/config; echo built'"];
+        let commands: &[&str] = if tier == "T1" { &["cat store/config", "cat a"] } else { &build };
+        let Some((answers, project, _)) = run_in(tier, project, &[], commands) else { continue };
+        assert!(!answers.concat().contains("TOKEN-OF-CHECKOUT"), "{tier}: {answers:?}");
+        let project = project.model([call("read_file", json!({"file_path": "store/config"})), say("done")]);
+        let _answered = project.run(&["go"]);
+        let shown = project.server().requests()[1].to_string();
+        assert!(!shown.contains("TOKEN-OF-CHECKOUT") && shown.contains("git directory store"), "{tier}: {shown}");
+    }
+}
+
+#[test]
+fn modes_and_times_that_isolation_does_not_hold_are_found_after_the_run() {
+    for (script, code) in [
+        ("chmod 600 {root}/a", 1),
+        ("touch -d 2001-01-01 {root}/.git/HEAD", 1),
+        ("chmod 711 {root}/d", 1),
+        ("chmod 600 a; touch -d 2001-01-01 d/b; echo 2 > d/b", 0),
+    ] {
+        for flags in [&[][..], &["--apply"]] {
+            let project = Project::new().file("a", "1\n").file("d/b", "1\n");
+            let root = project.root().canonicalize().unwrap().display().to_string();
+            let project = with_build(project, &format!("{}\necho built\n", script.replace("{root}", &root))).git();
+            let Some((answers, _, outcome)) = run_in("T2", project, flags, &["sh build.sh"]) else { return };
+            assert!(answers[0].contains("built"), "{answers:?}");
+            assert_eq!(outcome.code, code, "{script} {flags:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_pinned_program_starts_only_where_nothing_else_in_the_command_writes() {
+    let good = "#!/bin/sh\necho GOOD-RAN\n";
+    let digest = qwen_run::change::patch::sha256(good.as_bytes());
+    let rules = format!(
+        "shell: {{default: deny, allow: [{{cmd: [mv]}}, {{cmd: [cp]}}, {{cmd: [cat]}}, \
+         {{cmd: [./scripts/gen.sh], sha256: {digest}}}]}}\n"
+    );
+    let policy = POLICY.replace("shell: {default: allow}\n", &rules);
+    for (tier, flags) in [("T3", &[][..]), ("T2", &[]), ("off", &["--sandbox=off"])] {
+        for (command, runs) in [
+            ("./scripts/gen.sh", true),
+            ("cat a && ./scripts/gen.sh | cat", true),
+            ("mv scripts s2 && mv evil scripts && ./scripts/gen.sh", false),
+            ("cp evil/gen.sh scripts/gen.sh; ./scripts/gen.sh", false),
+            ("cat evil/gen.sh > scripts/gen.sh; ./scripts/gen.sh", false),
+        ] {
+            let project = Project::new()
+                .file("a", "1\n")
+                .executable("scripts/gen.sh", good)
+                .executable("evil/gen.sh", "#!/bin/sh\necho EVIL-RAN\n")
+                .policy(&policy)
+                .git();
+            let Some((answers, ..)) = run_in(tier, project, flags, &[command]) else { continue };
+            assert!(!answers[0].contains("EVIL-RAN"), "{tier} {command}: {answers:?}");
+            assert_eq!(answers[0].contains("GOOD-RAN"), runs, "{tier} {command}: {answers:?}");
+        }
+    }
+}

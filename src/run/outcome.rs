@@ -86,19 +86,26 @@ impl Stage {
         finished.changes.rolled_back = rolled_back;
     }
 
-    /// Ends a dry run that changed the tree as a failure: without isolation only this look afterwards can tell.
+    /// Ends a run as a failure whose commands changed the project past the delivery: where isolation does not hold this,
+    /// only a look afterwards can tell.
     pub fn compare(&self, finished: &mut RunFinished) {
-        let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) else { return };
+        let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
+            (
+                format!("a command of this dry run changed {}", path.display()),
+                "it ran without isolation (--sandbox off); look at `git status`, and leave the flag out",
+            )
+        } else if let Some(path) = self.runner.changed_attribute() {
+            (
+                format!("mode or time of {} changed while commands ran, past the delivery", path.display()),
+                "the isolation of this machine (T2) does not hold modes and times; `qwen sandbox doctor` says how to get T3",
+            )
+        } else {
+            return;
+        };
         let exit = finished.exit.or_worse(Exit::Failed);
         if exit == Exit::Failed {
-            finished.error = Some(RunError {
-                code: "tree_changed".into(),
-                message: format!("a command of this dry run changed {}", path.display()),
-                hint: Some(
-                    "it ran without isolation (--sandbox off); look at `git status`, and leave the flag out".into(),
-                ),
-                ..RunError::default()
-            });
+            let (code, hint) = ("tree_changed".into(), Some(hint.into()));
+            finished.error = Some(RunError { code, message, hint, ..RunError::default() });
         }
         finished.exit = exit;
     }

@@ -30,6 +30,7 @@ use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
 use crate::workspace::temporary::Temporary;
+use crate::workspace::untouched::Untouched;
 
 use super::servers::Place;
 
@@ -88,6 +89,8 @@ pub struct Runner {
     history_hides: OnceLock<bool>,
     /// It was said that programs find no repository.
     no_git_said: AtomicBool,
+    /// How the project was before the first command that may write ran without a file system of its own.
+    attributes: OnceLock<Untouched>,
     /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
     servers_write: OnceLock<bool>,
 }
@@ -122,6 +125,7 @@ impl Runner {
             left_out_said: AtomicBool::new(false),
             history_hides: OnceLock::new(),
             no_git_said: AtomicBool::new(false),
+            attributes: OnceLock::new(),
             servers_write: OnceLock::new(),
         })
     }
@@ -200,6 +204,11 @@ impl Runner {
             Some(_) | None => self.workspace.root(),
         };
         root.display().to_string()
+    }
+
+    /// Names a path of the project whose mode or time a command has changed: Landlock does not guard them.
+    pub fn changed_attribute(&self) -> Option<PathBuf> {
+        self.attributes.get().and_then(Untouched::first_attribute)
     }
 
     /// Ends what runs in the background.
@@ -318,6 +327,21 @@ impl Runner {
             let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
             if !plan.programs.iter().any(is_it) {
                 continue;
+            }
+            // Whatever else may write could put another program in its place.
+            let mut others = plan.programs.iter().filter(|name| !is_it(*name));
+            let writes = match &plan.start {
+                Start::Pipeline(_) => false,
+                Start::Script(text) | Start::AsWritten(text) => text.contains('>'),
+            };
+            if writes || others.any(|name| !only_reads(name)) {
+                return Err(ToolError {
+                    message: format!(
+                        "Denied by policy: {path} is pinned, and other parts of the same command could change it. Start \
+                         it in a command of its own, or with programs that only read."
+                    ),
+                    kind: ToolErrorKind::Denied,
+                });
             }
             // The name is relative to the root; in another folder it would be another program.
             let moves = matches!(&plan.start, Start::Script(text) if text.contains("cd -P"));
@@ -489,6 +513,9 @@ impl Runner {
             && !lent.git().is_some_and(|git| self.stands_in(git))
         {
             return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
+        }
+        if sandbox.tier() == Tier::T2 && plan.profile.tree == TreeAccess::Writable {
+            self.attributes.get_or_init(|| Untouched::remember(self.workspace.root(), Vec::new()));
         }
         let hides_git = self.hides_git(plan, lent);
         lent.show_git(!hides_git).map_err(|error| ToolError::failed(error.to_string()))?;

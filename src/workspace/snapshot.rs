@@ -29,6 +29,11 @@ impl Stat {
         }
     }
 
+    /// Tells whether both are of one file with as many bytes.
+    pub fn is_same_file(&self, other: &Stat) -> bool {
+        (self.inode, self.size) == (other.inode, other.size)
+    }
+
     /// Returns the length in bytes.
     pub fn size(&self) -> u64 {
         self.size

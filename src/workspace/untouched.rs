@@ -1,8 +1,10 @@
 //! Whether a folder is as it was: what the system says of every file in it, before and after.
 //!
-//! For runs without isolation, where nothing else keeps a command from writing to the project.
+//! For runs without isolation, where nothing else keeps a command from writing to the project, and for those whose
+//! isolation guards contents alone.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::snapshot::Stat;
@@ -12,7 +14,14 @@ use super::snapshot::Stat;
 pub struct Untouched {
     root: PathBuf,
     except: Vec<PathBuf>,
-    files: BTreeMap<PathBuf, Option<Stat>>,
+    files: BTreeMap<PathBuf, Seen>,
+}
+
+/// What the system says of a file; of a directory only its mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    File(Stat),
+    Directory { mode: u32 },
 }
 
 impl Untouched {
@@ -29,10 +38,21 @@ impl Untouched {
         let new = now.keys().find(|path| !self.files.contains_key(*path));
         gone.map(|(path, _)| path.clone()).or_else(|| new.cloned())
     }
+
+    /// Names the first path whose mode, owner or time is not as it was, although it is the same file with as many bytes.
+    pub fn first_attribute(&self) -> Option<PathBuf> {
+        let now = look(&self.root, &self.except);
+        let is_changed = |path: &PathBuf, seen: &Seen| match (seen, now.get(path)) {
+            (Seen::File(before), Some(Seen::File(now))) => before != now && before.is_same_file(now),
+            (Seen::Directory { mode }, Some(Seen::Directory { mode: now })) => mode != now,
+            (Seen::File(_) | Seen::Directory { .. }, _) => false,
+        };
+        self.files.iter().find(|(path, seen)| is_changed(path, seen)).map(|(path, _)| path.clone())
+    }
 }
 
 /// Folders bear no time: a file that came and went again left nothing behind.
-fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Option<Stat>> {
+fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Seen> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -42,10 +62,13 @@ fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Option<Stat>> {
                 continue;
             }
             let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.is_dir() {
+            let seen = if metadata.is_dir() {
                 folders.push(path.clone());
-            }
-            found.insert(path, (!metadata.is_dir()).then(|| Stat::of(&metadata)));
+                Seen::Directory { mode: metadata.mode() }
+            } else {
+                Seen::File(Stat::of(&metadata))
+            };
+            found.insert(path, seen);
         }
     }
     found
@@ -72,5 +95,26 @@ mod tests {
         assert_eq!(untouched.first_difference(), Some(root.join("d/a")));
         std::fs::remove_dir_all(root.join("d")).unwrap();
         assert_eq!(untouched.first_difference(), Some(root.join("d")));
+    }
+
+    #[test]
+    fn modes_and_times_are_told_from_contents() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir(root.join("d")).unwrap();
+        std::fs::write(root.join("d/a"), "1").unwrap();
+        std::fs::write(root.join("b"), "1").unwrap();
+        let untouched = Untouched::remember(root, Vec::new());
+        std::fs::write(root.join("b"), "23").unwrap();
+        std::fs::write(root.join("new"), "").unwrap();
+        assert_eq!(untouched.first_attribute(), None);
+        std::fs::set_permissions(root.join("d"), std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(untouched.first_attribute(), Some(root.join("d")));
+        let untouched = Untouched::remember(root, Vec::new());
+        let old = std::time::SystemTime::UNIX_EPOCH;
+        std::fs::File::open(root.join("d/a")).unwrap().set_modified(old).unwrap();
+        assert_eq!(untouched.first_attribute(), Some(root.join("d/a")));
     }
 }
