@@ -3,8 +3,6 @@
 //! `git apply` compares a patch with the bytes that git keeps. Line ends are not looked at here: it compares them both
 //! ways.
 
-#![expect(clippy::disallowed_methods, reason = "objects are written to a temporary directory")]
-
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
