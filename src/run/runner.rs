@@ -329,7 +329,7 @@ impl Runner {
                 continue;
             }
             // Whatever else may write could put another program in its place.
-            let mut others = plan.programs.iter().filter(|name| !is_it(*name));
+            let mut others = plan.programs.iter().filter(|name| !is_it(name));
             let writes = match &plan.start {
                 Start::Pipeline(_) => false,
                 Start::Script(text) | Start::AsWritten(text) => text.contains('>'),
