@@ -11,7 +11,7 @@ use super::decision::Denial;
 use super::effect::{Effect, Pattern};
 use super::glob::{Glob, fold, fold_name};
 use super::layers::Layer;
-use super::protected::{braces, names_secret, protected_name, secret_name};
+use super::protected::{braces, known_names, names_secret, protected_name, secret_name};
 use crate::change::layout::is_git_directory;
 use crate::path::{Node, RelPath, Tree};
 
@@ -385,18 +385,19 @@ impl<'a> PathRules<'a> {
         if let Some(denial) = self.read_denied(&start, tree.path).or_else(|| self.contents_denied(&start, tree.path)) {
             return Err(denial);
         }
-        let left_out = tree.left_out.iter().map(Sieve::new).collect::<Result<Vec<_>, _>>()?;
-        let only = tree.only.iter().map(Sieve::new).collect::<Result<Vec<_>, _>>()?;
+        let left_out = tree.left_out.iter().map(|out| Sieve::new(out, false)).collect::<Result<Vec<_>, _>>()?;
+        let only = tree.only.iter().map(|only| Sieve::new(only, true)).collect::<Result<Vec<_>, _>>()?;
         let root = &self.facts.root;
         let base = match &place {
             Place::Workspace(_) => root.clone(),
             _ => strip_tail(&resolved.absolute, &start),
         };
         let mut left = MAX_WALK;
+        let here = format!("{}/", folder.under(root).display());
         let mut seen = HashSet::new();
-        let mut starts = vec![start.clone()];
-        while let Some(start) = starts.pop() {
-            if !seen.insert(start.clone()) {
+        let mut starts = vec![(start.clone(), false)];
+        while let Some((start, through_link)) = starts.pop() {
+            if !seen.insert((start.clone(), through_link)) {
                 continue;
             }
             let mut linked = Vec::new();
@@ -405,15 +406,12 @@ impl<'a> PathRules<'a> {
                 let whole = path.to_string_lossy();
                 let below = whole.strip_prefix(&start.to_string_lossy()).unwrap_or(&whole).trim_start_matches('/');
                 let shown = format!("{}/{below}", tree.path.trim_end_matches('/'));
-                // What ignore files' patterns are anchored at is the folder that the program works in.
-                let seen = if path.is_under(folder) {
-                    RelPath::below(folder.as_path(), path.as_path()).unwrap_or_default()
-                } else {
-                    path.clone()
-                };
+                // What is found through a link has the link's path there.
+                let shown = (!through_link).then(|| shown.strip_prefix(&here).unwrap_or(&shown));
+                let matches = |sieve: &Sieve, unknown| sieve.is_match(shown, &name, *node == Node::Dir, unknown);
                 if *path != start
                     && (tree.skips_hidden && name.starts_with('.')
-                        || left_out.iter().any(|sieve| sieve.is_match(&seen, &shown, &name, *node == Node::Dir)))
+                        || left_out.iter().any(|sieve| matches(sieve, false)))
                 {
                     return Ok(false);
                 }
@@ -422,7 +420,7 @@ impl<'a> PathRules<'a> {
                     Node::Link(_) if !tree.follow_links => {}
                     Node::Link(_) => linked.push(path.clone()),
                     Node::File { .. } | Node::Other => {
-                        if only.is_empty() || only.iter().any(|sieve| sieve.is_match(&seen, &shown, &name, false)) {
+                        if only.is_empty() || only.iter().any(|sieve| matches(sieve, true)) {
                             let found =
                                 Resolved { absolute: path.under(&base), last_is_link: false, node: Some(node.clone()) };
                             self.read_resolved(&found, &Place::Workspace(path.clone()), &path.to_string())?;
@@ -444,7 +442,7 @@ impl<'a> PathRules<'a> {
                         if let Some(denial) = self.read_denied(&path, &link.to_string()) {
                             return Err(denial);
                         }
-                        starts.push(path);
+                        starts.push((path, true));
                     }
                     (_, place) => self.read_resolved(&resolved, &place, &link.to_string())?,
                 }
@@ -644,6 +642,33 @@ impl<'a> PathRules<'a> {
         Some(Denial::new(reason).by_rule(rule.rule.clone()))
     }
 
+    /// Judges that files may be created whose names begin so and go on in a way that is not known: `letters`: with small
+    /// letters and digits alone.
+    pub(crate) fn write_beginning(&self, folder: &RelPath, start: &str, letters: bool) -> Result<(), Denial> {
+        for ending in ["aa", "00"] {
+            self.write(folder, Path::new(&format!("{start}{ending}")))?;
+        }
+        let (Place::Workspace(first) | Place::Included(first) | Place::Outputs(first)) =
+            self.inside(folder, Path::new(&format!("{start}a")))?.1;
+        let first = fold(&first.to_string_lossy());
+        let first = first.strip_suffix('a').unwrap_or(&first);
+        let reaches = |known: &str| {
+            let rest = known.strip_prefix(first.rsplit('/').next().unwrap_or(first));
+            rest.is_some_and(|rest| !letters || rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        };
+        if let Some(known) = known_names().find(|known| reaches(known)) {
+            return Err(Denial::new(format!("a name that begins with `{start}` may be `{known}`")).by("F4"));
+        }
+        let rules = self.layers.iter().flat_map(|layer| layer.write_deny.iter().chain(&layer.protected_add));
+        match rules.into_iter().find(|rule| literal_prefix(rule.value.text()).starts_with(first)) {
+            Some(rule) => {
+                let reason = format!("a name that begins with `{start}` may match `{}`", rule.value.text());
+                Err(Denial::new(reason).by_rule(rule.rule.clone()))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Judges that everything below a folder may be written (or removed).
     pub(crate) fn write_tree(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
         let (resolved, place) = self.inside(folder, path)?;
@@ -775,7 +800,8 @@ struct Sieve {
 }
 
 impl Sieve {
-    fn new(pattern: &Pattern) -> Result<Sieve, Denial> {
+    /// `keeps`: it says what is read, and not what is left out.
+    fn new(pattern: &Pattern, keeps: bool) -> Result<Sieve, Denial> {
         let (Pattern::File(text)
         | Pattern::Directory(text)
         | Pattern::Name(text)
@@ -803,22 +829,28 @@ impl Sieve {
             plain.to_owned()
         };
         let slashes = !matches!(pattern, Pattern::PathEnd(_));
-        let glob = globset::GlobBuilder::new(&glob).literal_separator(slashes).build().map_err(|_| unclear())?;
+        // Such a pattern may be one that knows no case (`--iglob`): what it may read counts.
+        let mut builder = globset::GlobBuilder::new(&glob);
+        let builder = builder.literal_separator(slashes).case_insensitive(ignore && keeps);
+        let glob = builder.build().map_err(|_| unclear())?;
         Ok(Sieve { glob: glob.compile_matcher(), pattern: pattern.clone(), by_path })
     }
 
-    /// `shown` is the path as the program sees it, beginning with its operand.
-    fn is_match(&self, path: &RelPath, shown: &str, name: &str, is_folder: bool) -> bool {
+    /// `shown` is the path as the program sees it, beginning with its operand; below the folder that it works in, from
+    /// there. Where that is not known, `unknown` is the answer of a pattern for paths.
+    fn is_match(&self, shown: Option<&str>, name: &str, is_folder: bool, unknown: bool) -> bool {
         match &self.pattern {
             Pattern::File(_) => !is_folder && self.glob.is_match(name),
             Pattern::Directory(_) => is_folder && self.glob.is_match(name),
             Pattern::Name(_) => self.glob.is_match(name),
-            Pattern::PathEnd(_) => {
+            Pattern::PathEnd(_) => shown.map_or(unknown, |shown| {
                 let ends = shown.match_indices('/').map(|(at, _)| &shown[at + 1..]);
                 std::iter::once(shown).chain(ends).any(|end| self.glob.is_match(end))
-            }
+            }),
             Pattern::Ignore(text) if text.ends_with('/') && !is_folder => false,
-            Pattern::Ignore(_) if self.by_path => self.glob.is_match(path.to_string_lossy()),
+            Pattern::Ignore(_) if self.by_path => {
+                shown.map_or(unknown, |shown| self.glob.is_match(shown.strip_prefix("./").unwrap_or(shown)))
+            }
             Pattern::Ignore(_) => self.glob.is_match(name),
         }
     }

@@ -62,6 +62,13 @@ const PROTECTED: [&str; 54] = [
     ".inputrc",
 ];
 
+/// Returns the names that are never read or written, and what others of them begin with.
+pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
+    let others =
+        [".env", ".git-credentials", ".netrc", "id_rsa", ".aider", "lefthook.", ".yarnrc", ".mvn", ".yarn", ".cargo"];
+    PROTECTED.into_iter().chain(others)
+}
+
 /// Tells whether the built-in lists protect a path.
 pub(crate) fn is_protected(path: &RelPath) -> bool {
     let folded = fold(&path.to_string_lossy());

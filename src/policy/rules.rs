@@ -905,12 +905,49 @@ const RUN_PROGRAMS: [(&str, &str); 9] = [
 ];
 
 /// Options of programs without a table, and whole programs, that take the names of the files they read from a list.
-const LISTS: [(&str, &str); 4] = [
+const LISTS: [(&str, &str); 5] = [
+    (
+        "ar nm objdump objcopy strip ranlib size readelf addr2line ld as gcc g++ cc c++ clang clang++ lld javac javadoc java jar protoc \
+         swiftc kotlinc csc scalac",
+        "@",
+    ),
     ("", "--files-from --files0-from --filelist --file-list --files-list --list-file --listfile --filesfromfile"),
     ("zip 7z 7za 7zr", "-@ -i@ @"),
     ("ctags cscope", "-L -i"),
     ("pax", "-w"),
 ];
+
+/// Programs without a table that unpack files under the names that an archive gives; behind which words. None: always.
+const UNPACKS: [(&str, &str); 7] = [
+    ("7z 7za 7zr 7zz unrar rar arj lha lzh zoo xar", "x e"),
+    ("jar", "x --extract"),
+    ("ar llvm-ar", "x"),
+    ("zipfile tarfile", "-e --extract"),
+    ("dpkg", "-x --extract -X --vextract"),
+    ("dpkg-deb", "-x --extract -X --vextract -R --raw-extract -e --control"),
+    (
+        "cabextract unar unp dtrx atool aunpack patool unace unsquashfs bsdcpio pax uudecode unshar munpack ripmime rpm2archive lz4 unlz4 lzip \
+         lunzip plzip lzop unlzop brotli unbrotli pbzip2 lbzip2 pixz rzip lrzip lrunzip uncompress compress ditto",
+        "",
+    ),
+];
+
+// Tells whether a program gives files names that its words do not tell. `ar xv`, `jar -xf`: the verb stands in a bundle.
+fn unpacks(program: &str, words: &[Word]) -> bool {
+    UNPACKS.iter().filter(|(programs, _)| named(programs, program)).any(|(programs, verbs)| {
+        let bundled = matches!(*programs, "jar" | "ar llvm-ar");
+        let is = |word: &Word| {
+            let first = word.text.trim_start_matches('-');
+            verbs.split(' ').any(|verb| word.text == verb || bundled && verb.len() == 1 && first.contains(verb))
+        };
+        let place = if bundled { 1 } else { words.len() };
+        verbs.is_empty() || words.iter().take(place).any(is)
+    })
+}
+
+/// Programs that leave work or settings behind outside the workspace.
+const LEAVES_WORK: &str =
+    "crontab systemctl launchctl loginctl at atq atrm batch anacron schtasks gsettings dconf defaults";
 
 // Tells whether a word is one of the options that a list gives a program, with its value or without.
 fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
@@ -932,6 +969,19 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
     call.out.open_ended = true;
     if call.name == "cpio" {
         return Err(call.deny("the files that it packs or unpacks are not known").hint("use tar"));
+    }
+    if named(LEAVES_WORK, &call.name) {
+        return Err(call.deny("it changes what runs outside this run").by("G4"));
+    }
+    if unpacks(call.name.split(' ').next().unwrap_or_default(), words) {
+        let glued = |word: &Word| word.text.strip_prefix("-o").filter(|folder| !folder.is_empty()).map(str::to_owned);
+        match words.iter().find_map(glued).filter(|_| call.name.starts_with("7z")) {
+            Some(folder) => call.out.effects.push(Effect::WriteTree(folder)),
+            None => {
+                let denial = call.deny("the names of the files that it writes are not known");
+                return Err(denial.hint("unpack with `tar -x -C DIRECTORY` or `unzip -d DIRECTORY`"));
+            }
+        }
     }
     let mut ended = false;
     let pages = matches!(call.name.as_str(), "less" | "more" | "most" | "pg" | "lv");

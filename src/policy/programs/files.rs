@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Word;
-use super::table::{Call, Operands, TABLE, Table, tree};
+use super::table::{Call, Operands, Special, Style, TABLE, Table, tree};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::{Effect, Pattern};
@@ -12,8 +12,11 @@ use crate::policy::paths::{Place, walk};
 const COPY: &str = "-a,--archive --attributes-only -b --backup=?D --copy-contents -d --debug -f,--force -i,--interactive -H -l,--link \
     -L,--dereference -n,--no-clobber -P,--no-dereference -p --preserve=?D --no-preserve=D --parents -R,--recursive -r --reflink=?D \
     --remove-destination --sparse=D --strip-trailing-slashes -s,--symbolic-link -S,--suffix=D -t,--target-directory=D \
-    -T,--no-target-directory -u,--update=?D -v,--verbose -x,--one-file-system -Z --context=?D --keep-directory-symlink --help --version \
+    -T,--no-target-directory -u --update=?D -v,--verbose -x,--one-file-system -Z --context=?D --keep-directory-symlink --help --version \
     --exchange --no-copy -m,--mode=D -o,--owner=D -g,--group=D -D -C,--compare";
+
+/// What packs single files, or unpacks them, each into one beside it.
+const PACKER: Table = Table { operands: Operands::Special, writes_nothing: false, special: Some(compress), ..TABLE };
 
 pub(crate) const TABLES: &[Table] = &[
     Table {
@@ -94,19 +97,60 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        names: "split csplit",
-        options: "-a,--suffix-length=D -b,--bytes=D -C,--line-bytes=D -d,--numeric-suffixes=?D -e -l,--lines=D -n,--number=D -x !!--filter=D --additional-suffix=D -t,--separator=D -u --verbose -f,--prefix=D -k,--keep-files -s,--quiet -z",
+        names: "split",
+        options: "-a,--suffix-length=D --additional-suffix=D -b,--bytes=D -C,--line-bytes=D -d --numeric-suffixes=?D -x --hex-suffixes=?D \
+            -e,--elide-empty-files !!--filter=D -l,--lines=D -n,--number=D -t,--separator=D -u,--unbuffered --verbose -NUM --help --version",
         operands: Operands::Special,
         writes_nothing: false,
         special: Some(split),
         ..TABLE
     },
     Table {
-        names: "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd",
-        options: "-c,--stdout,--to-stdout -d,--decompress -f,--force -k,--keep -l,--list -n,--no-name -N,--name -q,--quiet -r,--recursive -S,--suffix=D -t,--test -v,--verbose -NUM -T,--threads=D -z --fast --best -e,--extreme --filelist=F -h,--help -V,--version",
+        names: "csplit",
+        options: "-b,--suffix-format=D -f,--prefix=D -k,--keep-files --suppress-matched -n,--digits=D -s,-q,--quiet,--silent -z,--elide-empty-files \
+            --help --version",
         operands: Operands::Special,
         writes_nothing: false,
-        special: Some(compress),
+        special: Some(split),
+        ..TABLE
+    },
+    Table {
+        names: "gzip gunzip pigz unpigz",
+        options: "-a,--ascii -c,--stdout,--to-stdout -d,--decompress,--uncompress -f,--force -k,--keep -l,--list -L,--license -n,--no-name -N,--name \
+            -q,--quiet -r,--recursive --rsyncable --synchronous -S,--suffix=D -t,--test -v,--verbose -NUM --fast --best -p,--processes=D -h,--help \
+            -V,--version",
+        ..PACKER
+    },
+    Table {
+        names: "bzip2 bunzip2",
+        options: "-c,--stdout -d,--decompress -z,--compress -k,--keep -f,--force -t,--test -q,--quiet -v,--verbose -L,--license -s,--small -NUM \
+            --fast --best --repetitive-fast --repetitive-best -h,--help -V,--version",
+        ..PACKER
+    },
+    Table {
+        names: "xz unxz lzma unlzma",
+        options: "-z,--compress -d,--decompress,--uncompress -t,--test -l,--list -k,--keep -f,--force -c,--stdout,--to-stdout --single-stream --no-sparse \
+            -S,--suffix=D !!--files=?D !!--files0=?D -F,--format=D -C,--check=D --ignore-check -NUM -e,--extreme --fast --best --block-size=D \
+            -T,--threads=D -M,--memlimit,--memory=D --memlimit-compress=D --memlimit-decompress=D --no-adjust -q,--quiet -Q,--no-warn -v,--verbose \
+            --robot -h,--help -H,--long-help -V,--version",
+        ..PACKER
+    },
+    Table {
+        names: "zstd unzstd zstdmt",
+        options: "-NUM -z,--compress -d,--decompress,--uncompress -f,--force -k,--keep --rm -c,--stdout -o=W -t,--test -l,--list -r !!--filelist=D \
+            --output-dir-flat=O --output-dir-mirror=O -D=R --patch-from=R -T=D --threads=D -q,--quiet -v,--verbose -V,--version -h,--help -H --ultra \
+            --long=?D --fast=?D --adapt=?D --format=D --content-size --no-content-size --check --no-check --sparse --no-sparse --memory=D \
+            --exclude-compressed --progress --no-progress --single-thread --rsyncable",
+        style: Style::Last,
+        ..PACKER
+    },
+    Table {
+        names: "unzip",
+        options: "-l -v -t -p -c -z -Z -T -o -n -u -f -j -q -a -b -B -C -D -L -M -s -V -W -X -P=D -O=D -I=D -d=D -x -h",
+        operands: Operands::Special,
+        style: Style::Whole,
+        writes_nothing: false,
+        special: Some(unzip),
         ..TABLE
     },
     Table {
@@ -119,7 +163,10 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "patch",
-        options: "-p,--strip=D -i,--input=R -R,--reverse -N,--forward -s,--silent --dry-run -b -l -u -f,--force -t,--batch -o,--output=W -r,--reject-file=W -d,--directory=E !!-e,--ed --verbose",
+        options: "-p,--strip=D -i,--input=R -R,--reverse -N,--forward -s,--silent --dry-run -b,--backup --backup-if-mismatch \
+            --no-backup-if-mismatch -z,--suffix=D !-B,--prefix=D !-Y,--basename-prefix=D -V,--version-control=D -l,--ignore-whitespace -u,--unified -c,--context \
+            -n,--normal -f,--force -t,--batch -E,--remove-empty-files -F,--fuzz=D --binary --posix -Z,--set-utc -T,--set-time --read-only=D --no-strip-trailing-cr \
+            --reject-format=D --merge=?D -o,--output=W -r,--reject-file=W -d,--directory=E !!-e,--ed --verbose --help -v,--version",
         operands: Operands::Special,
         writes_nothing: false,
         special: Some(patch),
@@ -338,23 +385,55 @@ fn link(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// The parts are named by a start that is known and an end that is counted.
 fn split(call: &mut Call<'_>) -> Result<(), Denial> {
     let operands = call.operands.clone();
+    if let Some(word) = operands.iter().find(|word| !word.literal) {
+        return Err(call.deny(format!("the word `{}` is not known", word.text)));
+    }
     if let Some(input) = operands.first() {
         call.read(input);
     }
-    let prefix = if call.name == "csplit" { call.values("-f").last().cloned() } else { operands.get(1).cloned() };
-    let prefix =
-        prefix.map_or_else(|| if call.name == "csplit" { "xx".to_owned() } else { "x".to_owned() }, |word| word.text);
-    let tail = call.values("--additional-suffix").last().map(|word| word.text.clone()).unwrap_or_default();
+    let (given, default) = match call.name.as_str() {
+        "csplit" => (call.values("-f").last().cloned(), "xx"),
+        _ => (operands.get(1).cloned(), "x"),
+    };
+    let start = given.map_or_else(|| default.to_owned(), |word| word.text);
+    let format = call.values("-b").last().filter(|_| call.name == "csplit").cloned();
+    let tail = call.values("--additional-suffix").last().cloned();
+    if let Some(word) = [&format, &tail].into_iter().flatten().find(|word| word.text.contains('/')) {
+        return Err(call.deny(format!("`{}` leads to another directory", word.text)));
+    }
+    for folder in call.cx.folders {
+        call.cx.paths.write_beginning(folder, &start, format.is_none() && tail.is_none())?;
+    }
+    let tail = tail.map_or_else(String::new, |word| word.text);
     for part in ["aa", "ab", "00"] {
-        call.write(&Word::literal(format!("{prefix}{part}{tail}")));
+        call.write(&Word::literal(format!("{start}{part}{tail}")));
     }
     Ok(())
 }
 
+/// What packed files end in; a file without its ending gets the other name.
+const PACKED: [&str; 15] =
+    ["gz", "z", "tgz", "taz", "bz2", "bz", "tbz", "tbz2", "xz", "lzma", "txz", "tlz", "zst", "tzst", "lz4"];
+
+/// Programs that unpack, by their names.
+const UNPACKERS: &str = "gunzip bunzip2 unxz unzstd unlzma unpigz";
+
+/// Tells whether a word is a program that makes the names of its results out of those of its files.
+pub(crate) fn names_result(word: &Word) -> bool {
+    let name = crate::policy::rules::base_name(&word.text);
+    super::find(name)
+        .is_some_and(|table| table.special.is_some_and(|special| std::ptr::fn_addr_eq(special, compress as Special)))
+}
+
 fn compress(call: &mut Call<'_>) -> Result<(), Denial> {
-    let shows = call.has("-c") || call.has("-l") || call.has("-t");
+    let shows = ["-c", "-l", "-t", "-o"].iter().any(|name| call.has(name));
+    let unpacks = call.has("-d") || crate::policy::rules::named(UNPACKERS, &call.name);
+    if !shows && (call.has("-S") || unpacks && call.has("-N")) {
+        return Err(call.deny("the names of its results are not known").hint("leave `-S` and `-N` out, or use `-c`"));
+    }
     for word in call.operands.clone() {
         if !word.literal {
             return Err(call.deny("the files are not known"));
@@ -367,16 +446,42 @@ fn compress(call: &mut Call<'_>) -> Result<(), Denial> {
             continue;
         }
         call.read(&word);
-        if !shows {
-            if !call.has("-k") {
-                call.effect(Effect::Delete, &word);
+        if shows {
+            continue;
+        }
+        if !call.has("-k") {
+            call.effect(Effect::Delete, &word);
+        }
+        if unpacks {
+            // `FILE` stands for `FILE.gz` where that is all there is.
+            let mut results = vec![format!("{}.out", word.text)];
+            results.extend(call.node(&word.text)?.is_none().then(|| word.text.clone()));
+            for suffix in PACKED {
+                let stem = word.text.to_ascii_lowercase().strip_suffix(suffix).map_or(0, str::len);
+                if let Some(stem) = word.text.get(..stem).and_then(|stem| stem.strip_suffix(['.', '-', '_'])) {
+                    results.extend([stem.to_owned(), format!("{stem}.tar")]);
+                }
             }
-            let stem = word.text.rsplit_once('.').map_or(word.text.as_str(), |(stem, _)| stem).to_owned();
-            call.write(&Word::literal(stem));
-            for suffix in ["gz", "bz2", "xz", "zst"] {
+            results.iter().for_each(|result| call.write(&Word::literal(result.as_str())));
+        } else {
+            for suffix in ["gz", "bz2", "xz", "lzma", "zst"] {
                 call.write(&Word::literal(format!("{}.{suffix}", word.text)));
             }
         }
+    }
+    Ok(())
+}
+
+fn unzip(call: &mut Call<'_>) -> Result<(), Denial> {
+    let operands = call.operands.clone();
+    let Some(archive) = operands.first() else { return Ok(()) };
+    if operands.iter().any(|word| !word.literal) {
+        return Err(call.deny("a word of it is not known"));
+    }
+    call.read(archive);
+    if !["-l", "-v", "-t", "-p", "-c", "-z", "-Z"].iter().any(|name| call.has(name)) {
+        let folder = call.values("-d").last().map_or(".".to_owned(), |word| word.text.clone());
+        call.out.effects.push(Effect::WriteTree(folder));
     }
     Ok(())
 }
@@ -391,6 +496,12 @@ fn patch(call: &mut Call<'_>) -> Result<(), Denial> {
         }
         [file, rest @ ..] => {
             call.write(file);
+            if call.has("-B") || call.has("-Y") {
+                return Err(call.deny("the name of the backup is not known").hint("use `-b` alone"));
+            }
+            for suffix in call.values("-z") {
+                call.write(&Word::literal(format!("{}{}", file.text, suffix.text)));
+            }
             rest.iter().for_each(|word| call.read(word));
         }
     }
@@ -407,6 +518,12 @@ const TAR: &str = "-c,--create -x,--extract,--get -t,--list -r,--append -u,--upd
     --show-transformed-names --sort=D --full-time --utc -R,--block-number -W,--verify --warning=D --occurrence=?D --one-file-system -l \
     --no-overwrite-dir --overwrite-dir --null --no-null --add-file=T --one-top-level=?O -b,--blocking-factor=D -N,--newer=D --ignore-failed-read --xattrs \
     --acls --selinux --checkpoint=?D -i,--ignore-zeros --force-local --quoting-style=D -n --help --version -q --pax-option=D --exclude-tag=D \
+    !-M,--multi-volume !-L,--tape-length=D !-K,--starting-file=D !-B,--read-full-records !-G,--incremental !--level=D !--seek !--no-seek !--check-device !--no-check-device \
+    !--clamp-mtime !--exclude-ignore-recursive=D !--exclude-caches-all !--exclude-caches-under !--exclude-tag-all=D !--exclude-tag-under=D \
+    !--hole-detection=D !--keep-directory-symlink !--owner-map=R !--group-map=R !--newer-mtime=D !--after-date=D !--no-ignore-command-error !--ignore-command-error \
+    !--no-quote-chars=D !--quote-chars=D !--old-archive,--portability !--preserve-order !--recursive-unlink !--record-size=D !--sparse-version=D !--no-xattrs !--no-acls \
+    !--no-selinux !--xattrs-include=D !--xattrs-exclude=D !--unquote !--no-unquote !--show-defaults !--show-omitted-dirs !--delay-directory-restore \
+    !--no-delay-directory-restore !--wildcards-match-slash !--no-wildcards-match-slash !--no-ignore-case !--volno-file=W !!--set-mtime-command=D \
     !!--checkpoint-action=D !!-I,--use-compress-program=D !!--to-command=D !!--rsh-command=D !!--rmt-command=D \
     !!-F,--info-script,--new-volume-script=D !-P,--absolute-names -T,--files-from=F !-g,--listed-incremental=W !--index-file=W !--remove-files";
 
@@ -450,6 +567,9 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = call.operands.iter().find(|word| !word.literal) {
         return Err(call.deny(format!("the word `{}` is not known", word.text)));
     }
+    if call.unknown {
+        return Err(call.deny("an option of it is not known"));
+    }
     for time in call.values("--mtime").iter().filter(|time| time.text.starts_with(['/', '.'])) {
         call.read(time);
     }
@@ -491,12 +611,12 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let operands = call.operands.clone();
     if makes || compares {
-        let left_out = left_out(call);
         for (index, word) in operands.iter().enumerate() {
+            let left_out = left_out(call, !folder_at(index).is_empty());
             call.out.effects.push(Effect::ReadTree {
                 path: join(&folder_at(index), word.text.trim_start_matches('@')),
                 follow_links: call.has("-h"),
-                left_out: left_out.clone(),
+                left_out,
                 only: Vec::new(),
                 skips_hidden: false,
             });
@@ -520,12 +640,16 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// What `--exclude` leaves out: only where it stands before every operand, and as tar reads patterns by default.
-fn left_out(call: &Call<'_>) -> Vec<Pattern> {
+// What `--exclude` leaves out: only where it stands before every operand, and as tar reads patterns by default. Behind `-C`
+// tar does not see the directory as part of a path: there a pattern counts for single names.
+fn left_out(call: &Call<'_>, moved: bool) -> Vec<Pattern> {
     let otherwise = ["--anchored", "--no-wildcards", "--no-wildcards-match-slash"].iter().any(|name| call.has(name));
     let before = call.found.iter().filter(|found| found.name == "--exclude" && found.at == 0 && !otherwise);
     let texts = before.filter_map(|found| Some(found.value.as_ref()?.text.clone()));
-    texts.filter(|text| !text.ends_with('/')).map(Pattern::PathEnd).collect()
+    texts
+        .filter(|text| !text.ends_with('/') && !(moved && text.contains('/')))
+        .map(if moved { Pattern::Name } else { Pattern::PathEnd })
+        .collect()
 }
 
 fn join(folder: &str, path: &str) -> String {

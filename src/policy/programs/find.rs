@@ -6,6 +6,9 @@ use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::paths::{Place, walk};
+use crate::policy::repositories::other_repository;
+use crate::policy::rules::base_name;
+use crate::policy::shell::WRAPPERS;
 use std::path::Path;
 
 pub(crate) const FIND: Table = Table {
@@ -168,7 +171,28 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// `{}` counts as any path below the start points that `-name` can match: one path of each kind stands for all.
+/// How many paths stand for themselves; of more, one of each kind stands for all.
+const SINGLE: usize = 64;
+
+// What `{}` can stand for.
+struct Found {
+    path: String,
+    kind: Kind,
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+struct Kind {
+    readable: bool,
+    writable: bool,
+    directory: bool,
+    link: bool,
+    /// A directory in which git takes another repository for its own.
+    repository: bool,
+    /// Something below a directory may not be read, or not be written.
+    holds_denied: (bool, bool),
+}
+
+// `{}` counts as every path below the start points that `-name` can match.
 fn started(
     call: &mut Call<'_>,
     starts: &[String],
@@ -177,42 +201,30 @@ fn started(
     commands: &[Vec<Word>],
 ) -> Result<(), Denial> {
     call.out.writes = true;
-    let globs: Result<Vec<_>, _> =
-        names.iter().map(|name| globset::Glob::new(&name.to_lowercase()).map(|glob| glob.compile_matcher())).collect();
-    let globs = globs.map_err(|_| call.deny("a pattern of `-name` is not understood"))?;
-    let matches = |name: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(name.to_lowercase()));
+    let found = matched(call, starts, names, only_files)?;
     let mut chosen: Vec<String> = Vec::new();
-    let mut kinds = Vec::new();
-    let mut left = 100_000;
-    let places: Vec<(&String, &RelPath)> =
-        starts.iter().flat_map(|start| call.cx.folders.iter().map(move |folder| (start, folder))).collect();
-    for (start, folder) in places {
-        let resolved = call.cx.paths.resolve(folder, Path::new(start))?;
-        let Some(Place::Workspace(below)) = call.cx.paths.place(&resolved.absolute) else {
-            return Err(call.deny(format!("`{start}` is outside the workspace")).by("F2"));
+    if found.len() <= SINGLE {
+        chosen.extend(found.into_iter().map(|found| found.path));
+    } else {
+        // A name made of the path, by us or by the program, is another one for each.
+        let makes_names = |command: &Vec<Word>| {
+            command.iter().any(|word| word.text.contains("{}") && word.text != "{}" || super::files::names_result(word))
         };
-        let paths = call.cx.paths;
-        let mut visit = |path: &RelPath, node: &Node| {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if path.is_root() && !matches(".") && !globs.is_empty() || !matches(&name) {
-                return Ok(true);
+        if commands.iter().any(makes_names) {
+            let denial =
+                call.deny(format!("more than {SINGLE} files are found, each of which would make another name"));
+            return Err(denial.hint("narrow the search, or name the files"));
+        }
+        let mut kinds = Vec::new();
+        for found in found {
+            if !kinds.contains(&found.kind) {
+                kinds.push(found.kind);
+                chosen.push(found.path);
             }
-            if only_files && !matches!(node, Node::File { .. }) {
-                return Ok(true);
-            }
-            let absolute = path.under(call.cx.root);
-            let readable =
-                paths.name_only(&RelPath::root(), &absolute).is_ok() && paths.read(&RelPath::root(), &absolute).is_ok();
-            let writable = paths.write(&RelPath::root(), &absolute).is_ok();
-            let kind = (readable, writable, matches!(node, Node::Dir), matches!(node, Node::Link(_)));
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-                chosen.push(absolute.display().to_string());
-            }
-            Ok(true)
-        };
-        walk(call.cx.paths.facts_tree(), call.cx.root, &below, &mut left, &mut visit)?;
-        // What the pattern alone would name.
+        }
+    }
+    // What the pattern alone would name.
+    for start in starts {
         for name in names {
             for filler in ["", "x"] {
                 let name = name.replace(['*', '?'], filler).replace(['[', ']'], "");
@@ -225,30 +237,135 @@ fn started(
     if chosen.is_empty() {
         chosen.push(format!("{}/x", starts[0].trim_end_matches('/')));
     }
-    for command in commands {
-        if command.first().is_none_or(|word| word.text.contains("{}")) {
+    commands.iter().try_for_each(|command| start_with(call, command, &chosen))
+}
+
+// The paths that are found, each with what it is to the rules.
+fn matched(call: &Call<'_>, starts: &[String], names: &[String], only_files: bool) -> Result<Vec<Found>, Denial> {
+    let unclear = || call.deny("a pattern of `-name` is not understood");
+    let glob = |name: &String| globset::Glob::new(&plain_glob(&name.to_lowercase())?).ok();
+    let globs: Option<Vec<_>> = names.iter().map(|name| Some(glob(name)?.compile_matcher())).collect();
+    let globs = globs.ok_or_else(unclear)?;
+    let matches = |name: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(name.to_lowercase()));
+    let mut found: Vec<Found> = Vec::new();
+    let mut left = 100_000;
+    let paths = call.cx.paths;
+    let places = starts.iter().flat_map(|start| call.cx.folders.iter().map(move |folder| (start, folder)));
+    for (start, folder) in places {
+        let resolved = paths.resolve(folder, Path::new(start))?;
+        let Some(Place::Workspace(below)) = paths.place(&resolved.absolute) else {
+            return Err(call.deny(format!("`{start}` is outside the workspace")).by("F2"));
+        };
+        // A start point has the name that it is written with.
+        let written = start.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let mut directories: Vec<(RelPath, usize)> = Vec::new();
+        let mut visit = |path: &RelPath, node: &Node| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let readable = paths.read_denied(path, "").is_none();
+            let writable = paths.write_allowed(path, "").is_ok();
+            directories.retain(|(above, _)| path.is_under(above));
+            for (_, at) in &directories {
+                let holds = &mut found[*at].kind.holds_denied;
+                *holds = (holds.0 || !readable, holds.1 || !writable);
+            }
+            let is_file = matches!(node, Node::File { .. });
+            if !matches(if *path == below { written } else { &name }) || only_files && !is_file {
+                return Ok(true);
+            }
+            let absolute = path.under(call.cx.root);
+            let root = RelPath::root();
+            let directory = *node == Node::Dir;
+            let kind = Kind {
+                readable: paths.name_only(&root, &absolute).is_ok() && paths.read(&root, &absolute).is_ok(),
+                writable: paths.write(&root, &absolute).is_ok(),
+                directory,
+                link: matches!(node, Node::Link(_)),
+                repository: directory && other_repository(paths.facts_tree(), call.cx.root, path)?.is_some(),
+                holds_denied: (false, false),
+            };
+            if directory {
+                directories.push((path.clone(), found.len()));
+            }
+            found.push(Found { path: absolute.display().to_string(), kind });
+            Ok(true)
+        };
+        walk(paths.facts_tree(), call.cx.root, &below, &mut left, &mut visit)?;
+    }
+    Ok(found)
+}
+
+// A pattern of `-name` as our globs have it: braces are letters there. `None`: classes of letters, and ranges that the
+// language of the machine orders.
+fn plain_glob(name: &str) -> Option<String> {
+    let mut glob = String::new();
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '{' | '}' => glob.extend(['[', letter, ']']),
+            '\\' => glob.extend([letter, letters.next()?]),
+            '[' => {
+                let mut set = String::new();
+                if let Some(not) = letters.next_if(|c| matches!(c, '!' | '^')) {
+                    glob.extend(['[', not]);
+                } else {
+                    glob.push('[');
+                }
+                loop {
+                    match letters.next()? {
+                        ']' if !set.is_empty() => break,
+                        '[' | '\\' => return None,
+                        other => set.push(other),
+                    }
+                }
+                let inner: Vec<char> = set.chars().collect();
+                let ordered = |ends: &[char]| {
+                    ends[1] != '-'
+                        || ends[0].is_ascii_alphanumeric() && ends[2].is_ascii_alphanumeric() && ends[0] <= ends[2]
+                };
+                if !inner.windows(3).all(ordered) {
+                    return None;
+                }
+                glob.push_str(&set);
+                glob.push(']');
+            }
+            letter => glob.push(letter),
+        }
+    }
+    Some(glob)
+}
+
+// The command for each of the paths.
+fn start_with(call: &mut Call<'_>, command: &[Word], chosen: &[String]) -> Result<(), Denial> {
+    if command.first().is_none_or(|word| word.text.contains("{}")) {
+        return Err(Denial::unanalysable("find runs a program whose name is not known").by("G3"));
+    }
+    // Behind a wrapper any word may be the program.
+    let wraps = command.first().is_some_and(|word| WRAPPERS.contains(&base_name(&word.text)));
+    let programs = if wraps { command.len() } else { 1 };
+    for (at, program) in command.iter().enumerate().take(programs) {
+        let name = base_name(&program.text);
+        let behind = &command[at + 1..];
+        if wraps && program.text.contains("{}") && !behind.is_empty() {
             return Err(Denial::unanalysable("find runs a program whose name is not known").by("G3"));
         }
-        let shell = command
-            .first()
-            .is_some_and(|word| super::interpreters::reads_code(crate::policy::rules::base_name(&word.text)));
-        if shell && command.iter().skip(1).any(|word| word.text.contains("{}") && word.text != "{}") {
+        if super::interpreters::reads_code(name)
+            && behind.iter().any(|word| word.text.contains("{}") && word.text != "{}")
+        {
             return Err(Denial::unanalysable("a program text contains the replaced string").by("G3"));
         }
         // A start point such as `push` would be the subcommand.
-        let table = command.first().and_then(|word| super::find(crate::policy::rules::base_name(&word.text)));
-        let subcommand = command.iter().skip(1).find(|word| !word.text.starts_with('-'));
-        if table.is_some_and(|table| !table.subcommands.is_empty())
+        let subcommand = behind.iter().find(|word| !word.text.starts_with('-'));
+        if super::find(name).is_some_and(|table| !table.subcommands.is_empty())
             && subcommand.is_some_and(|word| word.text.contains("{}"))
         {
             return Err(Denial::unanalysable("find gives a program a subcommand that is not known").by("G3"));
         }
-        for path in &chosen {
-            let replace = |word: &Word| Word { text: word.text.replace("{}", path), literal: word.literal };
-            let start: Vec<Word> = command.iter().map(replace).collect();
-            if !call.out.starts.contains(&start) {
-                call.out.starts.push(start);
-            }
+    }
+    for path in chosen {
+        let replace = |word: &Word| Word { text: word.text.replace("{}", path), literal: word.literal };
+        let start: Vec<Word> = command.iter().map(replace).collect();
+        if !call.out.starts.contains(&start) {
+            call.out.starts.push(start);
         }
     }
     Ok(())

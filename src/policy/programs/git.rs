@@ -361,15 +361,31 @@ pub(crate) const GIT: Table = Table {
         // These reach contents by their ids, or write them to other paths, past the rules on paths.
         Table {
             names: "bundle commit-tree diagnose difftool fast-export fast-import merge-file merge-index merge-one-file mergetool mktag mktree \
-                pack-objects read-tree replace request-pull unpack-file update-index update-ref",
+                mailsplit pack-objects quiltimport read-tree replace request-pull unpack-file update-index update-ref",
             operands: Operands::Raw,
             special: Some(past_the_rules),
             ..TABLE
         },
+        Table {
+            names: "maintenance",
+            options: "--auto --detach --no-detach --quiet --no-quiet --schedule=?D --task=D",
+            operands: Operands::Special,
+            special: Some(maintenance),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "mailinfo",
+            options: "-k -b -m,--message-id -u -n --encoding=D --scissors --no-scissors --quoted-cr=D",
+            operands: Operands::Write,
+            special: Some(keeps),
+            writes_nothing: false,
+            ..TABLE
+        },
         // Others, under `shell.default: allow` alone. One that is not named here may be an alias, or start a program.
         Table {
-            names: "bugreport cherry column commit-graph config fsck gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified maintenance mailinfo mailsplit multi-pack-index notes pack-redundant pack-refs patch-id prune prune-packed quiltimport refs repack replay rerere show-index sparse-checkout stripspace symbolic-ref unpack-objects update-server-info verify-commit verify-pack verify-tag write-tree",
-            options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D !!--blob=D !!--reuse-message=D !!--reedit-message=D --output=W -o=W -f,--file=R -F=R !!-C=D !!-c=D",
+            names: "bugreport cherry column commit-graph config fsck gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune prune-packed refs repack replay rerere show-index sparse-checkout stripspace symbolic-ref unpack-objects update-server-info verify-commit verify-pack verify-tag write-tree",
+            options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D !!--blob=D !!--reuse-message=D !!--reedit-message=D !!--stdin-paths --output=W -o=W -f,--file=R -F=R !!-C=D !!-c=D",
             operands: Operands::Special,
             special: Some(work_tree),
             writes_nothing: false,
@@ -712,11 +728,38 @@ fn keeps(call: &mut Call<'_>) -> Result<(), Denial> {
     if let Some(word) = call.operands.iter().find(|word| word.text.starts_with("ext::")) {
         return Err(call.deny(format!("`{}` runs a program", word.text)).by("G11"));
     }
+    on_this_machine(call)?;
     let moved = [call.values("-X"), call.values("-s")].concat();
     if let Some(word) = moved.iter().find(|word| word.text.starts_with("subtree")) {
         return Err(call.deny(format!("`{}` writes files to other paths", word.text)));
     }
     refuse_ids(call, moved.iter().chain(&call.operands))
+}
+
+// A repository by its path holds files under other paths than the rules name, and may be outside.
+fn on_this_machine(call: &Call<'_>) -> Result<(), Denial> {
+    if !["fetch", "pull", "push", "ls-remote"].iter().any(|name| call.name.ends_with(&format!(" {name}"))) {
+        return Ok(());
+    }
+    // Behind an option that is not known the repository may be a later word.
+    let several = if call.unknown { usize::MAX } else { 1 };
+    for word in call.operands.iter().take(several) {
+        let text = word.text.as_str();
+        let path = !text.contains(':') && (text.contains('/') || text.starts_with(['.', '~']));
+        if path || text.starts_with("file:") || text.contains("::") || call.node(text)? == Some(Node::Dir) {
+            let denial = call.deny(format!("`{text}` is a repository on this machine, whose files no rule names"));
+            return Err(denial.hint("name a remote of this repository"));
+        }
+    }
+    Ok(())
+}
+
+// `register` and `start` write the user's own settings and timers.
+fn maintenance(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.first() {
+        Some(word) if word.text == "run" => keeps(call),
+        _ => Err(call.deny("only `run` keeps to this repository")),
+    }
 }
 
 // Subcommands that change the work tree: a word that is a path there is read and written.

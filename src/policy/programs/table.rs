@@ -95,6 +95,8 @@ pub(crate) enum Style {
     Gnu,
     /// As GNU, but long ones are written out.
     Whole,
+    /// As `Whole`, but a letter that takes a value is the last one of its word: what stands behind it may be more letters.
+    Last,
     /// As GNU, but the first operand ends the options.
     First,
     /// Long ones with one dash or two; nothing bundles.
@@ -318,6 +320,10 @@ impl<'a> Call<'a> {
             return table.special.map_or(Ok(()), |special| special(self));
         }
         self.parse(table, words)?;
+        // Where the options are not wholly known, neither is which word is written.
+        if self.unknown && !table.writes_nothing && super::is_described(table) {
+            return Err(self.deny("an option of it is not known").hint("leave it out"));
+        }
         self.unknown_words(table)?;
         let operands = std::mem::take(&mut self.operands);
         match table.operands {
@@ -418,10 +424,13 @@ impl<'a> Call<'a> {
                 self.behind_dashes(table, &words[at..])?;
                 break;
             }
-            if table.style == Style::SingleDash || text.starts_with("--") {
+            // `-Wno-dev`, `-PskipTests=true`: a table names such a word as a whole.
+            let name = text.split('=').next().unwrap_or(text);
+            let whole = name.len() > 2 && specs.iter().any(|spec| spec.names.contains(&name));
+            if table.style == Style::SingleDash || text.starts_with("--") || whole {
                 at = self.long(&specs, table.style, word, words, at)?;
             } else {
-                at = self.short(&specs, word, words, at)?;
+                at = self.short(&specs, table.style, word, words, at)?;
             }
         }
         Ok(())
@@ -515,7 +524,14 @@ impl<'a> Call<'a> {
         self.further_values(spec, name, words, at)
     }
 
-    fn short(&mut self, specs: &[Spec], word: &Word, words: &[Word], mut at: usize) -> Result<usize, Denial> {
+    fn short(
+        &mut self,
+        specs: &[Spec],
+        style: Style,
+        word: &Word,
+        words: &[Word],
+        mut at: usize,
+    ) -> Result<usize, Denial> {
         let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
         let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
         // `head -5c FILE` is an old way to write `-c 5`: there the letters behind the digits take no value.
@@ -541,6 +557,11 @@ impl<'a> Call<'a> {
                 hidden_path(&self.cx, rest)?;
                 continue;
             };
+            let takes = !matches!(spec.value, Value::None | Value::Rest);
+            if style == Style::Last && takes && !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()) {
+                let denial = self.deny(format!("`{}`: what stands behind `{name}` may be more options", word.text));
+                return Err(denial.hint(format!("write `{name}` and its value apart")));
+            }
             let attached = (!rest.is_empty()).then(|| Word { text: rest.to_owned(), literal: word.literal });
             let value = match spec.value {
                 Value::None => {

@@ -1,13 +1,17 @@
 //! Programs that read, print or compare files, as tables.
 
+use std::path::Path;
+
 use super::Word;
 use super::table::{Call, Found, Operands, Style, TABLE, Table};
+use super::words::could_match;
 use crate::policy::decision::Denial;
 use crate::policy::effect::{Effect, Pattern};
+use crate::policy::protected::braces;
 
 const SORT: &str = "-b,--ignore-leading-blanks -d,--dictionary-order -f,--ignore-case -g,--general-numeric-sort \
     -i,--ignore-nonprinting -M,--month-sort -h,--human-numeric-sort -n,--numeric-sort -R,--random-sort \
-    --random-source=R -r,--reverse --sort=D -V,--version-sort --batch-size=D -c,--check=?D -C !!--compress-program=D \
+    --random-source=R -r,--reverse --sort=D -V,--version-sort --batch-size=D -c --check=?D -C !!--compress-program=D \
     --debug --files0-from=F -k,--key=D -m,--merge !-o,--output=W -s,--stable -S,--buffer-size=D -t,--field-separator=D \
     !-T,--temporary-directory=W --parallel=D -u,--unique -z,--zero-terminated --help --version";
 
@@ -36,16 +40,18 @@ const RG: &str = "-e,--regexp=D -f,--file=R --files -s,--case-sensitive -i,--ign
     --dfa-size-limit=D --regex-size-limit=D --block-buffered --line-buffered --no-block-buffered --no-line-buffered \
     --no-unicode --unicode --no-messages --messages --no-config --debug --trace !!--pre=D !--pre-glob=D --no-pre \
     !!--hostname-bin=D --hyperlink-format=D !-z,--search-zip --no-search-zip --include-zero --path-separator=D \
-    --stop-on-nonmatch --print0 --no-auto-hybrid-regex --auto-hybrid-regex -h,--help -V,--version --pcre2-version";
+    --stop-on-nonmatch --print0 --no-glob-case-insensitive --no-max-columns-preview --no-byte-offset --no-multiline-dotall \
+    --no-one-file-system --no-include-zero --no-ignore-file-case-insensitive --pcre2-unicode --no-pcre2-unicode --no-sort-files --generate=D \
+    --no-auto-hybrid-regex --auto-hybrid-regex -h,--help -V,--version --pcre2-version";
 
 const LS: &str = "-a,--all -A,--almost-all --author -b,--escape --block-size=D -B,--ignore-backups -c -C --color=?D \
-    -d,--directory -D,--dired -f -F,--classify=?D --file-type --format=D --full-time -g --group-directories-first -G,--no-group \
+    -d,--directory -D,--dired -f -F --classify=?D --file-type --format=D --full-time -g --group-directories-first -G,--no-group \
     -h,--human-readable --si -H,--dereference-command-line --dereference-command-line-symlink-to-dir --hide=D --hyperlink=?D \
     --indicator-style=D -i,--inode -I,--ignore=D -k,--kibibytes -l -L,--dereference -m -n,--numeric-uid-gid -N,--literal -o -p \
     -q,--hide-control-chars --show-control-chars -Q,--quote-name --quoting-style=D -r,--reverse -R,--recursive -s,--size -S \
     --sort=D --time=D --time-style=D -t -T,--tabsize=D -u -U -v -w,--width=D -x -X -Z,--context --zero -1 --help --version";
 
-const DIFF: &str = "--normal -q,--brief -s,--report-identical-files -c -C,--context=?D -u -U,--unified=?D -NUM -e,--ed -n,--rcs \
+const DIFF: &str = "--normal -q,--brief -s,--report-identical-files -c -C=D --context=?D -u -U=D --unified=?D -NUM -e,--ed -n,--rcs \
     -y,--side-by-side -W,--width=D --left-column --suppress-common-lines -p,--show-c-function -F,--show-function-line=D \
     --label=D -L=D -t,--expand-tabs -T,--initial-tab --tabsize=D --suppress-blank-empty !-l,--paginate -r,--recursive \
     --no-dereference -N,--new-file -P --unidirectional-new-file --ignore-file-name-case --no-ignore-file-name-case -x,--exclude=D \
@@ -85,7 +91,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "tail",
-        options: "-c,--bytes=D -f,--follow=?D -F -n,--lines=D --max-unchanged-stats=D --pid=D -q,--quiet,--silent --retry \
+        options: "-c,--bytes=D -f --follow=?D -F -n,--lines=D --max-unchanged-stats=D --pid=D -q,--quiet,--silent --retry \
             -s,--sleep-interval=D -v,--verbose -z,--zero-terminated -NUM --help --version",
         ..TABLE
     },
@@ -241,16 +247,18 @@ pub(crate) const TABLES: &[Table] = &[
         names: "sha256sum sha1sum sha224sum sha384sum sha512sum md5sum b2sum cksum",
         options: "-a,--algorithm=D -b,--binary -c,--check --tag -t,--text -z,--zero --ignore-missing --quiet --status --strict -w,--warn \
             -l,--length=D --untagged --raw --base64 --help --version",
+        special: Some(sums),
         ..TABLE
     },
     Table {
         names: "shasum",
         options: "-a,--algorithm=D -b,--binary -c,--check -t,--text -U -0 -q,--quiet -s,--status -h,--help -v,--version",
+        special: Some(sums),
         ..TABLE
     },
     Table {
         names: "od",
-        options: "-A,--address-radix=D -j,--skip-bytes=D -N,--read-bytes=D -S,--strings=?D -t,--format=D -v,--output-duplicates \
+        options: "-A,--address-radix=D -j,--skip-bytes=D -N,--read-bytes=D -S=D --strings=?D -t,--format=D -v,--output-duplicates \
             -w,--width=?D --traditional --endian=D -a -b -c -d -f -i -l -o -s -x --help --version",
         ..TABLE
     },
@@ -261,14 +269,17 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "xxd",
-        options: "-a -b -c=D -C -d -E -e -g=D -h -i -l=D -n=D -o=D -p -ps -s=D -u -v -R=D -NUM",
+        options: "-a,-autoskip -b,-bits -c,-cols=D -C,-capitalize -d -E,-EBCDIC -e -g,-group,-groupsize=D -h,-help -i,-include -l,-len=D \
+            -n,-name=D -o,-offset=D -p,-ps,-plain,-postscript -r,-revert -s,-seek,-skip=D -t -u,-uppercase -v,-version -R=D",
         operands: Operands::Special,
+        style: Style::SingleDash,
         special: Some(uniq),
         ..TABLE
     },
     Table {
         names: "strings",
         options: "-a,--all -f,--print-file-name -n,--bytes=D -t,--radix=D -o -e,--encoding=D -s=D -w -d -NUM -h,--help -v,--version",
+        special: Some(no_response_file),
         ..TABLE
     },
     Table {
@@ -278,7 +289,13 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table { names: "base64 base32", options: "-d,--decode -i,--ignore-garbage -w,--wrap=D --help --version", ..TABLE },
     Table { names: "tsort", options: NONE, ..TABLE },
-    Table { names: "zcat", options: "-f -h -k -l -n -q -r -v -V", ..TABLE },
+    Table {
+        names: "zcat gzcat",
+        options: "-f,--force -h,--help -k,--keep -l,--list -n,--no-name -q,--quiet -r,--recursive -v,--verbose -V,--version",
+        operands: Operands::Special,
+        special: Some(unpacked),
+        ..TABLE
+    },
     Table { names: "true false :", options: NONE, operands: Operands::Data, ..TABLE },
     Table {
         names: "which",
@@ -323,7 +340,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         names: "shellcheck",
-        options: "-a,--check-sourced -C,--color=?D -i,--include=D -e,--exclude=D -f,--format=D --list-optional --norc --rcfile=R \
+        options: "!!-a,--check-sourced -C,--color=?D -i,--include=D -e,--exclude=D -f,--format=D --list-optional --norc --rcfile=R \
             -o,--enable=D -P,--source-path=L -s,--shell=D -S,--severity=D -V,--version -W,--wiki-link-count=D -x,--external-sources --help",
         ..TABLE
     },
@@ -337,7 +354,34 @@ fn environment(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// A list of sums names the files that are read.
+fn sums(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("-c") {
+        let denial = call.deny("the files that the list names are not known");
+        return Err(denial.hint("print the sums of the files that you name, and compare them"));
+    }
+    Ok(())
+}
+
+fn no_response_file(call: &mut Call<'_>) -> Result<(), Denial> {
+    match call.operands.iter().find(|word| word.text.starts_with('@')) {
+        Some(word) => Err(call.deny(format!("`{}` takes its words from a file", word.text)).hint("write the words")),
+        None => Ok(()),
+    }
+}
+
+fn unpacked(call: &mut Call<'_>) -> Result<(), Denial> {
+    let recursive = call.has("-r");
+    for word in call.operands.clone() {
+        if recursive { call.read_tree(&word, false) } else { call.read(&word) }
+    }
+    Ok(())
+}
+
 fn uniq(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown {
+        return Err(call.deny("which of its words is written is not known: an option is not known"));
+    }
     let operands = std::mem::take(&mut call.operands);
     if let Some(input) = operands.first() {
         call.read(input);
@@ -396,6 +440,9 @@ fn patterns(call: &Call<'_>, name: &str, make: fn(String) -> Pattern) -> Vec<Pat
 }
 
 fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown {
+        return Err(call.deny("which of its words are files is not known: an option is not known"));
+    }
     let operands = std::mem::take(&mut call.operands);
     let given = [call.values("--from-file"), call.values("--to-file")].concat();
     if given.is_empty() {
@@ -494,24 +541,54 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+/// Options of ripgrep that choose how a search answers. Beside one that lists, 14 and later take the last one.
+const RG_SEARCHES: [&str; 6] = ["-l", "-c", "--count-matches", "--files-without-match", "--json", "--no-json"];
+
 fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--type-list") || call.has("--pcre2-version") || call.has("-h") || call.has("-V") {
-        return Ok(());
+    if let Some(asks) =
+        ["--type-list", "--pcre2-version", "-h", "-V", "--generate"].into_iter().find(|name| call.has(name))
+    {
+        let alone = call.found.len() == 1 && call.operands.is_empty();
+        let denial = || call.deny(format!("versions of it read `{asks}` beside other words differently"));
+        return if alone { Ok(()) } else { Err(denial().hint(format!("write `rg {asks}` alone"))) };
+    }
+    if call.unknown {
+        return Err(call.deny("which of its words are files is not known: an option is not known"));
     }
     let given = call.has("-e") || call.has("-f") || call.has("--files");
     let mut files = searched(call, given);
+    if call.has("--files") {
+        if let Some(other) = RG_SEARCHES.iter().find(|name| call.has(name)) {
+            let denial = call.deny(format!("versions of it search where `{other}` stands beside `--files`"));
+            return Err(denial.hint("write one of them"));
+        }
+        files.iter().for_each(|word| call.effect(Effect::List, word));
+        if call.has("-L") {
+            call.operands = files;
+            call.through_links()?;
+        }
+        return Ok(());
+    }
+    if files.is_empty() {
+        files.push(Word::literal("."));
+    }
+    rg_search(call, &files)
+}
+
+fn rg_search(call: &mut Call<'_>, files: &[Word]) -> Result<(), Denial> {
     let unrestricted = call.found.iter().filter(|found| found.name == "-u").count();
     let hidden = unrestricted > 1 || call.has("-.");
     let ignored = unrestricted > 0 || call.found.iter().any(|found: &Found| found.name.starts_with("--no-ignore"));
     let globs = [call.values("-g"), call.values("--iglob")].concat();
-    let here = [".".to_owned()];
-    if call.has("--files") {
-        files.iter().for_each(|word| call.effect(Effect::List, word));
-        if call.has("-L") {
-            let starts: Vec<String> = files.iter().map(|word| word.text.clone()).collect();
-            call.links_below(if starts.is_empty() { &here } else { &starts })?;
-        }
-        return Ok(());
+    // A comment and an empty line of an ignore file choose nothing, and a backslash makes another character of the next.
+    let unclear = |text: &str| {
+        text.starts_with('#')
+            || text.contains('\\')
+            || text.ends_with(char::is_whitespace)
+            || text.trim_start_matches('!').trim_matches('/').is_empty()
+    };
+    if let Some(glob) = globs.iter().find(|glob| unclear(&glob.text)) {
+        return Err(call.deny(format!("the glob `{}` is not understood", glob.text)));
     }
     // A glob that takes in is an override: it brings back what ignore files and the dot would leave out.
     let is_taken = |word: &Word| !word.text.starts_with('!');
@@ -523,44 +600,92 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         .filter_map(|word| word.text.strip_prefix('!'))
         .map(|text| Pattern::Ignore(text.to_owned()))
         .collect();
-    if files.is_empty() {
-        files.push(Word::literal("."));
-    }
     for glob in &taken {
-        call.cx.paths.search(std::path::Path::new("."), std::slice::from_ref(glob))?;
+        call.cx.paths.search(Path::new("."), std::slice::from_ref(glob))?;
     }
     let kept = call.cx.paths.read_globs().map_err(|what| call.deny(what))?.is_some();
-    let careful = !hidden && !ignored && taken.is_empty() && !call.has("-L") && !kept;
-    if careful {
-        // Our printing leaves the denied files out; operands that name them are still denied.
-        let mut printed = call.words.to_vec();
-        let never = super::git::NEVER.iter().map(|glob| (*glob).to_owned()).chain(call.cx.never_read.iter().cloned());
-        let names = call.cx.paths.other_names()?;
-        let others = names.iter().filter_map(|path| Some(globset::escape(&path.file_name()?.to_string_lossy())));
-        let excluded: Vec<Word> = never
-            .chain(others)
-            .flat_map(|glob| [Word::literal("--iglob"), Word::literal(format!("!{glob}"))])
-            .collect();
-        printed.splice(1..1, excluded);
-        for word in files.iter().filter(|word| word.literal && word.text != "-") {
-            if call.node(&word.text)? == Some(crate::path::Node::Dir) {
-                call.effect(Effect::List, word);
-                call.cx.folders.iter().try_for_each(|folder| call.cx.paths.enter(folder, &word.text).map(|_| ()))?;
-            } else {
-                call.read(word);
-            }
-        }
-        call.out.printed = Some(printed);
-        return Ok(());
+    if taken.is_empty() {
+        call.out.printed = Some(rg_excluding(call)?);
+    }
+    let mut careful = !hidden && !ignored && taken.is_empty() && !call.has("-L") && !kept;
+    for word in files {
+        careful = careful && is_seen_from_here(call, word)?;
     }
     for word in files.iter().filter(|word| word.literal && word.text != "-") {
-        call.out.effects.push(Effect::ReadTree {
-            path: word.text.clone(),
-            follow_links: call.has("-L"),
-            left_out: out.clone(),
-            only: taken.iter().cloned().map(Pattern::Ignore).collect(),
-            skips_hidden: !hidden && taken.is_empty(),
-        });
+        if !careful {
+            call.out.effects.push(Effect::ReadTree {
+                path: word.text.clone(),
+                follow_links: call.has("-L"),
+                left_out: out.clone(),
+                only: taken.iter().cloned().map(Pattern::Ignore).collect(),
+                skips_hidden: !hidden && taken.is_empty() && !kept,
+            });
+        } else if call.node(&word.text)? == Some(crate::path::Node::Dir) {
+            // Our printing leaves the denied files out; operands that name them are still denied.
+            call.effect(Effect::List, word);
+            call.cx.folders.iter().try_for_each(|folder| call.cx.paths.enter(folder, &word.text).map(|_| ()))?;
+        } else {
+            call.read(word);
+        }
     }
     Ok(())
+}
+
+// The words with what may not be read left out. They stand first: nothing brings it back where no glob takes in.
+fn rg_excluding(call: &Call<'_>) -> Result<Vec<Word>, Denial> {
+    let mut globs: Vec<String> = Vec::new();
+    for glob in super::git::NEVER.into_iter().chain(call.cx.never_read.iter().map(String::as_str)) {
+        let spread = braces(glob).ok_or_else(|| call.deny(format!("too many braces in `{glob}`")))?;
+        for glob in &spread {
+            let parts: Vec<&str> = glob.split('/').filter(|part| !part.is_empty()).collect();
+            for folder in call.cx.folders {
+                let folder = folder.to_string_lossy();
+                let folder: Vec<&str> = folder.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+                seen_below(&parts, &folder, &mut globs);
+            }
+        }
+    }
+    let names = call.cx.paths.other_names()?;
+    globs.extend(names.iter().filter_map(|path| Some(globset::escape(&path.file_name()?.to_string_lossy()))));
+    globs.dedup();
+    let mut printed = call.words.to_vec();
+    let excluded = globs.iter().flat_map(|glob| [Word::literal("--iglob"), Word::literal(format!("!{glob}"))]);
+    printed.splice(1..1, excluded);
+    Ok(printed)
+}
+
+// What a glob of the workspace is, seen from a folder of it: rg anchors globs at the folder that it works in.
+fn seen_below(parts: &[&str], folder: &[&str], globs: &mut Vec<String>) {
+    let (Some((first, rest)), Some((entered, below))) = (parts.split_first(), folder.split_first()) else {
+        // What covers the folder itself covers all in it.
+        globs.push(if parts.is_empty() { "**".to_owned() } else { parts.join("/") });
+        return;
+    };
+    if *first == "**" {
+        seen_below(parts, below, globs);
+        seen_below(rest, folder, globs);
+    } else if could_match(first, entered) {
+        seen_below(rest, below, globs);
+    }
+}
+
+// Whether the paths below an operand begin with the folder that rg works in, where our globs are anchored.
+fn is_seen_from_here(call: &Call<'_>, word: &Word) -> Result<bool, Denial> {
+    let text = word.text.as_str();
+    if matches!(text, "-" | "." | "./") {
+        return Ok(true);
+    }
+    let parts = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/').split('/');
+    // As rg writes them: it takes away nothing but one `./` and the folder itself.
+    if parts.skip(usize::from(text.starts_with('/'))).any(|part| matches!(part, "" | "." | "..")) {
+        return Ok(false);
+    }
+    for folder in call.cx.folders {
+        let here = folder.under(call.cx.root);
+        let written = here.join(text);
+        if !written.starts_with(&here) || call.cx.paths.resolve(folder, Path::new(text))?.absolute != written {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

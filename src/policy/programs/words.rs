@@ -2,7 +2,7 @@
 
 use super::Word;
 use super::table::{Call, Dashes, Table};
-use crate::path::Node;
+use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::protected::{braces, names_secret};
@@ -22,7 +22,7 @@ pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str
 const SCHEMES: [&str; 10] = ["data", "npm", "jsr", "file", "blob", "http", "https", "node", "github", "git"];
 
 // Tells whether a part of a glob could be this name; what is no glob of ours could be any.
-fn could_match(part: &str, name: &str) -> bool {
+pub(super) fn could_match(part: &str, name: &str) -> bool {
     let glob = globset::GlobBuilder::new(part).literal_separator(true).case_insensitive(true).build();
     glob.map_or(true, |glob| glob.compile_matcher().is_match(name))
 }
@@ -31,11 +31,8 @@ impl Call<'_> {
     // A file or folder of the project, and perhaps a place in it.
     pub(crate) fn inside(&mut self, word: &Word) -> Result<(), Denial> {
         let text = word.text.as_str();
-        if let Some(file) = text.strip_prefix('@') {
-            if !self.is_open() {
-                return Err(self.deny(format!("`{text}` takes options from a file")).hint("write the options"));
-            }
-            self.out.effects.push(Effect::Read(file.to_owned()));
+        if text.starts_with('@') {
+            return Err(self.deny(format!("`{text}` takes options from a file")).hint("write the options"));
         }
         let scheme = |(scheme, rest): (&str, &str)| rest.starts_with("//") || SCHEMES.contains(&scheme);
         if text.split_once(':').is_some_and(scheme) {
@@ -188,10 +185,17 @@ impl Call<'_> {
                 None => option.find(['/', '.', '~']).map_or("", |at| &option[at..]),
             },
         };
-        let leads = value.contains('/') || value.starts_with(['.', '~']);
+        let leads = value.contains('/') || value.starts_with(['.', '~']) || self.is_file(value);
         if leads && !value.contains("://") && !value.chars().any(char::is_control) {
             self.out.effects.push(Effect::Read(value.to_owned()));
         }
+    }
+
+    // Whether a bare word is the name of a file, or of one that would never be read.
+    fn is_file(&self, word: &str) -> bool {
+        let denied =
+            |folder: &RelPath| folder.join(word).is_some_and(|path| self.cx.paths.read_denied(&path, word).is_some());
+        !word.is_empty() && (self.cx.folders.iter().any(denied) || matches!(self.node(word), Ok(Some(_))))
     }
 
     pub(super) fn behind_dashes(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {

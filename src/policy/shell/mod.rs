@@ -18,6 +18,7 @@ mod wrappers;
 
 pub use judge::{Approved, Step, judge, judge_in_steps};
 pub(in crate::policy) use simple::no_rule_allows;
+pub(in crate::policy) use wrappers::WRAPPERS;
 
 /// Quotes a text for the grammar of commands: it is one word, whatever is in it.
 pub(in crate::policy) fn quoted(text: &str) -> String {

@@ -97,7 +97,9 @@ pub(super) fn starts_any(base: &str) -> bool {
 pub(super) const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
 
 /// Programs that are looked through, with their own options only.
-pub(super) const WRAPPERS: [&str; 8] = ["command", "nice", "nohup", "time", "timeout", "stdbuf", "setsid", "env"];
+/// Programs that are looked through: they change how the program in their words runs.
+pub(in crate::policy) const WRAPPERS: [&str; 8] =
+    ["command", "nice", "nohup", "time", "timeout", "stdbuf", "setsid", "env"];
 
 /// Tells whether a path names a program of the system.
 pub(super) fn is_system(path: &str) -> bool {

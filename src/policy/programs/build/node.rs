@@ -22,6 +22,9 @@ const SCRIPT: Table = Table {
     ..TABLE
 };
 
+/// A tool whose words are read by yargs, minimist or the like: a letter with letters behind it takes no value there.
+const YARGS: Table = Table { style: Style::Last, ..TOOL };
+
 /// What npm, pnpm and yarn do besides running scripts; `builtin:ci-dev` lists what only looks.
 const OTHERS: &str = "ls list ll la outdated why explain version view info audit ci install i in ins inst insta instal isnt isnta isntal isntall add remove rm r un unlink uninstall publish pack \
     init create link ln login logout adduser add-user owner author config c get set prefix root bin cache fund doctor ping query licenses constraints explore rebuild rb dedupe ddp prune update up upgrade udpate \
@@ -58,7 +61,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table { names: "run run-script rum urn", ..SCRIPT },
             Table { names: BY_NAME, operands: Operands::Special, special: Some(passes_all), ..SCRIPT },
-            Table { names: "exec x", special: Some(installed), options: EXEC, ..LAUNCHER },
+            Table { names: "exec x", special: Some(npm_exec), options: EXEC, ..LAUNCHER },
             OTHER,
         ],
         ..GROUP
@@ -123,6 +126,13 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table { names: "x", special: Some(installed), options: EXEC, ..LAUNCHER },
             Table { names: "exec", operands: Operands::Raw, special: Some(shell_text), ..YARN },
+            Table {
+                names: "build",
+                options: "--outdir=O --outfile=W --target={browser|bun|node} --format={esm|cjs|iife} --minify --minify-syntax --minify-whitespace --minify-identifiers --sourcemap=?D \
+                    --splitting --production --packages={bundle|external} --external=D --watch --no-clear-screen --bytecode --root=L --public-path=D --entry-naming=D --chunk-naming=D --asset-naming=D \
+                    !--compile !--plugin=P !--define=P !--loader=P !--env=P !--banner=P !--footer=P !--preload=R !--config=R",
+                ..TOOL
+            },
             OTHER,
             Table { names: "*", operands: Operands::Raw, special: Some(script_or_tool), ..YARN },
         ],
@@ -172,6 +182,7 @@ pub(super) const TABLES: &[Table] = &[
             --moduleResolution=D --esModuleInterop --allowJs --checkJs --noImplicitAny --strictNullChecks --lib=D --types=V --isolatedModules --resolveJsonModule --sourceMap --removeComments --preserveWatchOutput --assumeChangesOnlyAffectDirectDependencies \
             --all --init=? --composite --noEmitOnError --stopBuildOnErrors --noCheck --singleThreaded --downlevelIteration --experimentalDecorators --forceConsistentCasingInFileNames --tsBuildInfoFile=W --outDir,--outdir=O --declarationDir=O --outFile=W --generateTrace=O --generateCpuProfile=W --rootDir=L --baseUrl=L \
             !--plugins=P !--typeRoots=L !--locale=N",
+        style: Style::SingleDash,
         ..TOOL
     },
     Table {
@@ -182,7 +193,7 @@ pub(super) const TABLES: &[Table] = &[
             -o,--output-file=W --cache-location=W --cache-file=W \
             -c,--config={eslint.config.*|.eslintrc|.eslintrc.*} !--plugin=P !--parser=P !--rulesdir=R !--resolve-plugins-relative-to=L !--init !--inspect-config !--no-config-lookup",
         operands: Operands::WrittenWith("--fix"),
-        ..TOOL
+        ..YARGS
     },
     Table {
         names: "prettier",
@@ -193,7 +204,7 @@ pub(super) const TABLES: &[Table] = &[
             --cache-location=W \
             --config={.prettierrc|.prettierrc.*|prettier.config.*|package.json} !--plugin=P !--plugin-search-dir=L !--no-plugin-search",
         operands: Operands::WrittenWith("-w"),
-        ..TOOL
+        ..YARGS
     },
     Table {
         names: "jest",
@@ -204,15 +215,15 @@ pub(super) const TABLES: &[Table] = &[
             --reporters=+{default|verbose|summary|github-actions|agent} --env={node|jsdom|jest-environment-node|jest-environment-jsdom} --testEnvironment={node|jsdom|jest-environment-node|jest-environment-jsdom} --coverageDirectory=O --outputFile=W --coverageProvider={v8|babel} --cacheDirectory=O \
             -c,--config={jest.config.*|jest.*|package.json} !--rootDir=L !--roots=L !--globalSetup=R !--globalTeardown=R !--setupFiles=R !--setupFilesAfterEnv=R !--setupTestFrameworkScriptFile=R !--transform=P !--runner=P !--testRunner=P !--resolver=P !--moduleLoader=P \
             !--preset=P !--testResultsProcessor=R !--testSequencer=R !--snapshotSerializers=P !--filter=R !--globals=P !--projects=R !--prettierPath=R !--haste=P !--moduleNameMapper=P !--moduleDirectories=P !--modulePaths=P !--dependencyExtractor=R !--watchPlugins=P !--testMatch=P !--testRegex=P !--testEnvironmentOptions=P",
-        ..TOOL
+        ..YARGS
     },
-    Table { names: "vitest", options: VITEST, operands: Operands::Special, special: Some(vitest), ..TOOL },
+    Table { names: "vitest", options: VITEST, operands: Operands::Special, special: Some(vitest), ..YARGS },
     Table {
         names: "mocha",
         options: "-t,--timeout=D -b,--bail -g,--grep=D -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
             --extension=D -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
             !-r,--require=R --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
-        ..TOOL
+        ..YARGS
     },
     Table {
         names: "biome",
@@ -231,7 +242,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "--fix --quiet -q --color --no-color --cache --allow-empty-input --max-warnings=D --ignore-pattern=D --global=D --env=D --verbose --version --help -f,--formatter={compact|github|json|string|tap|unix|verbose} \
             --report-needless-disables --ext=D --config={.stylelintrc|.stylelintrc.*|stylelint.config.*} !--config-basedir=L !--custom-syntax=P !--plugins=P !--parser=P",
         operands: Operands::WrittenWith("--fix"),
-        ..TOOL
+        ..YARGS
     },
 ];
 
@@ -345,6 +356,16 @@ fn nested(call: &mut Call<'_>, at: usize) -> Result<(), Denial> {
 // `bun exec TEXT` has a shell of its own.
 fn shell_text(call: &mut Call<'_>) -> Result<(), Denial> {
     Err(call.deny("it runs any text of a shell").hint("write the command itself"))
+}
+
+// Before `--` npm takes every option for its own, behind the program's name as well.
+fn npm_exec(call: &mut Call<'_>) -> Result<(), Denial> {
+    let own = call.operands.iter().take_while(|word| word.text != "--").find(|word| word.text.starts_with('-'));
+    if let Some(option) = own.filter(|_| call.dashes.is_none()) {
+        let denial = call.deny(format!("npm takes `{}` for an option of its own", option.text));
+        return Err(denial.hint("write `npm exec -- PROGRAM OPTIONS`"));
+    }
+    installed(call)
 }
 
 // A package that is not installed would be fetched: its program must be there, as it was when the run began.

@@ -179,7 +179,13 @@ pub(super) const TABLES: &[Table] = &[
                 ..TOOL
             },
             Table {
-                names: "compile format credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit sobelow lint check help clean",
+                names: "format",
+                options: "--check-formatted --check-equivalent --dry-run --no-exit --migrate --force --stdin-filename=L !--dot-formatter=R",
+                operands: Operands::WrittenWithout("--check-formatted,--dry-run"),
+                ..TOOL
+            },
+            Table {
+                names: "compile credo dialyzer deps deps.tree deps.unlock coveralls docs xref hex.audit sobelow lint check help clean",
                 options: "--warnings-as-errors --force --check-formatted --check-equivalent --dry-run --strict --all --format=N --only=D --ignore=D --no-compile --quiet -q --verbose --all-warnings --no-deps-check --check-unused --unused --no-exit-code --profile=D --return-errors --explain --mute-exit-status -a -A --halt-exit-status --no-check --config=N --read-config=N --migrate !--dot-formatter=R !--plt=P !--config-file=R !--config-name=P !--require=R !--erl=P",
                 ..TOOL
             },
@@ -189,11 +195,10 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "dart flutter",
         options: "~--version ~-h,--help ~-v,--verbose ~--no-color ~--suppress-analytics ~--disable-analytics !--packages=R",
-        subcommands: &[Table {
-            names: "test analyze format doctor",
-            options: "-n,--name=D -N,--plain-name=D -t,--tags=D -x,--exclude-tags=D -r,--reporter={compact|expanded|github|json|failures-only|silent} --coverage=?O -j,--concurrency=D --no-pub --pub --update-goldens --fatal-infos --fatal-warnings --no-fatal-infos --no-fatal-warnings -o,--output={none|show|write|json} --set-exit-if-changed -l,--line-length=D --run-skipped --total-shards=D --shard-index=D --test-randomize-ordering-seed=D --machine --timeout=D --no-color --fail-fast !-p,--platform=P !-d=P !--dart-define=P !--dart-define-from-file=R !--configuration=R !--test-assets=P",
-            ..TOOL
-        }],
+        subcommands: &[
+            Table { names: "test analyze doctor", options: DART, ..TOOL },
+            Table { names: "format", options: DART, operands: Operands::Special, special: Some(dart_format), ..TOOL },
+        ],
         ..GROUP
     },
     Table {
@@ -213,12 +218,21 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[Table {
             names: "build test runtest fmt",
             options: "-j=D --display=D --force -f --auto-promote --check --profile=D --verbose --no-buffer !--root=L !--build-dir=I !-x=P !--workspace=R",
+            operands: Operands::Special,
+            special: Some(dune),
             ..TOOL
         }],
         ..GROUP
     },
     Table {
-        names: "shfmt hadolint actionlint markdownlint markdownlint-cli2 cspell typos taplo dprint editorconfig-checker",
+        names: "markdownlint",
+        options: "-f,--fix -d,--dot -j,--json -q,--quiet -s,--stdin -i,--ignore=D --enable=+D --disable=+D -V,--version -h,--help -o,--output=W \
+            !-c,--config=R !-r,--rules=P !-p,--ignore-path=R",
+        operands: Operands::WrittenWith("-f"),
+        ..TOOL
+    },
+    Table {
+        names: "shfmt hadolint actionlint markdownlint-cli2 cspell typos taplo dprint editorconfig-checker",
         options: "-d -l -w -i=D -ci -bn -s -sr -ln=D --fix -f={json|tty|sarif} --format={json|tty|sarif} --color --no-color -color -no-color -verbose --write-changes --diff --exclude=D --no-progress --quiet -q --check --ignore=D -h,--help --version -v !-c,--config=R !--rcfile=R !-config-file=R",
         operands: Operands::Special,
         style: Style::SingleDash,
@@ -226,6 +240,19 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
 ];
+
+const DART: &str = "-n,--name=D -N,--plain-name=D -t,--tags=D -x,--exclude-tags=D -r,--reporter={compact|expanded|github|json|failures-only|silent} --coverage=?O -j,--concurrency=D --no-pub --pub --update-goldens --fatal-infos --fatal-warnings --no-fatal-infos --no-fatal-warnings -o,--output={none|show|write|json} --set-exit-if-changed -l,--line-length=D --run-skipped --total-shards=D --shard-index=D --test-randomize-ordering-seed=D --machine --timeout=D --no-color --fail-fast !-p,--platform=P !-d=P !--dart-define=P !--dart-define-from-file=R !--configuration=R !--test-assets=P";
+
+fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
+    let looks = call.values("-o").last().is_some_and(|word| word.text != "write");
+    call.operands.clone().iter().try_for_each(|word| call.formatted(word, !looks))
+}
+
+// An alias of dune stands behind `@`.
+fn dune(call: &mut Call<'_>) -> Result<(), Denial> {
+    let path = |word: &Word| Word { text: word.text.trim_start_matches('@').to_owned(), literal: word.literal };
+    call.operands.clone().iter().try_for_each(|word| call.inside(&path(word)))
+}
 
 // `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings.
 fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -311,11 +338,22 @@ fn rake(call: &mut Call<'_>) -> Result<(), Denial> {
     for word in call.operands.clone() {
         match word.text.split_once('=') {
             Some(("TEST" | "SPEC", path)) => call.inside(&Word::literal(path))?,
+            Some(("TESTOPTS", value)) if test_options(value) => {}
             Some(("SEED" | "VERBOSE" | "V", value)) if value.chars().all(|c| c.is_ascii_alphanumeric()) => {}
             _ => tasks.push(word),
         }
     }
     call.tasks("", &tasks)
+}
+
+// rake puts these into a line of a shell.
+fn test_options(value: &str) -> bool {
+    let named = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    value.split(' ').all(|word| match word.split_once('=') {
+        Some(("--name" | "--seed", name)) => named(name),
+        Some(_) => false,
+        None => ["-v", "--verbose", "-p", "--pride"].contains(&word),
+    })
 }
 
 fn refused(call: &mut Call<'_>) -> Result<(), Denial> {

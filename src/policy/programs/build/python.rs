@@ -121,10 +121,10 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "isort",
-        options: "--check,--check-only -c --diff,--df -q,--quiet -v,--verbose --profile={black|django|pycharm|google|open_stack|plone|attrs|hug|wemake|appnexus} -l,--line-length,--line-width=D -m,--multi-line=D --skip,-s=D --skip-glob,--sg=D --extend-skip=D --filter-files --gitignore --atomic --float-to-top --combine-as \
+        options: "--check,--check-only -c -d,--stdout --diff,--df -q,--quiet -v,--verbose --profile={black|django|pycharm|google|open_stack|plone|attrs|hug|wemake|appnexus} -l,--line-length,--line-width=D -m,--multi-line=D --skip,-s=D --skip-glob,--sg=D --extend-skip=D --filter-files --gitignore --atomic --float-to-top --combine-as \
             --force-single-line-imports,--sl --trailing-comma,--tc -e --only-modified --lai=D --src=L -p,--project=D -o,--thirdparty=D --py=D --color -V,--version -h,--help --show-files --show-config --jobs,-j=?D --dont-follow-links --force-sort-within-sections --use-parentheses --ensure-newline-before-comments \
             --settings-path,--sp,--settings-file,--settings={pyproject.toml|setup.cfg|.isort.cfg|tox.ini} !--formatter=P !--virtual-env=L !--conda-env=L !--extend-skip-glob=P",
-        operands: Operands::WrittenWithout("--check,-c,--diff"),
+        operands: Operands::WrittenWithout("--check,-c,-d,--diff"),
         style: Style::Whole,
         ..TOOL
     },
@@ -143,9 +143,17 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "pyright basedpyright pyre ty pytype vulture bandit pydocstyle codespell autopep8 yapf autoflake interrogate radon",
+        names: "pyright basedpyright pyre ty pytype vulture bandit pydocstyle codespell autopep8 yapf interrogate radon",
         options: LINTERS,
         operands: Operands::WrittenWith("--in-place,-i,-w"),
+        ..TOOL
+    },
+    Table {
+        names: "autoflake",
+        options: "-c,--check -cd,--check-diff -r,--recursive -j,--jobs=D --exclude=D --imports=D --expand-star-imports --remove-duplicate-keys --remove-unused-variables \
+            --remove-rhs-for-unused-variables --remove-all-unused-imports --ignore-init-module-imports --ignore-pass-statements --ignore-pass-after-docstring -i,--in-place \
+            -s,--stdout -v,--verbose -q,--quiet --version -h,--help --stdin-display-name=L --config={pyproject.toml|setup.cfg}",
+        operands: Operands::WrittenWith("-i"),
         ..TOOL
     },
     Table { names: "pyupgrade", options: LINTERS, operands: Operands::WrittenWithout("--help"), ..TOOL },
@@ -169,7 +177,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-s,-e,--session,--sessions=D -k,--keywords=D -t,--tags=D -l,--list -r,--reuse-existing-virtualenvs -R -v,--verbose -x,--stop-on-first-error --no-install -p,--python,--pythons=D --error-on-missing-interpreters --no-error-on-missing-interpreters --non-interactive --forcecolor --nocolor --json --reuse-venv=D --no-venv --version -h,--help --report=W \
             -f,--noxfile={noxfile.py} !--envdir=O !--default-venv-backend=P !-db=P !-fb=P !--force-venv-backend=P !--force-python=P !-P=P !--extra-pythons=P !--add-timestamp",
         operands: Operands::Special,
-        special: Some(only_known),
+        special: Some(nox),
         dashes: Dashes::Passed,
         ..TASKS
     },
@@ -326,6 +334,16 @@ fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
         }
         _ => Ok(()),
     }
+}
+
+// nox evaluates the expression of `-k` as Python.
+fn nox(call: &mut Call<'_>) -> Result<(), Denial> {
+    let plain = |word: &Word| word.text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ' ');
+    if let Some(word) = call.values("-k").iter().find(|word| !plain(word)) {
+        let denial = Denial::unanalysable(format!("nox: `{}` is evaluated as Python", word.text)).by("G3");
+        return Err(denial.hint("write names with `and`, `or` and `not`, or choose sessions by `-s`"));
+    }
+    only_known(call)
 }
 
 const PIP_OPTIONS: [&str; 17] = [
