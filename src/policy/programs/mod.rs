@@ -9,6 +9,7 @@ pub(crate) mod interpreters;
 pub(crate) mod jq;
 pub(crate) mod sed;
 pub(crate) mod table;
+mod tar;
 pub(crate) mod text;
 mod words;
 
