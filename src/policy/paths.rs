@@ -228,6 +228,10 @@ impl<'a> PathRules<'a> {
             ))
             .by("F3"));
         }
+        self.read_allowed(path, shown)
+    }
+
+    fn read_allowed(&self, path: &RelPath, shown: &str) -> Result<(), Denial> {
         let text = path.to_string_lossy();
         for layer in self.layers {
             match &layer.read_allow {
@@ -261,6 +265,16 @@ impl<'a> PathRules<'a> {
             folders.git_directories().insert(path, found.clone());
         }
         Ok(found)
+    }
+
+    /// Judges reading a file of this very name, wherever a link of that name leads now: in a commit it may be a file.
+    pub(crate) fn read_named(&self, path: &RelPath, shown: &str) -> Result<(), Denial> {
+        self.read_denied(path, shown).map_or_else(|| self.read_allowed(path, shown), Err)
+    }
+
+    /// The same for what may be a directory of that name: it is not denied, nor is all that can be in it.
+    pub(crate) fn tree_named(&self, path: &RelPath, shown: &str) -> Result<(), Denial> {
+        self.read_denied(path, shown).or_else(|| self.contents_denied(path, shown)).map_or(Ok(()), Err)
     }
 
     /// Returns why a path may not be read, by its name alone.

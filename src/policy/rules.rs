@@ -12,7 +12,7 @@ use super::grant::{Isolation, Network};
 use super::layers::{Layer, Located, Standing};
 use super::paths::{PathRules, Place};
 use super::programs::build;
-use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity, hidden_path};
+use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity, hidden_path, path_in_word};
 use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word, is_listed};
 use super::repositories::other_repository;
 use crate::path::{RelPath, Tree};
@@ -634,7 +634,10 @@ fn hidden_start(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     for (at, word) in words.iter().enumerate().skip(1) {
         let rest = &words[at + 1..];
         let glued = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.get(1..));
-        for text in std::iter::once(word.text.as_str()).chain(glued) {
+        // A shell would take the quotes away, and the backslashes.
+        let unquoted: String = word.text.chars().filter(|c| !matches!(c, '"' | '\'' | '\\')).collect();
+        let quoted = (unquoted.len() < word.text.len()).then_some(unquoted.as_str());
+        for text in std::iter::once(word.text.as_str()).chain(glued).chain(quoted) {
             let parts = text.split(|c: char| c.is_whitespace() || ";&|()<>'\"`${}=,:!".contains(c));
             let parts: Vec<Word> = parts.filter(|part| !part.is_empty()).map(Word::literal).collect();
             for start in 0..parts.len() {
@@ -892,7 +895,8 @@ fn narrowed_by(call: &Call<'_>, rule: &CommandRule, words: &[Word]) -> Result<()
 }
 
 /// Options of programs without a table that run the program in their value; those of compilers count everywhere.
-const RUN_PROGRAMS: [(&str, &str); 9] = [
+const RUN_PROGRAMS: [(&str, &str); 10] = [
+    ("dpkg apt apt-get", "--pre-invoke --post-invoke --status-logger -o --option"),
     ("", "-wrapper --wrapper -specs --specs -fplugin --use-ld --pager --post-renderer --use-compress-program --rsh"),
     ("pandoc", "--filter -F --lua-filter -L --pdf-engine --defaults -d"),
     ("protoc buf", "--plugin"),
@@ -1002,6 +1006,8 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
         if is_option {
             hidden_path(&call.cx, word.text.trim_start_matches('-'))?;
+        } else {
+            path_in_word(&call.cx, &word.text)?;
         }
         if word.text == "--" && !ended {
             ended = true;

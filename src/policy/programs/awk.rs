@@ -1,5 +1,6 @@
 //! awk: its options, and a reader of its programs that finds what runs, writes or reads besides the operands.
 
+use super::Word;
 use super::table::{Call, Operands, Style, TABLE, Table};
 use crate::policy::decision::Denial;
 
@@ -8,7 +9,7 @@ pub(crate) const AWK: Table = Table {
     options: "-F,--field-separator=D -v,--assign=D !-f,--file=R !-i,--include=D !!-l,--load=D !-E,--exec=R -b,--characters-as-bytes \
         -c,--traditional -C,--copyright !-d,--dump-variables=?W !!-D,--debug=?D -e,--source=D -g,--gen-pot -h,--help -I,--trace -k,--csv \
         -L,--lint=?D -M,--bignum -n,--non-decimal-data -N,--use-lc-numeric !-o,--pretty-print=?W -O,--optimize !-p,--profile=?W -P,--posix \
-        -r,--re-interval -s,--no-optimize -S,--sandbox -t,--lint-old -V,--version",
+        -r,--re-interval -s,--no-optimize -S,--sandbox -t,--lint-old -V,--version !!-W=D",
     operands: Operands::Special,
     style: Style::First,
     special: Some(awk),
@@ -16,11 +17,21 @@ pub(crate) const AWK: Table = Table {
 };
 
 fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("-V") || call.has("-h") {
-        return Ok(());
-    }
     let mut operands = std::mem::take(&mut call.operands);
     let mut programs = call.values("-e");
+    // Some versions pass over an option with its program attached, and take the first operand for the program.
+    let attached = |word: &Word| {
+        word.text.starts_with("--s") && word.text.contains('=')
+            || word.text.starts_with('-')
+                && word.text.len() > 2
+                && !word.text.starts_with("--")
+                && word.text.contains('e')
+    };
+    if !programs.is_empty() && !matches!(call.name.as_str(), "gawk" | "mawk") && call.words.iter().any(attached) {
+        return Err(call
+            .deny("a program in the same word as its option")
+            .hint("write `-e PROGRAM`, or the program alone"));
+    }
     // Under `shell.default: allow`: a program in a file is read like any script; one from the standard input is not known.
     let files = [call.values("-f"), call.values("-E")].concat();
     if files.iter().any(|file| file.text == "-" || file.text.starts_with("/dev/") || !file.literal) {

@@ -260,9 +260,6 @@ fn suffixes(call: &mut Call<'_>, target: &str) {
 }
 
 fn copy(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--help") || call.has("--version") {
-        return Ok(());
-    }
     let recursive = call.has("-r") || call.has("-R") || call.has("-a");
     let links = call.has("-s") || call.has("-l");
     for (source, target) in pairs(call)?.pairs {
@@ -284,9 +281,6 @@ fn copy(call: &mut Call<'_>) -> Result<(), Denial> {
 
 /// Moves each source: it is removed and the destination written.
 pub(crate) fn move_to(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--help") || call.has("--version") {
-        return Ok(());
-    }
     if call.name.starts_with("git") {
         call.out.writes_git = true;
     }
@@ -315,9 +309,6 @@ fn install(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn remove(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--help") || call.has("--version") {
-        return Ok(());
-    }
     let recursive = call.has("-r") && call.name != "rmdir";
     for word in call.operands.clone() {
         if !word.literal {

@@ -37,7 +37,7 @@ const FLAGS: &str = "-depth -d -noleaf -mount -xdev -daystart -follow -ignore_re
     --help -help --version -version";
 /// Tests that take one value, which is data.
 const TESTS: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -atime -ctime \
-    -mmin -amin -cmin -perm -user -group -uid -gid -links -inum -maxdepth -mindepth -regextype -fstype -used -context -printf -D -O \
+    -mmin -amin -cmin -perm -user -group -uid -gid -links -inum -maxdepth -mindepth -regextype -fstype -used -context -printf \
     -flags -Bmin -Btime -depth";
 /// Tests that compare with a file's metadata.
 const FILES: &str = "-newer -anewer -cnewer -samefile";
@@ -55,8 +55,12 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     let follows = words.iter().any(|word| word.text == "-L" || word.text == "-follow");
     let mut only_files = false;
     let mut at = 0;
-    while at < words.len() && (has("-H -L -P", &words[at].text) || words[at].text.starts_with("-O")) {
-        at += 1;
+    while at < words.len() && (has("-H -L -P -D", &words[at].text) || words[at].text.starts_with("-O")) {
+        if words[at].text == "-D" && !call.is_open() {
+            return Err(call.deny("`-D` is not known to be harmless"));
+        }
+        // What is to be shown of its work is a word of its own.
+        at += 1 + usize::from(words[at].text == "-D");
     }
     if words.get(at).is_some_and(|word| word.text == "--") {
         at += 1;
@@ -141,10 +145,9 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             let end = end.ok_or_else(|| call.deny(format!("`{text}` has no end")))?;
             commands.push(words[at..at + end].to_vec());
             at += end + 1;
-        } else if !call.is_open() {
-            return Err(call.deny(format!("`{text}` is not known to be harmless")));
         } else {
-            call.unknown = true;
+            // How many words belong to it is not known, nor which of those behind it are start points.
+            return Err(call.deny(format!("`{text}` is not known to be harmless")));
         }
     }
     for start in &starts {
@@ -376,9 +379,6 @@ fn xargs(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(call.deny("it runs programs with words that are not known").by("G4"));
     }
     call.out.writes = true;
-    if call.has("--help") || call.has("--version") {
-        return Ok(());
-    }
     let mut replaced = call.values("-I").first().map(|word| word.text.clone());
     if let Some(found) = call.found.iter().find(|found| found.name == "-i") {
         replaced = Some(found.value.as_ref().map_or("{}".to_owned(), |word| word.text.clone()));

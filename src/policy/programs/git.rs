@@ -1,6 +1,8 @@
 //! git: its global options, its subcommands, and which of their words are paths.
 
+mod apply;
 mod content;
+mod held;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -14,7 +16,8 @@ use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use content::{Order, confine, refuse_ids};
-use words::{Operand, denied_magic, lines, one, only_files, words};
+use held::{Kept, refuse_held, refuse_restored};
+use words::{Operand, as_written, denied_magic, lines, one, only_files, words};
 
 const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pathspecs -C=D --version --help -h \
     !!-c=D !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
@@ -267,13 +270,99 @@ pub(crate) const GIT: Table = Table {
             names: "mv",
             options: "-f,--force -k -n,--dry-run -v,--verbose --sparse",
             operands: Operands::Special,
-            special: Some(super::files::move_to),
+            special: Some(moved),
             writes_nothing: false,
             ..TABLE
         },
         Table {
-            names: "checkout switch restore reset revert cherry-pick merge pull clean am",
-            options: "-q,--quiet -f,--force --ours --theirs -b=D -B=D -c,--create=D -C=D --detach -s,--source=D -S,--staged -W,--worktree --no-commit --abort --continue --skip --soft --mixed --hard --keep --merge --ff-only --no-ff --ff --rebase=?D --no-rebase --no-edit -n --dry-run -d -x -X=D -m,--message=D -t,--track=?D --no-track --orphan=D --autostash --all --tags --prune --depth=D --progress !!--upload-pack=D !!-p,--patch !!--show-current-patch=?D --pathspec-from-file=F --no-verify",
+            names: "checkout",
+            options: "-q,--quiet -f,--force --ours -2 --theirs -3 -b=D -B=D -d,--detach -m,--merge --conflict=D --orphan=D -l -t,--track=?D --no-track \
+                --guess --no-guess --overlay --no-overlay --ignore-skip-worktree-bits --overwrite-ignore --no-overwrite-ignore --progress --no-progress \
+                --ignore-other-worktrees --recurse-submodules=?D --no-recurse-submodules !!-p,--patch --pathspec-from-file=F --pathspec-file-nul",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "switch",
+            options: "-q,--quiet -f,--force --discard-changes -c,--create=D -C,--force-create=D -d,--detach -m,--merge --conflict=D --orphan=D \
+                -t,--track=?D --no-track --guess --no-guess --overwrite-ignore --progress --no-progress --ignore-other-worktrees \
+                --recurse-submodules=?D --no-recurse-submodules",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "restore",
+            options: "-q,--quiet -s,--source=D -S,--staged -W,--worktree -m,--merge --conflict=D --ours -2 --theirs -3 --ignore-unmerged --overlay \
+                --no-overlay --ignore-skip-worktree-bits --progress --no-progress --recurse-submodules=?D --no-recurse-submodules !!-p,--patch \
+                --pathspec-from-file=F --pathspec-file-nul",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "reset",
+            options: "-q,--quiet --no-quiet --soft --mixed --hard --merge --keep -N,--intent-to-add --refresh --no-refresh --recurse-submodules=?D \
+                --no-recurse-submodules !!-p,--patch --pathspec-from-file=F --pathspec-file-nul",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "revert cherry-pick",
+            options: "-n,--no-commit --continue --abort --quit --skip -e,--edit --no-edit -m,--mainline=D -r -s,--signoff -x --ff -S,--gpg-sign=?D \
+                --no-gpg-sign --strategy=D -X,--strategy-option=D --allow-empty --allow-empty-message --keep-redundant-commits --empty=D --cleanup=D \
+                --rerere-autoupdate --no-rerere-autoupdate --reference",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "merge",
+            options: "-q,--quiet -v,--verbose -n,--no-stat --stat --compact-summary -e,--edit --no-edit --commit --no-commit --ff --no-ff --ff-only --squash \
+                --no-squash --log=?D --no-log --signoff --no-signoff -s,--strategy=D -X,--strategy-option=D -m,--message=D -F,--file=R --into-name=D \
+                -S,--gpg-sign=?D --no-gpg-sign --verify-signatures --no-verify-signatures --progress --no-progress --autostash --no-autostash \
+                --allow-unrelated-histories --rerere-autoupdate --no-rerere-autoupdate --overwrite-ignore --no-overwrite-ignore --cleanup=D --abort \
+                --continue --quit --no-verify --verify",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "pull",
+            options: "-q,--quiet -v,--verbose -n,--no-stat --stat --compact-summary -e,--edit --no-edit --commit --no-commit --ff --no-ff --ff-only --squash \
+                --no-squash --log=?D --no-log --signoff --no-signoff -s,--strategy=D -X,--strategy-option=D -S,--gpg-sign=?D --no-gpg-sign \
+                --verify-signatures --no-verify-signatures --progress --no-progress --autostash --no-autostash --allow-unrelated-histories --cleanup=D \
+                --no-verify --verify -r,--rebase=?D --no-rebase -a,--append -f,--force --all -p,--prune -t,--tags --no-tags --prune-tags -j,--jobs=D -k,--keep --depth=D --deepen=D \
+                --shallow-since=D --shallow-exclude=D --unshallow --update-shallow --refmap=D -o,--server-option=D -4,--ipv4 -6,--ipv6 --set-upstream \
+                --dry-run --negotiation-tip=D --recurse-submodules=?D --no-recurse-submodules --atomic !!--upload-pack=D",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "clean",
+            options: "-q,--quiet -d -f,--force -n,--dry-run -x -X -e,--exclude=D !!-i,--interactive",
+            operands: Operands::Special,
+            special: Some(work_tree),
+            writes_nothing: false,
+            ..TABLE
+        },
+        Table {
+            names: "am",
+            options: "-q,--quiet -3,--3way --no-3way -s,--signoff -u,--utf8 --no-utf8 -k,--keep --keep-non-patch -b --keep-cr --no-keep-cr -c,--scissors \
+                --no-scissors -m,--message-id --no-message-id --quoted-cr=D --whitespace=D --ignore-space-change --ignore-whitespace --directory=D \
+                --exclude=D --include=D -C=D -p=D --patch-format=D --reject --resolvemsg=D --continue -r,--resolved --skip --abort --quit --retry \
+                --allow-empty --empty=D --committer-date-is-author-date --ignore-date --rerere-autoupdate --no-rerere-autoupdate -S,--gpg-sign=?D \
+                --no-gpg-sign -n,--no-verify !!-i,--interactive !!--show-current-patch=?D",
             operands: Operands::Special,
             special: Some(work_tree),
             writes_nothing: false,
@@ -310,17 +399,19 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "apply",
-            options: "--stat --numstat --summary --check --index --cached -3,--3way -R,--reverse --reject -z -p=D -C=D --inaccurate-eof --recount --unidiff-zero -v,--verbose -q,--quiet --whitespace=D --exclude=D --include=D --directory=D -N,--intent-to-add --allow-empty",
+            options: "--stat --numstat --summary --check --index --cached -3,--3way -R,--reverse --reject -z -p=D -C=D --inaccurate-eof --recount --unidiff-zero -v,--verbose -q,--quiet --whitespace=D --exclude=D --include=D --directory=D -N,--intent-to-add --allow-empty \
+                --apply --allow-overlap --allow-binary-replacement --binary --ours --theirs --union --ignore-space-change --ignore-whitespace --no-add \
+                --build-fake-ancestor=W !!--unsafe-paths",
             operands: Operands::Read,
             writes_nothing: false,
-            special: Some(keeps),
+            special: Some(apply::apply),
             ..TABLE
         },
         Table {
             names: "rebase",
-            options: "-q,--quiet -i,--interactive --onto=D --continue --abort --skip --autostash !!-x,--exec=D !!--show-current-patch=?D --root --no-ff -f -s,--strategy=D -X=D --update-refs --autosquash --no-autosquash --keep-base --no-verify",
+            options: "-q,--quiet -i,--interactive --onto=D --continue --abort --skip --autostash !!-x,--exec=D !!--show-current-patch=?D --root --no-ff -f -s,--strategy=D -X,--strategy-option=D --update-refs --autosquash --no-autosquash --keep-base --no-verify",
             operands: Operands::Special,
-            special: Some(keeps),
+            special: Some(rebase),
             writes_nothing: false,
             ..TABLE
         },
@@ -465,6 +556,11 @@ fn log(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // Without a patch only names and messages are shown: a folder is not read.
 fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
+    let tells_ids =
+        |name: &str| ["--object", "--filter", "--missing", "--indexed"].iter().any(|known| name.starts_with(known));
+    if call.found.iter().any(|found| tells_ids(&found.name)) {
+        refuse_held(call, "its id", "leave the objects out: commits alone are shown then")?;
+    }
     let operands = std::mem::take(&mut call.operands);
     words(call, &operands, false)?;
     call.operands = operands;
@@ -523,6 +619,9 @@ fn merge_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.operands.len() > 2 || call.unknown {
         return Err(call.deny("it shows contents in this form").hint("write `git merge-tree --write-tree A B`"));
     }
+    if !call.has("--name-only") && !call.has("--quiet") {
+        refuse_held(call, "its id", "write `--name-only`")?;
+    }
     Ok(())
 }
 
@@ -543,8 +642,13 @@ fn ids(call: &mut Call<'_>) -> Result<(), Denial> {
         return Ok(());
     }
     let operands = std::mem::take(&mut call.operands);
-    for word in operands.iter().skip(usize::from(tree)).filter(|word| !word.text.starts_with(':')) {
+    for word in operands.iter().skip(usize::from(tree)).filter(|word| word.literal && !word.text.starts_with(':')) {
+        as_written(call, &word.text)?;
         call.read(word);
+    }
+    if let Some(word) = operands.first().filter(|_| tree) {
+        one(call, &word.text, &Operand::Revision, false)?;
+        refuse_held(call, "its id", "write `--name-only`")?;
     }
     if !tree {
         let before = call.dashes.replace(0);
@@ -601,6 +705,20 @@ fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
 // `-v` shows the staged change, whatever may be read: our printing leaves it out.
 fn status(call: &mut Call<'_>) -> Result<(), Denial> {
     listing(call)?;
+    // The second form shows the ids of what changed.
+    let shows_ids = call.values("--porcelain").iter().any(|word| !matches!(word.text.as_str(), "1" | "v1"));
+    if shows_ids && call.has("-v") {
+        return Err(call.deny("`-v` shows the staged change, whatever may be read").hint("leave `-v` out"));
+    }
+    if shows_ids {
+        let operands = std::mem::take(&mut call.operands);
+        let before = call.dashes.replace(0);
+        let named = words(call, &operands, false)?;
+        call.dashes = before;
+        confine(call, &named, Order::Mixed)?;
+        call.operands = operands;
+        return Ok(());
+    }
     if !call.has("-v") {
         return Ok(());
     }
@@ -729,7 +847,7 @@ fn keeps(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(call.deny(format!("`{}` runs a program", word.text)).by("G11"));
     }
     on_this_machine(call)?;
-    let moved = [call.values("-X"), call.values("-s")].concat();
+    let moved = [call.values("-X"), call.values("-s"), call.values("--strategy")].concat();
     if let Some(word) = moved.iter().find(|word| word.text.starts_with("subtree")) {
         return Err(call.deny(format!("`{}` writes files to other paths", word.text)));
     }
@@ -762,12 +880,40 @@ fn maintenance(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
+fn rebase(call: &mut Call<'_>) -> Result<(), Denial> {
+    keeps(call)?;
+    refuse_restored(call, &Kept::All)
+}
+
+// What a subcommand that was read brings from commits into the work tree; `paths` are the words that name some of it.
+fn restored(call: &Call<'_>, first: &str, paths: &[String]) -> Kept {
+    let has = |names: &[&str]| names.iter().any(|name| call.has(name));
+    let makes_branch = call.operands.is_empty()
+        && has(&["-b", "-B", "-c", "-C", "--orphan"])
+        && !has(&["-f", "-m", "--discard-changes"])
+        && !call.unknown;
+    let subcommand = call.name.rsplit(' ').next().unwrap_or_default();
+    match subcommand {
+        "reset" if !has(&["--hard", "--merge", "--keep"]) && !call.unknown => Kept::Nothing,
+        "checkout" | "switch" if makes_branch => Kept::Nothing,
+        "checkout" if !paths.is_empty() => Kept::Paths(paths.to_vec()),
+        "restore" if has(&["-S"]) && !has(&["-W"]) && !call.unknown => Kept::Nothing,
+        "restore" => Kept::Paths(paths.to_vec()),
+        "stash" if matches!(first, "list" | "show" | "drop" | "clear" | "create" | "store") => Kept::Nothing,
+        "sparse-checkout" if matches!(first, "" | "list") => Kept::Nothing,
+        "reset" | "checkout" | "switch" | "stash" | "revert" | "cherry-pick" | "merge" | "pull" | "am"
+        | "quiltimport" | "sparse-checkout" => Kept::All,
+        _ => Kept::Nothing,
+    }
+}
+
 // Subcommands that change the work tree: a word that is a path there is read and written.
 fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     drivers(call)?;
     keeps(call)?;
     let operands = std::mem::take(&mut call.operands);
     let before = call.dashes.unwrap_or(usize::MAX);
+    let mut paths = Vec::new();
     for (index, word) in operands.iter().enumerate() {
         let kind = if index < before { Operand::Revision } else { Operand::Path };
         // `REVISION:DIRECTORY` is a tree of its own, whose paths no rule knows.
@@ -778,7 +924,11 @@ fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny(format!("`{}` has other paths than the rules name", word.text)));
         }
         let effects = call.out.effects.len();
-        if one(call, &word.text, &kind, false)? && !call.name.ends_with(" stash") {
+        let is_path = one(call, &word.text, &kind, false)?;
+        if index >= before || is_path && call.dashes.is_none() {
+            paths.push(word.text.clone());
+        }
+        if is_path && !call.name.ends_with(" stash") {
             let read: Vec<Effect> = call.out.effects[effects..].to_vec();
             for effect in read {
                 if let Effect::Read(path) = effect {
@@ -788,8 +938,15 @@ fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
             }
         }
     }
+    let first = operands.first().map(|word| word.text.clone()).unwrap_or_default();
     call.operands = operands;
-    Ok(())
+    refuse_restored(call, &restored(call, &first, &paths))
+}
+
+// The index holds names as they are written, whatever the links of the work tree are.
+fn moved(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.operands.iter().filter(|word| word.literal).try_for_each(|word| as_written(call, &word.text))?;
+    super::files::move_to(call)
 }
 
 fn remove(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -839,6 +996,11 @@ fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
     let adds = call.operands.first().is_some_and(|word| word.text == "add");
     if adds && !call.operands.iter().any(|word| word.text.contains("://") && !word.text.starts_with("file:")) {
         return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
+    }
+    if call.name.ends_with(" bisect")
+        && !call.operands.first().is_none_or(|word| matches!(word.text.as_str(), "log" | "terms" | "help"))
+    {
+        refuse_restored(call, &Kept::All)?;
     }
     if call.operands.iter().any(|word| matches!(word.text.as_str(), "run" | "foreach" | "visualize" | "view"))
         || call.name.ends_with("filter-branch")

@@ -4,46 +4,88 @@ use super::table::Call;
 use super::{Stdin, Word};
 use crate::policy::decision::Denial;
 
-/// Short options with code, short options that take a value, long options with code, words that ask about the program.
+/// An interpreter, and what its options do.
 struct Interpreter {
     names: &'static str,
+    /// Short options with code.
     code: &'static str,
+    /// Short options that take a value: the rest of the word, or the next one.
     values: &'static str,
+    /// Long options with code.
     long_code: &'static str,
+    /// Options after which it goes on to read code from its standard input when the script has ended.
+    goes_on: &'static str,
 }
 
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
-        names: "python python2 python3 pypy pypy3 ipython ipython3 bpython",
+        names: "python python2 python3 pypy pypy3 ipython ipython3 bpython ptpython micropython circuitpython",
         code: "c",
         values: "WXQ",
         long_code: "",
+        goes_on: "-i",
     },
-    Interpreter { names: "perl", code: "eE", values: "IMm", long_code: "" },
-    Interpreter { names: "ruby", code: "e", values: "rICEFKTW", long_code: "" },
+    Interpreter { names: "perl", code: "eE", values: "IMm", long_code: "", goes_on: "-d" },
+    Interpreter { names: "ruby", code: "e", values: "rICE", long_code: "", goes_on: "" },
     Interpreter {
         names: "node nodejs bun",
         code: "ep",
         values: "rC",
         long_code: "--eval --print --import --require --loader --experimental-loader",
+        goes_on: "-i --interactive",
     },
-    Interpreter { names: "deno", code: "", values: "", long_code: "--eval" },
+    Interpreter { names: "deno", code: "", values: "", long_code: "--eval", goes_on: "" },
     Interpreter {
         names: "php",
         code: "rBREF",
         values: "dcfzt",
         long_code: "--run --process-begin --process-code --process-end",
+        goes_on: "-a --interactive",
     },
-    Interpreter { names: "lua luajit", code: "e", values: "l", long_code: "" },
-    Interpreter { names: "Rscript R", code: "e", values: "", long_code: "--eval --expression" },
-    Interpreter { names: "osascript", code: "e", values: "ls", long_code: "" },
+    Interpreter { names: "lua luajit", code: "e", values: "l", long_code: "", goes_on: "-i" },
     Interpreter {
-        names: "sh bash dash zsh ksh fish",
+        names: "Rscript R",
+        code: "e",
+        values: "",
+        long_code: "--eval --expression",
+        goes_on: "--interactive",
+    },
+    Interpreter { names: "osascript", code: "e", values: "ls", long_code: "", goes_on: "-i" },
+    Interpreter {
+        names: "sh bash dash zsh ksh fish ash rbash rzsh mksh lksh oksh loksh posh yash osh ysh csh tcsh xonsh nu",
         code: "cs",
         values: "oO",
-        long_code: "--command --init-command --rcfile --init-file",
+        long_code: "--command --commands --execute --init-command --rcfile --init-file",
+        goes_on: "",
     },
 ];
+
+/// Modules of python that run code among their words or on their standard input.
+const CODE_MODULES: [&str; 19] = [
+    "IPython",
+    "_pyrepl",
+    "asyncio",
+    "bdb",
+    "bpython",
+    "code",
+    "debugpy",
+    "idlelib",
+    "ipdb",
+    "jupyter",
+    "pdb",
+    "ptipython",
+    "ptpython",
+    "pudb",
+    "pyperf",
+    "pyrepl",
+    "runpy",
+    "timeit",
+    "xonsh",
+];
+
+/// What stands behind a dash in the name of an interpreter that is only built or packed in another way.
+const BUILDS: [&str; 13] =
+    ["aarch64", "arm", "bin", "cgi", "cli", "dbg", "debug", "i386", "i686", "minimal", "shared", "static", "x86_64"];
 
 /// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
 /// with an evaluator, an interpreter whose scripts stand anywhere.
@@ -62,6 +104,45 @@ struct Client {
 const ANY: usize = usize::MAX;
 
 const CLIENTS: &[Client] = &[
+    // Their words are lines for a shell, or code.
+    Client { names: "pee mispipe fx", code: "", words: "", operands: 0, reads: false },
+    Client {
+        names: "exiftool",
+        code: "-if -if1 -if2 -if3 -if4 -if5 -p -printFormat -config -api -@ -stay_open -userParam",
+        words: "",
+        operands: ANY,
+        reads: false,
+    },
+    Client { names: "pdb ipdb pudb", code: "-c --command", words: "", operands: ANY, reads: true },
+    Client {
+        names: "ansible ansible-console ansible-adhoc",
+        code: "-m -a --module-name --args",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "fzf sk",
+        code: "--preview --bind --cmd --interactive --become --with-shell -c -i",
+        words: "",
+        operands: ANY,
+        reads: false,
+    },
+    Client {
+        names: "tex latex etex pdftex pdflatex xetex xelatex luahbtex dvilualatex uplatex ptex latexmk tectonic",
+        code: "-shell-escape --shell-escape -enable-write18 --enable-write18 -e -r -latex -pdflatex -lualatex -usepretex -pretex",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "prove",
+        code: "-e -P -M --exec --formatter --harness --source",
+        words: "",
+        operands: ANY,
+        reads: false,
+    },
+    Client { names: "chokidar", code: "-c --command", words: "", operands: ANY, reads: false },
     Client {
         names: "sqlite3 sqlite duckdb litecli",
         code: "-cmd -c -s -e --execute",
@@ -156,6 +237,21 @@ pub(crate) fn refuse_text(call: &Call<'_>) -> Result<(), Denial> {
             None => Ok(()),
         };
     }
+    if call.name.ends_with("rename") {
+        return match words.iter().find(|word| !is_renaming(&word.text)) {
+            Some(word) => Err(unknown(call, &format!("`{}` may be code that says the new names", word.text))),
+            None => Ok(()),
+        };
+    }
+    // A template of exiftool with code in braces, a macro of TeX in place of a file, the program that zip tests with.
+    let hides = |word: &&Word| match call.name.as_str() {
+        "exiftool" => word.text.contains("${"),
+        "zip" => word.text.starts_with('-') && word.text.contains("TT") || word.text.starts_with("--unzip"),
+        name => (name.ends_with("tex") || name == "latexmk") && word.text.contains(['\\', '|']),
+    };
+    if let Some(word) = words.iter().find(hides) {
+        return Err(unknown(call, &format!("code in `{}`", word.text)));
+    }
     let plain = call.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     let has = |known: &&Client| known.names.split_whitespace().any(|name| name == call.name || name == plain);
     let Some(known) = CLIENTS.iter().find(has) else { return Ok(()) };
@@ -171,6 +267,20 @@ pub(crate) fn refuse_text(call: &Call<'_>) -> Result<(), Denial> {
         return Err(unknown(call, "code on its standard input"));
     }
     Ok(())
+}
+
+// A word of `rename` that is no code to the one that takes a program of perl: a file, plain text, or one substitution.
+fn is_renaming(word: &str) -> bool {
+    let substitution = ["s/", "y/", "tr/"].iter().find_map(|start| word.strip_prefix(start));
+    let Some(substitution) = substitution else {
+        let is_option =
+            matches!(word, "-v" | "-n" | "-f" | "-o" | "-i" | "--verbose" | "--no-act" | "--force" | "--dry-run");
+        return is_option
+            || !word.starts_with('-') && !word.contains(|c: char| !(c.is_alphanumeric() || "/._-,+*?[]~".contains(c)));
+    };
+    let parts: Vec<&str> = substitution.split('/').collect();
+    let is_plain = |part: &str| !part.contains(['{', '}', '(', ')', '@', '`', ';', '&']);
+    matches!(parts.as_slice(), [from, to, flags] if is_plain(from) && is_plain(to) && flags.chars().all(|c| "gimsxr".contains(c)))
 }
 
 fn is_code(known: &Client, word: &str) -> bool {
@@ -224,7 +334,12 @@ const TAKES_VALUE: [&str; 12] = [
 
 const EDITORS: &str = "vi vim nvim ex ed emacs view rvim gvim vimdiff emacsclient";
 
+// `perl5.36-x86_64-linux-gnu` and `bash-static` are the interpreters that they begin with.
 fn interpreter(name: &str) -> Option<&'static Interpreter> {
+    let (stem, build) = name.split_once('-').unwrap_or((name, ""));
+    let is_build = build.starts_with(|c: char| c.is_ascii_digit())
+        || BUILDS.contains(&build.split('-').next().unwrap_or_default());
+    let name = if is_build { stem } else { name };
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     INTERPRETERS.iter().find(|known| {
         known.names.split_whitespace().any(|known| known == name || (!plain.is_empty() && known == plain))
@@ -295,6 +410,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             if code {
                 return Err(unknown(call, &format!("code given by `{text}`")));
             }
+            goes_on(call, known, text)?;
             if let Some((_, value)) = text.split_once('=') {
                 let value = Word::literal(value);
                 call.read(&value);
@@ -314,6 +430,9 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             if letter == 'm' && known.names.starts_with("python") {
                 // A module by its name, which is judged as the program of that name.
                 let attached = (!rest.is_empty()).then(|| Word::literal(rest));
+                if runs_code_module(attached.as_ref(), &words[at..]) {
+                    return Err(unknown(call, "a module that runs code that it is given"));
+                }
                 let started: Vec<Word> = attached.iter().chain(&words[at..]).cloned().collect();
                 if !started.first().is_some_and(|module| module.literal && !module.text.is_empty()) {
                     return Err(unknown(call, "a module whose name is not known"));
@@ -321,8 +440,21 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
                 call.out.starts.push(started);
                 return Ok(());
             }
-            if known.code.contains(letter) {
+            if known.code.contains(letter) || known.names == "perl" && letter == 'F' && is_split_code(rest) {
                 return Err(unknown(call, &format!("code given by `-{letter}`")));
+            }
+            goes_on(call, known, &format!("-{letter}"))?;
+            // The rest of the word is a pattern, or a kind of warnings.
+            if letter == 'F' && matches!(known.names, "perl" | "ruby") || letter == 'W' && rest.starts_with(':') {
+                break;
+            }
+            // A script by its name in PATH is a program.
+            if letter == 'S' && matches!(known.names, "perl" | "ruby") {
+                return Err(unknown(call, "a script that is looked for in PATH"));
+            }
+            // A shell takes the next word, and what stands behind the letter are more letters.
+            if known.values.contains(letter) && !rest.is_empty() && known.names.starts_with("sh ") {
+                return Err(unknown(call, &format!("`{text}`, whose letters versions read differently")));
             }
             if known.values.contains(letter) {
                 let next = words.get(at).filter(|_| rest.is_empty()).map(|word| word.text.as_str());
@@ -341,6 +473,33 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
         Stdin::Pipe | Stdin::Data => "code on its standard input",
     };
     Err(unknown(call, from))
+}
+
+// An interpreter that goes on to its standard input gets code there.
+fn goes_on(call: &Call<'_>, known: &Interpreter, option: &str) -> Result<(), Denial> {
+    let goes_on = known.goes_on.split_whitespace().any(|name| name == option);
+    if goes_on && call.cx.stdin != Stdin::Empty {
+        return Err(unknown(call, "code on its standard input, behind the script"));
+    }
+    Ok(())
+}
+
+// Whether `python -m` starts a module that runs code, or one that starts such a module (`-m cProfile -m timeit`).
+fn runs_code_module(attached: Option<&Word>, words: &[Word]) -> bool {
+    let is = |name: &str| CODE_MODULES.contains(&name.split('.').next().unwrap_or_default());
+    let first = attached.or_else(|| words.first());
+    first.is_some_and(|word| is(&word.text))
+        || words.windows(2).any(|pair| matches!(pair[0].text.as_str(), "-m" | "--module") && is(&pair[1].text))
+        || words.iter().any(|word| word.text.strip_prefix("-m").is_some_and(is))
+}
+
+// `-F/…/` of perl is taken over into its program as it is written; without delimiters it is a pattern.
+fn is_split_code(pattern: &str) -> bool {
+    let Some(delimiter) = pattern.chars().next().filter(|c| "/'\"".contains(*c)) else { return false };
+    let inner = &pattern[1..];
+    !inner.ends_with(delimiter)
+        || inner.matches(delimiter).count() > 1
+        || inner.contains(['(', ')', '{', '}', '`', '$', '@', ';', '\\'])
 }
 
 // What an option loads, or a list of folders that it loads from: a path is one that is read, a name is a module.

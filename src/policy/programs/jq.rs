@@ -16,9 +16,6 @@ pub(crate) const JQ: Table = Table {
 
 // `--arg NAME VALUE` and its kin take two words, which the general reader cannot know.
 fn jq(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("-h") || call.has("-V") {
-        return Ok(());
-    }
     let words = &call.words[1..];
     let mut operands = Vec::new();
     let mut effects = Vec::new();
@@ -49,7 +46,7 @@ fn jq(call: &mut Call<'_>) -> Result<(), Denial> {
             _ if text.starts_with("--")
                 && ["--arg", "--argjson", "--slurpfile", "--rawfile", "--args", "--jsonargs"]
                     .iter()
-                    .any(|known| known.starts_with(text)) =>
+                    .any(|known| known.starts_with(text.split('=').next().unwrap_or(text))) =>
             {
                 return Err(call.deny(format!("the option `{text}` is not written out")));
             }

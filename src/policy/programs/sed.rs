@@ -14,9 +14,6 @@ pub(crate) const SED: Table = Table {
 };
 
 fn sed(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--help") || call.has("--version") {
-        return Ok(());
-    }
     // Only under `shell.default: allow`: the script's file is read like any script.
     let files = call.values("-f");
     if files.iter().any(|file| file.text == "-" || file.text.starts_with("/dev/") || !file.literal) {
@@ -199,8 +196,12 @@ impl Reader {
             }
             'e' => Err("the command `e` runs a program".to_owned()),
             'v' => {
-                while self.peek().is_some_and(|c| c != '\n' && c != ';') {
-                    self.at += 1;
+                // The next command may stand behind the version, on the same line.
+                self.blanks();
+                while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';') {
+                    if self.next() == Some('}') {
+                        return Err("a brace in the version of `v`".to_owned());
+                    }
                 }
                 Ok(())
             }
@@ -395,14 +396,35 @@ mod tests {
     #[test]
     fn what_runs_or_names_files_is_found() {
         for script in [
-            "e id", "1e id", "s/a/b/e", "s/a/b/ge", "/x/e", "{e id\n}", "1!e", "s,a,b,e", "p;e", "p\ne id", "}e",
+            "e id",
+            "1e id",
+            "s/a/b/e",
+            "s/a/b/ge",
+            "/x/e",
+            "{e id\n}",
+            "1!e",
+            "s,a,b,e",
+            "p;e",
+            "p\ne id",
+            "}e",
             "s/[/]/e/",
+            "v 4 e id",
+            "1v 4.2 s/a/b/e",
         ] {
             assert!(read(script).is_err(), "{script}");
         }
-        for script in
-            ["w out", "r .env", "s/a/b/w out", "W x", "R x", "1{w x\n}", "$r /etc/passwd", "s/a/b/gpw /dev/stdout"]
-        {
+        for script in [
+            "w out",
+            "r .env",
+            "s/a/b/w out",
+            "W x",
+            "R x",
+            "1{w x\n}",
+            "$r /etc/passwd",
+            "s/a/b/gpw /dev/stdout",
+            "v 1 r .env",
+            "v 4 w x",
+        ] {
             assert_eq!(read(script).map(|files| files.len()), Ok(1), "{script}");
         }
     }

@@ -360,8 +360,8 @@ impl<'a> Call<'a> {
         }
         self.operands = operands;
         match table.special {
-            Some(special) => special(self),
-            None => Ok(()),
+            Some(special) if !asks(table, words) => special(self),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -822,6 +822,37 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     Ok(())
 }
 
+/// The same of a word that is no option: a path may stand behind any mark in it (`name=@FILE`, `text:FILE`, `file:…`).
+pub(crate) fn path_in_word(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
+    let is_mark = |c: char| !(c.is_alphanumeric() || c.is_whitespace() || "./~-_\\*?#^".contains(c));
+    if word.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:")) {
+        cx.could_name(word, word)?;
+    }
+    for (at, mark) in word.char_indices().filter(|(_, c)| is_mark(*c)) {
+        let mut tail = &word[at + mark.len_utf8()..];
+        if mark == ':' && tail.starts_with("//") {
+            let scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
+            let begin = word[..at].trim_end_matches(scheme).len();
+            let name = word[begin..at].to_ascii_lowercase();
+            if name.is_empty() || name.split(['+', '.', '-']).any(|part| part == "file") {
+                return Err(Denial::new(format!("`{word}` may be the address of a file")).by("F2"));
+            }
+            if !tail.starts_with("///") {
+                continue;
+            }
+            // Without a host it is a path of this machine.
+            tail = &tail[2..];
+        }
+        let end = tail.find(|c: char| is_mark(c) || c.is_whitespace()).unwrap_or(tail.len());
+        for path in [tail, &tail[..end]] {
+            if !path.trim_matches('/').is_empty() {
+                cx.could_name(word, path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn is_system(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     ["bin", "boot", "dev", "etc", "home", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var"].contains(&first)
@@ -833,7 +864,8 @@ impl Context<'_> {
             let reason = format!("`{word}` could name `{tail}`: {}", denial.reason);
             Denial { rule: denial.rule, ..Denial::new(reason) }
         };
-        if tail.starts_with("file:") || tail.starts_with('~') {
+        let is_file = tail.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"));
+        if is_file || tail.starts_with('~') {
             return Err(refuse(Denial::new("it may be outside the workspace").by("F2")));
         }
         // Headers and libraries of the system are read by every compiler.
@@ -856,6 +888,15 @@ impl Context<'_> {
         }
         Ok(())
     }
+}
+
+// Whether a program is only asked what it is, or how it is used. Beside other words the question ends nothing: it may be
+// the value of an option, and some versions pass it over.
+fn asks(table: &Table, words: &[Word]) -> bool {
+    let is = |spec: &Spec, name: &str| spec.denied == Denied::Never && spec.names.contains(&name);
+    let question =
+        |spec: &Spec| spec.names.iter().any(|name| matches!(*name, "--help" | "--version" | "--pcre2-version"));
+    matches!(words, [only] if only.literal && specs(table.options).iter().any(|spec| is(spec, &only.text) && question(spec)))
 }
 
 /// A recursive read that leaves nothing out.

@@ -25,9 +25,6 @@ pub(super) const TAR: &str = "-c,--create -x,--extract,--get -t,--list -r,--appe
     !!-F,--info-script,--new-volume-script=D !-P,--absolute-names -T,--files-from=F !-g,--listed-incremental=W !--index-file=W !--remove-files";
 
 pub(super) fn tar(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.has("--help") || call.has("--version") {
-        return Ok(());
-    }
     let words = call.words[1..].to_vec();
     if let Some(first) = words.first()
         && !first.text.starts_with('-')

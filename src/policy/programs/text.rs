@@ -419,6 +419,20 @@ fn file(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
+    // The value of a letter is the next word, and what stands behind the letter are more letters: each is read as such
+    // only at the end of its word. Newer versions take a number behind `-L`, older ones do not.
+    let hides = |word: &Word| {
+        let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
+        letters.find(['L', 'P', 'I', 'H', 'T', 'o']).is_some_and(|at| {
+            let rest = &letters[at + 1..];
+            !(rest.is_empty() || letters[at..].starts_with('L') && rest.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    };
+    let words = call.words[1..].iter().take_while(|word| word.text != "--");
+    if let Some(word) = words.into_iter().find(|word| hides(word)) {
+        let denial = call.deny(format!("letters behind one that takes a value in `{}`", word.text));
+        return Err(denial.hint("write each option that takes a value apart, its value behind it"));
+    }
     if call.has("-l") {
         call.through_links()?;
     }

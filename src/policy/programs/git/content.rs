@@ -73,8 +73,8 @@ pub(super) fn refuse_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'
     Ok(())
 }
 
-// The workspace's path in its repository, with `/` behind it; empty where it is the top.
-fn prefix(call: &Call<'_>) -> Result<String, Denial> {
+/// Returns the workspace's path in its repository, with `/` behind it; empty where it is the top.
+pub(super) fn prefix(call: &Call<'_>) -> Result<String, Denial> {
     let Some(top) = top(call.cx.paths.facts_tree(), call.cx.root) else { return Ok(String::new()) };
     let below = RelPath::below(top, call.cx.root).ok_or_else(|| call.deny("the repository's top is not known"))?;
     Ok(if below.is_root() { String::new() } else { format!("{below}/") })

@@ -60,18 +60,24 @@ fn kind(tree: &dyn Tree, root: &Path, id: &str) -> Option<git2::ObjectType> {
     is_commit.then_some(git2::ObjectType::Commit)
 }
 
-// The objects of the repository around a directory; a linked work tree shares those of the first one.
+// The objects of the repository around a directory.
 fn objects(tree: &dyn Tree, root: &Path) -> Option<PathBuf> {
+    Some(directories(tree, root)?.1.join("objects"))
+}
+
+/// Returns the directory of git's own files around a directory, and the one with its objects and references: a linked
+/// work tree shares those of the first one.
+pub(super) fn directories(tree: &dyn Tree, root: &Path) -> Option<(PathBuf, PathBuf)> {
     let top = top(tree, root)?;
     let git = top.join(".git");
     if tree.look(&git).ok()? == Some(Node::Dir) {
-        return Some(git.join("objects"));
+        return Some((git.clone(), git));
     }
     let text = bounded::regular_text(&git, bounded::CONFIG).ok()?;
     let own = top.join(text.strip_prefix("gitdir:")?.trim());
     let shared = bounded::regular_text(&own.join("commondir"), bounded::CONFIG)
         .map_or(own.clone(), |path| own.join(path.trim()));
-    Some(shared.join("objects"))
+    Some((own, shared))
 }
 
 /// Returns the top directory of the repository that a directory is in.

@@ -321,3 +321,128 @@ fn the_whole_tree_as_a_pathspec_is_not_the_directory_of_git() {
         assert_eq!(printed(&policy, &root, command), None, "{command}");
     }
 }
+
+/// A base commit with files that may not be read, which a later one replaces by links to others.
+const LINKED: &str = "
+git init -q -b main . && git config user.email a@b && git config user.name a
+mkdir -p secrets docs src; echo topsecret > .env; echo topsecret > secrets/token.txt; echo readme > README.md
+echo public > docs/env.txt; echo public > docs/token.txt; echo x > src/x.rs; git add -A; git commit -qm base
+git rm -rq .env secrets; ln -s docs/env.txt .env; ln -s docs secrets; git add -A; git commit -qm linked
+printf '%s\\n' 'diff --git a/.env b/docs/pub.txt' 'similarity index 100%' 'copy from .env' 'copy to docs/pub.txt' > docs/evil.patch
+printf '%s\\n' 'diff --git a/README.md b/README.md' '--- a/README.md' '+++ b/README.md' '@@ -1 +1 @@' '-readme' '+more' > docs/good.patch
+";
+
+fn open() -> Policy {
+    policy("paths: {read: {allow: ['**']}, write: {allow: ['**'], symlinks: true}}\nshell: {default: allow}\n")
+}
+
+#[test]
+fn a_denied_name_of_a_commit_is_denied_whatever_link_has_it_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(&root, LINKED);
+    for command in [
+        "git show HEAD~1:.env",
+        "git show HEAD~1:./.env",
+        "git show HEAD~1:secrets/token.txt",
+        "git blame HEAD~1 -- .env",
+        "git blame HEAD~1 -- secrets/token.txt",
+        "git log -L1,1:secrets/token.txt HEAD~1",
+        "git log -p HEAD~1 -L1,1:.env",
+        "git diff HEAD~1:.env HEAD:README.md",
+        "git grep TOP HEAD~1:secrets/token.txt",
+        "git rev-parse HEAD~1:.env",
+        "git ls-files -s .env",
+        "git ls-tree HEAD~1 .env",
+        "git ls-tree HEAD~1:secrets",
+        "git cat-file -p HEAD~1:.env",
+        "git archive HEAD~1 secrets",
+        "git log -p -- secrets",
+        "git mv secrets/token.txt docs/x",
+        "cd docs && git show HEAD~1:../.env",
+    ] {
+        assert_eq!(printed(&open(), &root, command), None, "{command}");
+    }
+    for command in ["git show HEAD~1:README.md", "git blame README.md", "git log -L1,1:docs/env.txt"] {
+        assert!(printed(&open(), &root, command).is_some(), "{command}");
+    }
+}
+
+#[test]
+fn no_denied_file_of_a_commit_comes_back_into_the_tree() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(&root, LINKED);
+    for command in [
+        "git reset -q --hard HEAD",
+        "git reset --har",
+        "git reset --merge",
+        "git stash -q",
+        "git stash push -m x",
+        "git stash pop",
+        "git checkout HEAD~1",
+        "git checkout -f",
+        "git checkout -f -b x",
+        "git checkout main --",
+        "git checkout HEAD~1 -- .",
+        "git checkout -- '*'",
+        "git switch main",
+        "git switch -c x HEAD~1",
+        "git restore .",
+        "git restore -s HEAD~1 secrets",
+        "git merge HEAD~1",
+        "git pull",
+        "git rebase HEAD~1",
+        "git revert HEAD",
+        "git cherry-pick HEAD~1",
+        "git am docs/good.patch",
+        "git bisect reset",
+        "git sparse-checkout disable",
+        "git apply --cached docs/good.patch",
+        "git apply -3 docs/good.patch",
+        "git apply < docs/good.patch",
+        "git apply docs/evil.patch",
+        "git rev-list --objects --all",
+        "git ls-tree -r HEAD",
+        "git merge-tree --write-tree HEAD~1 HEAD",
+    ] {
+        assert_eq!(printed(&open(), &root, command), None, "{command}");
+    }
+    for command in [
+        "git checkout -b x",
+        "git switch -c x",
+        "git checkout README.md",
+        "git checkout HEAD~1 -- README.md src",
+        "git restore docs",
+        "git restore --staged README.md",
+        "git reset HEAD~1",
+        "git stash list",
+        "git apply docs/good.patch",
+        "git ls-tree -r --name-only HEAD",
+        "git rev-list --all",
+    ] {
+        assert!(printed(&open(), &root, command).is_some(), "{command}");
+    }
+    let status = printed(&open(), &root, "git reset -q HEAD~1").map(|text| sh(&root, &text));
+    assert!(status.is_some());
+    let status = printed(&open(), &root, "git status --porcelain=v2").map(|text| sh(&root, &text)).unwrap();
+    assert!(!status.contains(".env") && !status.contains("token"), "{status}");
+}
+
+#[test]
+fn where_commits_hold_nothing_denied_git_may_write_the_tree() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    sh(
+        &root,
+        "git init -q -b main . && git config user.email a@b && git config user.name a; echo readme > README.md; git add -A
+        git commit -qm one; echo more >> README.md; git commit -qam two; echo topsecret > .env
+        printf '%s\\n' 'diff --git a/.env b/pub.txt' 'similarity index 100%' 'copy from .env' 'copy to pub.txt' > evil.patch",
+    );
+    for command in
+        ["git stash", "git reset --hard", "git checkout HEAD~1", "git rebase main", "git pull", "git revert HEAD"]
+    {
+        assert!(printed(&open(), &root, command).is_some(), "{command}");
+    }
+    assert_eq!(printed(&open(), &root, "git apply --index evil.patch"), None);
+}

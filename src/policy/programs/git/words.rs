@@ -103,7 +103,26 @@ fn own() -> Vec<Pattern> {
     vec![Pattern::Name(".git".to_owned())]
 }
 
+/// Judges the name of a path as it is written: in a commit, or in the index, no link of today leads elsewhere.
+pub(super) fn as_written(call: &Call<'_>, text: &str) -> Result<(), Denial> {
+    let is_directory = matches!(call.node(text)?, Some(Node::Dir) | None);
+    for folder in call.cx.folders {
+        let whole = match Path::new(text).is_absolute() {
+            true => RelPath::below(call.cx.root, Path::new(text)),
+            false => folder.join(text),
+        };
+        // A name that leaves the workspace is judged by where it leads.
+        let Some(path) = whole else { continue };
+        call.cx.paths.tree_named(&path, text)?;
+        if !is_directory {
+            call.cx.paths.read_named(&path, text)?;
+        }
+    }
+    Ok(())
+}
+
 fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Result<bool, Denial> {
+    as_written(call, text)?;
     let node = call.node(text)?;
     let exists = node.is_some();
     for folder in call.cx.folders {
@@ -133,6 +152,7 @@ fn blob(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
         return Ok(());
     }
     let whole = from_top(call, path);
+    as_written(call, &whole)?;
     call.out.effects.push(Effect::Read(whole));
     Ok(())
 }
@@ -201,6 +221,7 @@ pub(super) fn only_files(call: &Call<'_>, operands: &Operands<'_>) -> Result<(),
 pub(super) fn lines(call: &mut Call<'_>) -> Result<(), Denial> {
     for value in call.values("-L") {
         if let Some((_, file)) = value.text.rsplit_once(':') {
+            as_written(call, file)?;
             call.out.effects.push(Effect::Read(file.to_owned()));
         }
     }
