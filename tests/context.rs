@@ -33,7 +33,12 @@ fn settings(project: Project, text: &str) -> Project {
 
 #[test]
 fn context_files_stand_in_the_system_prompt_and_bare_leaves_them_out() {
+    let skill = "---\ndescription: a skill\n---\nText\n";
     let project = Project::new()
+        .file(".qwen/agents/here.md", "---\ndescription: an agent\n---\nText\n")
+        .file("../home/.qwen/agents/mine.md", "---\ndescription: an agent\n---\nText\n")
+        .file(".qwen/skills/here/SKILL.md", skill)
+        .file("../home/.qwen/skills/mine/SKILL.md", skill)
         .file("QWEN.md", "Use tabs.\u{200b} @docs/style.md\n")
         .file("docs/style.md", "No emoji.\n")
         .file("sub/AGENTS.md", "Sub rules.\n")
@@ -48,7 +53,12 @@ fn context_files_stand_in_the_system_prompt_and_bare_leaves_them_out() {
     assert!(outcome.result["warnings"].to_string().contains("nobody sees"), "{}", outcome.result["warnings"]);
     let bare = project.run(&["--bare", "-C", "sub", "hi"]);
     assert_eq!(bare.code, 0);
-    assert!(!texts(&project.server().requests()[1])[0].1.contains("Use tabs"));
+    let requests = project.server().requests();
+    assert!(!texts(&requests[1])[0].1.contains("Use tabs"));
+    for tool in ["task", "skill"] {
+        let offered = |request: &Value| request["tools"].to_string().contains(&format!("\"name\":\"{tool}\""));
+        assert!(offered(&requests[0]) && !offered(&requests[1]), "{tool}");
+    }
 }
 
 #[test]

@@ -436,7 +436,7 @@ pub struct ContextArgs {
     /// Add to the system prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub append_system_prompt: Option<String>,
-    /// Use no context files, settings, MCP servers or hooks from disk
+    /// Use no context files, settings, commands, agents, skills, MCP servers or hooks from disk
     #[arg(long)]
     pub bare: bool,
     /// Add MCP servers, as JSON or a file of it; one with a known name replaces that (repeatable)

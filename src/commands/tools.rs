@@ -70,6 +70,7 @@ async fn registry(
         included: &[],
         top: &place.top(),
         project: trusted.source(),
+        bare: false,
     };
     let found = tools(&wanted, &place.workspace, runner).await;
     super::mcp::warn(&found.warnings, err);

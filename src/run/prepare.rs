@@ -264,6 +264,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         included: &included,
         top: &top,
         project: trusted.source(),
+        bare: arguments.context.bare,
     };
     let super::tools::Tools { mut registry, agents, discovered, warnings: of_tools } =
         super::tools::tools(&extra, &workspace, &runner).await;

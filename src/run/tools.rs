@@ -38,6 +38,8 @@ pub struct Wanted<'a> {
     pub top: &'a Path,
     /// Where the project's agents and skills are read from.
     pub project: Source<'a>,
+    /// No agents and skills of files at all (`--bare`).
+    pub bare: bool,
 }
 
 /// The tools of a run.
@@ -64,7 +66,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     }
     let (mut agents, mut discovered) = (Vec::new(), Vec::new());
     let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
-    if !wanted.policy.denies_tool("skill") {
+    if !wanted.bare && !wanted.policy.denies_tool("skill") {
         let (skill, wrong) = match wanted.project {
             Source::Disk => Skill::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
@@ -77,7 +79,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
             registry.add_own(Arc::new(skill));
         }
     }
-    if !wanted.policy.denies_tool("task") {
+    if !wanted.bare && !wanted.policy.denies_tool("task") {
         let (found, wrong) = match wanted.project {
             Source::Disk => AgentFile::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
