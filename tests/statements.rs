@@ -1,5 +1,6 @@
-//! Every statement that the documents make about tools, MCP servers and discovery, one row each: what is run, and what
-//! must be seen. A row that differs on purpose names the sentence of a page that says so.
+//! Every statement that the documents make about tools, MCP servers and discovery, and everything that a script of Qwen
+//! Code was found to do otherwise, one row each: what is run, and what must be seen. A row that differs on purpose names
+//! the sentence of a page that says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,9 +15,11 @@ use crate::support::{Outcome, Project, Reply, all_calls, say};
 #[serde(deny_unknown_fields)]
 struct Row {
     id: String,
-    /// Which test runs it: `files`, `servers`, `discovery`, `verbs`.
+    /// Which test runs it: `files`, `servers`, `discovery`, `verbs`, `drop-in`.
     area: String,
     says: String,
+    /// `works` or `differs`, of a row of the drop-in.
+    state: Option<String>,
     /// A call by `qwen tools call`: the tool, and its input.
     tool: Option<(String, Value)>,
     /// A command line; with `model`, of a run.
@@ -56,9 +59,14 @@ enum Turn {
     Calls(Vec<(String, Value)>),
 }
 
-fn rows() -> Vec<Row> {
+/// What the documents state.
+const STATEMENTS: &str = "fixtures/statements/rows.jsonl";
+/// What a script without a terminal was found to do otherwise, flag by flag, key by key, field by field.
+const DIFFERENCES: &str = "fixtures/qwen-code/differences.jsonl";
+
+fn rows(file: &str) -> Vec<Row> {
     let row = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/statements/rows.jsonl");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     std::fs::read_to_string(file).unwrap().lines().filter(|line| !line.is_empty()).map(row).collect()
 }
 
@@ -202,7 +210,7 @@ fn wrong(row: &Row) -> Vec<String> {
 /// Runs the rows of an area that are run here; `ROW=id` runs one alone.
 fn check(area: &str) {
     let only = std::env::var("ROW").ok();
-    let rows = rows();
+    let rows: Vec<Row> = [STATEMENTS, DIFFERENCES].into_iter().flat_map(rows).collect();
     let wanted = |row: &&Row| row.area == area && only.as_ref().is_none_or(|id| row.id == *id);
     let rows: Vec<&Row> = rows.iter().filter(wanted).filter(|row| row.tool.is_some() || !row.args.is_empty()).collect();
     let named = |row: &Row| wrong(row).into_iter().map(|wrong| format!("{} ({}): {wrong}", row.id, row.says)).collect();
@@ -248,30 +256,52 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
-#[test]
-fn every_statement_is_run_or_held_by_a_test_and_every_difference_stands_on_a_page() {
+/// Tells whether this program does what the row says: it is run, or a test or a script that is there holds it.
+fn is_shown(row: &Row, code: &str, root: &Path) -> bool {
+    let id = &row.id;
+    let is_run = row.tool.is_some() || !row.args.is_empty();
+    assert!(!is_run || row.code != 0 || !row.sees.is_empty() || !row.lacks.is_empty(), "{id} looks at nothing");
+    if let Some(test) = &row.held_by {
+        let is_there = root.join(test).is_file() || code.contains(&format!("fn {test}("));
+        assert!(is_there, "{id}: there is no test {test}");
+    }
+    if let Some((page, sentence)) = &row.page {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        // A sentence may go over a line's end.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(sentence.as_str()), "{id}: {page} does not say: {sentence}");
+    }
+    is_run || row.held_by.is_some()
+}
+
+/// Looks at every row of a file and returns how many there are.
+fn check_all(file: &str, areas: &[&str], is_explained: impl Fn(&Row, bool) -> bool) -> usize {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut code = String::new();
     sources(&root.join("src"), &mut code);
     sources(&root.join("tests"), &mut code);
     let mut ids = BTreeSet::new();
-    for row in rows() {
-        let id = &row.id;
-        assert!(ids.insert(id.clone()), "two rows are {id}");
-        assert!(["files", "servers", "discovery", "verbs"].contains(&row.area.as_str()), "{id}: no test runs it");
-        let is_run = row.tool.is_some() || !row.args.is_empty();
-        assert!(is_run || row.held_by.is_some() || row.page.is_some(), "{id} is not held by anything");
-        assert!(!is_run || row.code != 0 || !row.sees.is_empty() || !row.lacks.is_empty(), "{id} looks at nothing");
-        if let Some(test) = &row.held_by {
-            let is_there = root.join(test).is_file() || code.contains(&format!("fn {test}("));
-            assert!(is_there, "{id}: there is no test {test}");
-        }
-        if let Some((page, sentence)) = &row.page {
-            let text = std::fs::read_to_string(root.join(page)).unwrap();
-            // A sentence may go over a line's end.
-            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.contains(sentence.as_str()), "{id}: {page} does not say: {sentence}");
-        }
+    for row in rows(file) {
+        assert!(ids.insert(row.id.clone()), "two rows are {}", row.id);
+        assert!(areas.contains(&row.area.as_str()), "{}: no test runs it", row.id);
+        assert!(is_explained(&row, is_shown(&row, &code, root)), "{} is not held by anything", row.id);
     }
-    assert_eq!(ids.len(), 189);
+    ids.len()
+}
+
+#[test]
+fn every_statement_is_run_or_held_by_a_test_and_every_difference_stands_on_a_page() {
+    let areas = ["files", "servers", "discovery", "verbs"];
+    assert_eq!(check_all(STATEMENTS, &areas, |row, is_shown| is_shown || row.page.is_some()), 189);
+}
+
+#[test]
+fn what_a_script_of_qwen_code_meets_works_or_differs_as_the_page_says() {
+    let is_explained = |row: &Row, is_shown: bool| match row.state.as_deref() {
+        Some("works") => is_shown,
+        Some("differs") => row.page.is_some(),
+        _ => false,
+    };
+    assert_eq!(check_all(DIFFERENCES, &["drop-in"], is_explained), rows(DIFFERENCES).len());
+    check("drop-in");
 }
