@@ -232,6 +232,35 @@ fn a_hostile_server_gets_no_call_that_is_not_its_own() {
 }
 
 #[test]
+fn a_server_that_answers_too_much_never_or_after_a_flood_costs_its_own_call_alone() {
+    let plays = |tools: &[&str]| {
+        let mut server = server("plays");
+        server["trust"] = json!(true);
+        let tool = |name: &&str| json!({"name": name, "inputSchema": {"type": "object"}});
+        server["env"] = json!({"TOOLS": json!(tools.iter().map(tool).collect::<Vec<_>>()).to_string(), "OWN": "s"});
+        server
+    };
+    let mut slow = plays(&["hang"]);
+    slow["timeout"] = json!(2000);
+    let servers = json!({"s": plays(&["big", "flood", "small"]), "slow": slow});
+    let call = |name| calls([(name, json!({}))]);
+    let turns = [call("big"), call("hang"), call("flood"), call("small"), say("done")];
+    let project = project(servers).model(turns);
+    let outcome = project.run(&["look"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let request = project.server().requests().pop().unwrap();
+    let messages = request["messages"].as_array().unwrap().clone();
+    let told: Vec<&str> = messages
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert!(told[0].len() < 100_000, "{} bytes reached the model", told[0].len());
+    assert!(told[1].contains("within 2 s"), "{}", told[1]);
+    assert!(told[2].contains("flooded") && told[3].contains("s was called"), "{told:#?}");
+}
+
+#[test]
 fn headers_and_tokens_go_where_the_settings_say() {
     let asked = |key: &str, path: &str, more: &dyn Fn(&str) -> Value, expires: u64| {
         let (address, kept) = on_the_network();
