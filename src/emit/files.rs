@@ -83,7 +83,7 @@ pub enum Spooled {
 }
 
 impl Spooled {
-    /// Opens it; the errors are those of [`OutputFile::open`].
+    /// Opens it; the errors are those of a file that is opened to be written.
     pub fn open(path: &Path) -> io::Result<Spooled> {
         match OutputFile::open(path)? {
             OutputFile::Regular(path) => Ok(Spooled::Regular(tempfile::tempfile()?, path)),
