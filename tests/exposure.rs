@@ -4,29 +4,12 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::failing_calls::{self, tier_faults};
-use crate::support::{Outcome, Project, call, say};
+use crate::failing_calls::run_in;
+use crate::support::{Project, call, say};
 
 const POLICY: &str = "version: 1\nchanges: {default: dry-run, allow: [dry-run, apply]}\n\
     tools: {allow: [read_file, edit, write_file, run_shell_command]}\n\
     paths: {read: {allow: [\"**\"]}, write: {allow: [\"**\"], exec_bit: true}}\nshell: {default: allow}\n";
-
-/// Lets the model run commands one after the other in a tier; returns what it read of each. `None`: not this machine.
-fn run_in(tier: &str, project: Project, flags: &[&str], commands: &[&str]) -> Option<(Vec<String>, Project, Outcome)> {
-    let calls = commands.iter().map(|command| call("run_shell_command", json!({"command": command})));
-    let project = project.model(calls.chain([say("done")]));
-    let outcome = failing_calls::qwen(&project, tier_faults(tier), &[&["run"], flags, &["go"]].concat());
-    if !outcome.stderr.contains(&format!("sandbox {tier}")) && !flags.contains(&"--sandbox=off") {
-        eprintln!("SKIPPED: this machine does not give {tier}: {}", outcome.stderr);
-        return None;
-    }
-    let requests = project.server().requests();
-    let answers = (0..commands.len()).map(|at| {
-        let messages = requests[at + 1]["messages"].as_array().unwrap();
-        messages.last().unwrap()["content"].to_string()
-    });
-    Some((answers.collect(), project, outcome))
-}
 
 /// A build of the project, which runs programs that no rule has seen.
 fn with_build(project: Project, script: &str) -> Project {

@@ -163,13 +163,24 @@ pub(crate) fn tier_faults(tier: &str) -> &'static [&'static Fault] {
     }
 }
 
-/// Runs commands one after the other in a tier and returns what the model read of each, and the run's head.
+/// Runs commands as [`run_in`] does, in a project of one file; `{root}` is its directory.
 fn commands_in(tier: &str, flags: &[&str], commands: &[&str]) -> Option<(Vec<String>, Project, Outcome)> {
     let project = Project::new().file("a.txt", "one\n").git();
     let root = project.root().canonicalize().unwrap().display().to_string();
-    let of = |command: &&str| serde_json::json!({"command": command.replace("{root}", &root)});
-    let calls: Vec<Reply> = commands.iter().map(|command| call("run_shell_command", of(command))).collect();
-    let project = project.model(calls.into_iter().chain([say("done")]));
+    let commands: Vec<String> = commands.iter().map(|command| command.replace("{root}", &root)).collect();
+    run_in(tier, project, flags, &commands.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Lets the model run commands one after the other in a tier; returns what it read of each. `None`: this machine does not
+/// give the tier.
+pub(crate) fn run_in(
+    tier: &str,
+    project: Project,
+    flags: &[&str],
+    commands: &[&str],
+) -> Option<(Vec<String>, Project, Outcome)> {
+    let calls = commands.iter().map(|command| call("run_shell_command", serde_json::json!({"command": command})));
+    let project = project.model(calls.chain([say("done")]));
     let outcome = qwen(&project, tier_faults(tier), &[&["run"], flags, &["go"]].concat());
     if !outcome.stderr.contains(&format!("sandbox {tier}")) && !flags.contains(&"--sandbox=off") {
         eprintln!("SKIPPED: this machine does not give {tier}: {}", outcome.stderr);
