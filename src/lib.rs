@@ -33,7 +33,7 @@
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
 //! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
 //!
-//! `tests/layers.rs` holds the imports to this.
+//! `tests/house/rules.rs` holds the imports to it, and to more.
 //!
 //! # Where a change belongs
 //!
