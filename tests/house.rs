@@ -99,6 +99,7 @@ fn table(breaches: &Breaches, measures: &Measures) -> String {
     structs.sort_by_key(|(name, fields)| (std::cmp::Reverse(**fields), (*name).clone()));
     lines.push(format!("{:>6}  structs over 12 fields", structs.iter().filter(|(_, fields)| **fields > 12).count()));
     lines.extend(structs.iter().take(5).map(|(name, fields)| format!("{fields:>6}    {name}")));
+    lines.extend(measures.circles.iter().map(|(rule, number)| format!("{number:>6}  {rule}, as groups")));
     for (rule, items) in breaches {
         lines.push(format!("{:>6}  {rule}: {} in all", items.len(), items.values().sum::<u32>()));
     }

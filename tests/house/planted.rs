@@ -209,6 +209,7 @@ fn the_figures_are_a_table() {
         "     5  lines of code (no blanks, comments, tests)",
         "     3    path.rs f",
         "     1    path.rs A",
+        "     0  circle of files, as groups",
         "     1  uses of Failure::new",
         "     1  functions whose error is a string",
     ] {

@@ -120,6 +120,8 @@ pub(crate) struct Measures {
     /// `file name` → fields.
     pub(crate) structs: BTreeMap<String, u32>,
     pub(crate) code: BTreeMap<String, u32>,
+    /// Rule → groups of files, or modules, that all lead to each other.
+    pub(crate) circles: BTreeMap<&'static str, usize>,
     pub(crate) failures: u32,
     pub(crate) string_errors: u32,
 }
@@ -144,7 +146,9 @@ pub(crate) fn check(texts: &Texts) -> (Breaches, Measures) {
     }
     found.reached.extend(library.reached);
     for (rule, edges) in [("circle of files", &files), ("circle of modules", &modules)] {
-        for circle in circles(edges) {
+        let circles = circles(edges);
+        found.measures.circles.insert(rule, circles.len());
+        for circle in circles {
             for member in &circle {
                 found.add(rule, member.clone(), u32::try_from(circle.len()).unwrap_or(u32::MAX));
             }
