@@ -188,6 +188,8 @@ pub struct Assembler {
     /// Content as it comes, before thinking tags are taken out of it.
     content: Joined,
     splitter: Splitter,
+    /// What the splitter gave for the last content: empty between events, kept for its memory.
+    pieces: Vec<thinking::Piece>,
     /// Visible text, the part of it that went out, and how far it was looked at for the beginnings of calls.
     text: Visible,
     emitted: usize,
@@ -239,6 +241,7 @@ impl Assembler {
         Assembler {
             content: Joined::default(),
             splitter: Splitter::new(),
+            pieces: Vec::new(),
             text: Visible::default(),
             emitted: 0,
             looked: 0,
@@ -485,31 +488,31 @@ impl Assembler {
 
     fn push_content(&mut self, content: &str, is_message: bool, out: &mut Vec<Delta>) {
         let so_far = self.content.text();
-        let added = if is_message && !so_far.is_empty() {
+        let mut added = content;
+        if is_message && !so_far.is_empty() {
             // A closing `message` has the whole text once more.
             match content.strip_prefix(so_far) {
-                Some(more) => {
-                    let more = more.to_owned();
-                    self.content.push(&more).to_owned()
-                }
+                Some(more) => added = more,
                 None if so_far.trim() == content.trim() || so_far.ends_with(content) => return,
-                None => self.content.push(content).to_owned(),
+                None => {}
             }
-        } else {
-            self.content.push(content).to_owned()
-        };
+        }
+        let before = so_far.len();
+        self.content.push(added);
         self.is_too_large |= self.content.text().len() > MAX_TEXT;
-        self.split(&added, out);
+        self.split(before, out);
     }
 
-    fn split(&mut self, added: &str, out: &mut Vec<Delta>) {
-        let mut pieces = Vec::new();
-        self.splitter.push(added, &mut pieces);
-        self.take_pieces(pieces, out);
+    /// Tells text and reasoning apart in the content from `start` on.
+    fn split(&mut self, start: usize, out: &mut Vec<Delta>) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        self.splitter.push(&self.content.text()[start..], &mut pieces);
+        self.take_pieces(&mut pieces, out);
+        self.pieces = pieces;
     }
 
-    fn take_pieces(&mut self, pieces: Vec<thinking::Piece>, out: &mut Vec<Delta>) {
-        for piece in pieces {
+    fn take_pieces(&mut self, pieces: &mut Vec<thinking::Piece>, out: &mut Vec<Delta>) {
+        for piece in pieces.drain(..) {
             match piece {
                 thinking::Piece::Text(text) => self.text.push(&text, &self.content),
                 thinking::Piece::Reasoning(text) => {
@@ -598,11 +601,12 @@ impl Assembler {
 
     /// Ends the turn; text that was held back goes to `out`.
     pub fn finish(mut self, ending: Ending, out: &mut Vec<Delta>) -> Result<Assembled, Failed> {
-        let rest = self.content.flush().to_owned();
-        self.split(&rest, out);
+        let before = self.content.text().len();
+        self.content.flush();
+        self.split(before, out);
         let mut pieces = Vec::new();
         self.splitter.finish(&mut pieces);
-        self.take_pieces(pieces, out);
+        self.take_pieces(&mut pieces, out);
         let rest = self.field_reasoning.flush().to_owned();
         if !rest.is_empty() {
             out.push(Delta::Reasoning(rest));

@@ -42,9 +42,9 @@ pub(super) enum Place {
 /// Compares a text with itself as it arrives.
 #[derive(Debug)]
 pub(super) struct Repetition {
-    tail: Box<[u8]>,
-    /// Where each hash was seen last, counted from 1.
-    places: Box<[usize]>,
+    tail: Box<[u8; TAIL]>,
+    /// Where each hash was seen last, counted from 1. An answer has fewer bytes than these numbers tell apart.
+    places: Box<[u32; PLACES]>,
     length: usize,
     hash: u64,
     /// `FACTOR` to the power of `GRAM`: what a byte weighs when it leaves the hash.
@@ -58,8 +58,8 @@ pub(super) struct Repetition {
 impl Default for Repetition {
     fn default() -> Repetition {
         Repetition {
-            tail: vec![0; TAIL].into(),
-            places: vec![0; PLACES].into(),
+            tail: Box::new([0; TAIL]),
+            places: Box::new([0; PLACES]),
             length: 0,
             hash: 0,
             oldest: (0..GRAM).fold(1u64, |power, _| power.wrapping_mul(FACTOR)),
@@ -94,7 +94,7 @@ impl Repetition {
         }
         // The low bits of such a hash know the last bytes alone.
         let slot = (self.hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 51) as usize % PLACES;
-        let earlier = std::mem::replace(&mut self.places[slot], self.length);
+        let earlier = std::mem::replace(&mut self.places[slot], self.length as u32) as usize;
         if self.period == 0 && earlier >= GRAM {
             let period = self.length - earlier;
             let repeats = |back: usize| self.at(self.length - back) == self.at(self.length - back - period);

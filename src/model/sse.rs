@@ -160,7 +160,7 @@ impl Decoder {
                         bytes = &bytes[1..];
                         continue;
                     }
-                    let end = line_end(bytes);
+                    let end = memchr::memchr2(b'\n', b'\r', bytes);
                     let piece = &bytes[..end.unwrap_or(bytes.len())];
                     if self.line.len() + piece.len() > self.max_event {
                         return self.break_off(frames);
@@ -270,16 +270,6 @@ impl Decoder {
 /// Tells whether a line is the JSON of an error that stands where a field should.
 fn is_bare_error(line: &[u8]) -> bool {
     line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\"error\""))
-}
-
-/// Finds the first end of a line, many bytes at a time.
-fn line_end(bytes: &[u8]) -> Option<usize> {
-    const STEP: usize = 32;
-    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    // Without an early way out of the step the compiler looks at all of its bytes at once.
-    let has_end = |step: &&[u8]| step.iter().fold(false, |found, byte| found | is_end(byte));
-    let clear = bytes.chunks_exact(STEP).take_while(|step| !has_end(step)).count() * STEP;
-    bytes[clear..].iter().position(is_end).map(|at| clear + at)
 }
 
 fn text(bytes: &[u8]) -> String {
