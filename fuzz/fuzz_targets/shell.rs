@@ -51,7 +51,7 @@ fuzz_target!(|text: String| {
         outputs: None,
         home: "/home/u".to_owned(),
         tree: Arc::new(Still),
-        git_drivers: Vec::new(),
+        git: qwen_run::policy::GitFacts::default(),
     };
     let call = serde_json::json!({ "command": text });
     for policy in POLICIES.iter() {

@@ -24,7 +24,6 @@ use crate::bounded;
 use crate::cli::{Command, WorkspaceArgs, completions};
 use crate::emit::safe::escape;
 use crate::exit::Exit;
-use crate::git::drivers::drivers;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
@@ -137,8 +136,8 @@ impl Place {
 
     fn facts(&self, environment: &Environment) -> Facts {
         let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        let git_drivers = self.repository.as_ref().map(drivers).unwrap_or_default();
-        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git_drivers)
+        let git = self.repository.as_ref().map(outcome::git_facts).unwrap_or_default();
+        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git)
     }
 }
 

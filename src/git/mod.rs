@@ -6,6 +6,7 @@ pub mod attributes;
 mod children;
 mod command;
 pub mod drivers;
+pub mod history;
 mod programs;
 pub mod repository;
 pub mod scratch_git;

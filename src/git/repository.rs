@@ -7,7 +7,6 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::{Git, GitError, Programs, drivers};
 use crate::bounded;
@@ -293,18 +292,6 @@ impl Repository {
         let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         let below = |name| RelPath::below(self.prefix.as_path(), Path::new(OsStr::from_bytes(name)));
         Ok(names.filter_map(below).filter(|path| !path.is_root()).collect())
-    }
-
-    /// Tells whether the index, or a commit that a reference or a reflog reaches, holds or held a path of these pathspecs.
-    /// Git has until `end`; that it needs longer is an error.
-    pub fn ever_held(&self, pathspecs: &[String], end: Instant) -> Result<bool, RepositoryError> {
-        let ask = |words: &[&str]| {
-            let words: Vec<&str> = words.iter().copied().chain(pathspecs.iter().map(String::as_str)).collect();
-            let git = self.git().env("GIT_NO_REPLACE_OBJECTS", "1");
-            Ok::<_, GitError>(!git.within(end.saturating_duration_since(Instant::now())).run(&words, b"")?.is_empty())
-        };
-        Ok(ask(&["ls-files", "-z", "--cached", "--"])?
-            || ask(&["rev-list", "--all", "--reflog", "--full-history", "--max-count=1", "--"])?)
     }
 
     /// Compares what the run found with HEAD and the index, for the changed paths only.

@@ -185,7 +185,7 @@ fn decided_otherwise(file: &str, fixture: &Fixture) -> (usize, Vec<(String, Stri
         outputs: None,
         home: fixture.home.display().to_string(),
         tree: Arc::new(Disk),
-        git_drivers: Vec::new(),
+        git: crate::policy::GitFacts::default(),
     };
     let text = fs::read_to_string(folder.join(file)).unwrap();
     let text = text
@@ -285,7 +285,7 @@ pub(super) fn facts(fixture: &Fixture) -> Facts {
         outputs: None,
         home: fixture.home.display().to_string(),
         tree: Arc::new(Disk),
-        git_drivers: Vec::new(),
+        git: crate::policy::GitFacts::default(),
     }
 }
 

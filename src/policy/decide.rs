@@ -8,6 +8,7 @@ use super::access::Access;
 use super::decision::{Decision, Denial, RuleRef, Verdict};
 use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
 use super::grant::{CommandPlan, GitAccess, Grant, Isolation, Network, SandboxProfile, Start, TreeAccess};
+use super::history::{GitFacts, Unreadable};
 use super::layers::{self, Layer, LayerError, LayerText, NameRules, Parents};
 use super::paths::{Folders, PathRules, Place};
 use super::{mcp, web};
@@ -29,9 +30,8 @@ pub struct Facts {
     pub home: String,
     /// The files.
     pub tree: Arc<dyn Tree>,
-    /// Filters, textconv and merge drivers that the repository's configuration names; git commands that would start one
-    /// are denied.
-    pub git_drivers: Vec<String>,
+    /// The repository around the workspace.
+    pub git: GitFacts,
 }
 
 impl std::fmt::Debug for Facts {
@@ -263,16 +263,10 @@ impl Policy {
         move |path| self.reads(&path.under(&facts.root), facts, &folders)
     }
 
-    /// Returns pathspecs for what may not be read of a repository that holds the workspace at `prefix`, in lists of which
-    /// each is one question; `None` where pathspecs cannot say it.
-    pub fn unreadable_of_history(&self, facts: &Facts, prefix: &RelPath) -> Option<Vec<Vec<String>>> {
-        let prefix = if prefix.is_root() { String::new() } else { format!("{prefix}/") };
-        let denied = self.layers.iter().flat_map(|layer| &layer.read_deny);
-        let denied: Vec<String> = denied.map(|rule| rule.value.text().to_owned()).collect();
-        let lifted = self.layers.first().into_iter().flat_map(|layer| &layer.protected_remove);
-        let lifted: Vec<String> = lifted.map(|glob| glob.text().to_owned()).collect();
-        let kept = PathRules::new(&self.layers, facts).read_globs().ok()?;
-        super::programs::git::unreadable(&prefix, &denied, &lifted, kept.as_deref())
+    /// Returns what the index and the commits hold that may not be read; the error says why that is not known.
+    pub fn unreadable_of_history(&self, facts: &Facts) -> Result<Arc<Unreadable>, String> {
+        let paths = PathRules::new(&self.layers, facts);
+        facts.git.history.unreadable(&self.layers, |path| paths.read_named(path, "").is_err())
     }
 
     fn reads(&self, path: &Path, facts: &Facts, folders: &Folders) -> bool {

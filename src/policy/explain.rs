@@ -204,7 +204,7 @@ shell:
             outputs: None,
             home: "/home/u".to_owned(),
             tree: Arc::new(Nothing),
-            git_drivers: Vec::new(),
+            git: crate::policy::GitFacts::default(),
         };
         explain(&policy, &facts, tool, input)
     }

@@ -16,6 +16,7 @@ pub mod explain;
 pub mod file;
 mod glob;
 pub mod grant;
+pub mod history;
 pub mod later;
 pub mod layers;
 #[cfg(test)]
@@ -43,4 +44,5 @@ pub use decide::{ChangeFacts, Facts, Policy};
 pub use decision::{Decision, Denial, RuleRef, Verdict};
 pub use effect::Effect;
 pub use grant::{CommandPlan, Grant};
+pub use history::{GitFacts, History};
 pub use layers::{LayerError, LayerText, Standing};

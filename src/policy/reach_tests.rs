@@ -37,7 +37,7 @@ fn is_allowed(tool: &str, input: &Value) -> (bool, String) {
         outputs: None,
         home: "/home/u".to_owned(),
         tree: Arc::new(Nothing),
-        git_drivers: Vec::new(),
+        git: crate::policy::GitFacts::default(),
     };
     let decision = check_call(&policy, &facts, tool, input);
     (decision.is_allowed(), decision.reason)

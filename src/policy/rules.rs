@@ -101,7 +101,8 @@ impl<'a> Answers<'a> {
             stdin,
             root: &self.facts.root,
             never_read: &self.never_read,
-            git_drivers: &self.facts.git_drivers,
+            policy: self.policy,
+            facts: self.facts,
             made: &self.made,
         }
     }

@@ -295,7 +295,7 @@ mod tests {
             outputs: None,
             home: "/home/u".to_owned(),
             tree: Arc::new(Nothing),
-            git_drivers: Vec::new(),
+            git: crate::policy::GitFacts::default(),
         };
         policy(&calls, &facts)
     }

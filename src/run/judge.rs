@@ -64,7 +64,7 @@ mod tests {
             outputs: None,
             home: "/h".to_owned(),
             tree: Arc::new(Disk),
-            git_drivers: Vec::new(),
+            git: crate::policy::GitFacts::default(),
         };
         let judge = |tier, isolation_off| RunJudge {
             policy: &policy,

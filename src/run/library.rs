@@ -44,7 +44,8 @@ impl Folder {
     /// Opens a folder; `None` if there is none.
     pub fn open(root: &Path, home: &str, policy: &Policy) -> Option<Folder> {
         let workspace = Arc::new(Workspace::open(root).ok()?);
-        let facts = outcome::facts(&workspace, home.to_owned(), std::path::PathBuf::new(), Vec::new(), Vec::new());
+        let facts =
+            outcome::facts(&workspace, home.to_owned(), std::path::PathBuf::new(), Vec::new(), Default::default());
         Some(Folder { rules: Rules::new(&workspace), facts, workspace, commit: None, policy: policy.clone() })
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 
@@ -11,9 +12,11 @@ use crate::change::{Change, ChangeSet};
 use crate::deliver::{self, DeliverError, Delivered, Delivery, Gate, Order, Site};
 use crate::event::{ChangesReport, RunError, RunFinished};
 use crate::exit::Exit;
+use crate::git::drivers::drivers;
+use crate::git::history;
 use crate::git::repository::Repository;
 use crate::path::RelPath;
-use crate::policy::decide::Facts;
+use crate::policy::{Facts, GitFacts, History};
 use crate::recipe::file::{Body, IfNoChanges};
 use crate::tools::mcp::Servers;
 use crate::verify::Failed;
@@ -24,6 +27,9 @@ use super::emitter::Emitter;
 use super::runner::{Runner, judge_change};
 use super::setup::Setup;
 use super::{Answer, Failure};
+
+/// How long a repository may be looked through for files that may not be read; after that it counts as holding some.
+const HISTORY_TIME: Duration = Duration::from_secs(2);
 
 /// What outlives a cancelled conversation: the staged changes and where they would go.
 pub struct Stage {
@@ -377,13 +383,20 @@ pub fn interrupted(exit: Exit) -> RunFinished {
     )
 }
 
+/// Returns what a repository says to decisions; its history is looked through when the first decision needs it.
+pub fn git_facts(repository: &Repository) -> GitFacts {
+    let found = repository.clone();
+    let find = move || history::files(&found, Instant::now() + HISTORY_TIME);
+    GitFacts { drivers: drivers(repository), history: History::new(repository.prefix.clone(), find) }
+}
+
 /// Returns the policy's facts for a stage.
 pub fn facts(
     stage_workspace: &Arc<Workspace>,
     setup_home: String,
     outputs: PathBuf,
     included: Vec<PathBuf>,
-    git_drivers: Vec<String>,
+    git: GitFacts,
 ) -> Facts {
     Facts {
         root: stage_workspace.root().to_path_buf(),
@@ -391,7 +404,7 @@ pub fn facts(
         outputs: Some(outputs),
         home: setup_home,
         tree: Arc::clone(stage_workspace) as Arc<dyn crate::path::Tree>,
-        git_drivers,
+        git,
     }
 }
 

@@ -10,7 +10,6 @@ use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
 use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::exit::Exit;
-use crate::git::drivers::drivers;
 use crate::git::repository::Repository;
 use crate::model::ToolSpec;
 use crate::policy::file::LentTree;
@@ -198,8 +197,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     // The runner's own facts point at its own folder of outputs, which is made with it.
-    let git_drivers = repository.as_ref().map(drivers).unwrap_or_default();
-    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+    let git = repository.as_ref().map(outcome::git_facts).unwrap_or_default();
+    let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git.clone());
     chosen.require_tests(&facts)?;
     let runner = Runner::new(
         Arc::clone(&workspace),
@@ -221,7 +220,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         let pristine = Workspace::open(workspace.root())
             .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
         let pristine = Arc::new(pristine);
-        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git_drivers.clone());
+        let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git.clone());
         let runner = Runner::new(
             pristine,
             repository.clone(),
@@ -288,7 +287,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     // Last, since it may take the longest: whatever else is wrong has been found by now.
     let (mcp, mcp_servers) =
         servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
-    let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git_drivers.clone());
+    let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git.clone());
     // A tool that only waits for the user's word is shown: its calls are denied, and the denial says what would allow it.
     let allowable =
         policy.allowing(&server_names.iter().map(|name| ToolEntry::server(name, "mcp")).collect::<Vec<_>>());
@@ -412,7 +411,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         mcp_servers,
         isolation_off: demand == Demand::Off,
         cwd: environment.cwd.clone(),
-        git_drivers,
+        git,
         replay: arguments.test.replay.as_ref().map(|path| path.display().to_string()),
         commands,
         images,

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Mutex;
 
@@ -39,9 +39,6 @@ const OBJECTS_AT: &str = "/.qwen/objects";
 
 /// The most links from a program's name to the program.
 const MOST_LINKS: usize = 40;
-
-/// How long git may look for files in the history that may not be read.
-const HISTORY_TIME: Duration = Duration::from_secs(2);
 
 /// That the project itself is lent, by the operator's word (`sandbox.workspace: in-place`).
 pub struct InPlace {
@@ -85,8 +82,6 @@ pub struct Runner {
     is_copied_anew: AtomicBool,
     /// It was said what commands do not find in their tree.
     left_out_said: AtomicBool,
-    /// Whether the history may hold a file that may not be read, once somebody asked.
-    history_hides: OnceLock<bool>,
     /// It was said that programs find no repository.
     no_git_said: AtomicBool,
     /// How the project was before the first command that may write ran without a file system of its own.
@@ -123,7 +118,6 @@ impl Runner {
             mounts_no_layer: AtomicBool::new(false),
             is_copied_anew: AtomicBool::new(false),
             left_out_said: AtomicBool::new(false),
-            history_hides: OnceLock::new(),
             no_git_said: AtomicBool::new(false),
             attributes: OnceLock::new(),
             servers_write: OnceLock::new(),
@@ -410,18 +404,12 @@ impl Runner {
         plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
     }
 
-    /// Tells whether git's objects may hold a file that may not be read. Decided once: later commits are the run's own.
+    /// Tells whether git's objects may hold a file that may not be read.
     fn may_show_unreadable(&self, lent: &Lent) -> bool {
-        let Some(repository) = self.repository.as_ref().filter(|_| lent.git().is_some()) else { return false };
-        *self.history_hides.get_or_init(|| {
-            let Some(questions) = self.policy.unreadable_of_history(&self.facts, &repository.prefix) else {
-                return true;
-            };
-            let end = Instant::now() + HISTORY_TIME;
+        lent.git().is_some()
             // What another repository holds, none of our references need to reach.
-            lent.reads().len() > 1
-                || questions.iter().any(|pathspecs| repository.ever_held(pathspecs, end).unwrap_or(true))
-        })
+            && (lent.reads().len() > 1
+                || self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty()))
     }
 
     /// Returns what commands find beside and inside of their tree.

@@ -11,6 +11,7 @@ use crate::event::{Event, Limits, PolicyFacts, RunStarted};
 use crate::exit::Exit;
 use crate::model::{Part, ToolSpec};
 use crate::path::RelPath;
+use crate::policy::GitFacts;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
 use crate::policy::redact::Secrets;
@@ -110,7 +111,7 @@ pub struct Setup {
     pub(super) mcp_servers: Vec<serde_json::Value>,
     pub(super) isolation_off: bool,
     pub(super) cwd: PathBuf,
-    pub(super) git_drivers: Vec<String>,
+    pub(super) git: GitFacts,
     pub(super) replay: Option<String>,
     pub(super) commands: Commands,
     pub(super) images: Vec<Part>,
@@ -123,7 +124,7 @@ impl Setup {
     /// Returns the facts that decisions rest on.
     pub fn facts(&self, stage: &Stage) -> Facts {
         let (home, included) = (self.home.clone(), self.included.clone());
-        outcome::facts(&stage.workspace, home, stage.runner.outputs(), included, self.git_drivers.clone())
+        outcome::facts(&stage.workspace, home, stage.runner.outputs(), included, self.git.clone())
     }
 
     /// Returns the gate for the calls of the run.

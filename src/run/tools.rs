@@ -94,8 +94,15 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     }
     registry.retain(|name| !wanted.policy.denies_tool(name));
     if let Some(discovery) = &wanted.settings.discovery_command {
-        let facts =
-            || outcome::facts(workspace, wanted.home.to_owned(), PathBuf::new(), wanted.included.to_vec(), Vec::new());
+        let facts = || {
+            outcome::facts(
+                workspace,
+                wanted.home.to_owned(),
+                PathBuf::new(),
+                wanted.included.to_vec(),
+                Default::default(),
+            )
+        };
         let commands = Commands {
             discovery: discovery.value.clone(),
             call: wanted.settings.call_command.as_ref().map(|command| command.value.clone()),

@@ -285,7 +285,7 @@ mod tests {
             outputs: None,
             home: String::new(),
             tree: Arc::new(crate::workspace::disk::Disk),
-            git_drivers: Vec::new(),
+            git: crate::policy::GitFacts::default(),
         };
         let policy = Policy::builtin("default").unwrap();
         Commands { discovery: discovery.into(), call: Some("mytools call".into()), policy, facts }

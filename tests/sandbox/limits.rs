@@ -52,7 +52,7 @@ impl Bench {
             outputs: None,
             home: place.at("home").display().to_string(),
             tree: Arc::clone(&workspace) as Arc<dyn qwen_run::path::Tree>,
-            git_drivers: Vec::new(),
+            git: qwen_run::policy::GitFacts::default(),
         };
         let repository = Repository::discover(&root).unwrap();
         let environment: BTreeMap<OsString, OsString> =
@@ -228,7 +228,7 @@ fn a_decision_names_no_more_than_its_command_needs() {
         outputs: None,
         home: "/h".into(),
         tree: workspace as Arc<dyn qwen_run::path::Tree>,
-        git_drivers: Vec::new(),
+        git: qwen_run::policy::GitFacts::default(),
     };
     let text = "version: 1\nname: p\nextends: builtin:ci-dev\nnetwork: {shell: any}\npaths: {write: {allow: [\"**\"]}}\nshell:\n  \
                 allow:\n    - {cmd: [git, [status, add, log, fetch]]}\n    - {cmd: [cat]}\n    - {cmd: [sed]}\n    - {cmd: [touch]}\n    \

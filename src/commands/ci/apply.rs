@@ -18,7 +18,6 @@ use crate::emit::summary::{self, PullRequest};
 use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::forge::{ForgeError, Opened, Proposed};
-use crate::git::drivers::drivers;
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
@@ -27,7 +26,7 @@ use crate::policy::redact::Secrets;
 use crate::policy::trigger::is_login;
 use crate::run::Failure;
 use crate::run::apply::{Fit, Request, Rules, apply};
-use crate::run::outcome::{facts, from_delivery};
+use crate::run::outcome::{facts, from_delivery, git_facts};
 use crate::run::outputs::new_id;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
 use crate::run::prepare::secret_variables;
@@ -117,7 +116,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let trusted = trust::find(&flags, &job.environment, &repository.top, workspace.root(), true, None)?;
     let chosen = policy(job, &repository, &trusted)?;
     let home = job.environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-    let judged: Facts = facts(&workspace, home, PathBuf::new(), Vec::new(), drivers(&repository));
+    let judged: Facts = facts(&workspace, home, PathBuf::new(), Vec::new(), git_facts(&repository));
     chosen.require_tests(&judged)?;
 
     let run_id = new_id();

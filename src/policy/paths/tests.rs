@@ -37,7 +37,7 @@ fn files_with_several_names_cost_one_look_at_the_tree() {
         outputs: None,
         home: String::new(),
         tree: Arc::clone(&listed) as Arc<dyn Tree>,
-        git_drivers: Vec::new(),
+        git: crate::policy::GitFacts::default(),
     };
     let policy = Policy::builtin("default").unwrap();
     let may_read = policy.reader(&facts);
@@ -75,7 +75,7 @@ fn other_names_of_secrets_are_found_beside_a_closed_directory_and_an_error_is_no
             outputs: None,
             home: String::new(),
             tree: Arc::new(Closed(kind)) as Arc<dyn Tree>,
-            git_drivers: Vec::new(),
+            git: crate::policy::GitFacts::default(),
         };
         super::PathRules::new(&Policy::builtin("default").unwrap().layers, &facts).other_names()
     };
@@ -99,7 +99,7 @@ fn a_folder_that_is_remembered_changes_no_answer() {
         outputs: None,
         home: String::new(),
         tree: Arc::new(Disk),
-        git_drivers: Vec::new(),
+        git: crate::policy::GitFacts::default(),
     };
     let policy = Policy::builtin("default").unwrap();
     let folders = Folders::default();

@@ -8,7 +8,7 @@ mod objects;
 mod tests;
 mod words;
 
-pub(crate) use content::{NEVER, unreadable};
+pub(crate) use content::NEVER;
 
 use super::Word;
 use super::table::{Call, Dashes, Operands, Style, TABLE, Table, arity};
@@ -487,7 +487,7 @@ pub(crate) const GIT: Table = Table {
 
 // Where the repository's configuration names drivers, what starts one is denied.
 fn drivers(call: &Call<'_>) -> Result<(), Denial> {
-    match call.cx.git_drivers.first() {
+    match call.cx.facts.git.drivers.first() {
         Some(driver) => {
             Err(call.deny(format!("it would start `{driver}` of the repository's configuration")).by("G11"))
         }

@@ -9,6 +9,7 @@ use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use crate::policy::paths::{PathRules, Place, walk};
+use crate::policy::{Facts, Policy};
 
 /// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is),
 /// `!` before it: it loads code or configuration, and is denied where rules list what may run, unless the rule lists it;
@@ -143,8 +144,8 @@ pub(crate) struct Context<'a> {
     pub(crate) root: &'a Path,
     /// Globs of the rules that are never read, for exclusions.
     pub(crate) never_read: &'a [String],
-    /// Drivers that the repository's configuration names.
-    pub(crate) git_drivers: &'a [String],
+    pub(crate) policy: &'a Policy,
+    pub(crate) facts: &'a Facts,
     /// Directories that other parts of the same command make.
     pub(crate) made: &'a Made,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::held::held;
+use super::held::unreadable;
 use super::keeps;
 use super::objects::top;
 use super::words::as_written;
@@ -27,7 +27,7 @@ pub(super) fn apply(call: &mut Call<'_>) -> Result<(), Denial> {
     if known && !from_objects {
         return Ok(());
     }
-    match held(call, &|_| true)? {
+    match unreadable(call)?.any() {
         None => Ok(()),
         Some(path) => Err(call
             .deny(format!("a patch may carry `{path}` of a commit to another path, which may not be read"))

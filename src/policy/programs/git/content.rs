@@ -85,37 +85,6 @@ fn excluded(prefix: &str, glob: &str) -> Option<Vec<String>> {
     Some(texts.map(|text| format!(":(top,exclude,glob,icase){text}")).collect())
 }
 
-/// Returns pathspecs for what may not be read, in lists of which each is one question; `None` where pathspecs cannot say
-/// it. `lifted` are globs that are read although they are secret by their name, `kept` those to which reading is kept.
-pub(crate) fn unreadable(
-    prefix: &str,
-    denied: &[String],
-    lifted: &[String],
-    kept: Option<&[String]>,
-) -> Option<Vec<Vec<String>>> {
-    let found = |glob: &str| {
-        let texts = covering(prefix, glob)?.into_iter();
-        Some(texts.map(|text| format!(":(top,glob,icase){text}")).collect::<Vec<_>>())
-    };
-    let left_out = |glob: &String| Some(included(prefix, glob)?.replacen("(top,", "(top,exclude,", 1));
-    let mut secret = vec![format!(":(top,exclude,glob,icase){}**/.env.example", escaped(prefix))];
-    secret.extend(lifted.iter().filter_map(left_out));
-    for glob in NEVER {
-        secret.extend(found(glob)?);
-    }
-    let mut questions = vec![secret];
-    if !denied.is_empty() {
-        questions.push(denied.iter().map(|glob| found(glob)).collect::<Option<Vec<_>>>()?.concat());
-    }
-    let beside = match kept {
-        Some(globs) => globs.iter().filter_map(left_out).collect(),
-        None if prefix.is_empty() => return Some(questions),
-        None => vec![format!(":(top,exclude,literal){prefix}")],
-    };
-    questions.push([vec![":(top)".to_owned()], beside].concat());
-    Some(questions)
-}
-
 // Git's wildcards know bytes where ours know characters, and no braces: what differs becomes `*`, which covers more.
 fn covering(prefix: &str, glob: &str) -> Option<Vec<String>> {
     // A brace that is no group.

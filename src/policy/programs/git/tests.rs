@@ -4,10 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::git::repository::Repository;
 use crate::policy::access::Access;
 use crate::policy::decide::{Facts, Policy};
 use crate::policy::grant::Start;
 use crate::policy::layers::{LayerText, Standing};
+use crate::run::outcome::git_facts;
 use crate::workspace::disk::Disk;
 
 const SETUP: &str = "
@@ -50,7 +52,7 @@ fn printed(policy: &Policy, root: &Path, command: &str) -> Option<String> {
         outputs: None,
         home: "/nowhere".to_owned(),
         tree: Arc::new(Disk),
-        git_drivers: Vec::new(),
+        git: Repository::discover(root).unwrap().map(|found| git_facts(&found)).unwrap_or_default(),
     };
     let access = Access::Run { command: command.to_owned(), directory: None };
     let (_, grant) = policy.authorize("run_shell_command", &[access], &facts);

@@ -1,0 +1,261 @@
+//! The files that the index and the commits of a repository hold.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Instant;
+
+use git2::{Index, ObjectType, Odb, Oid};
+
+use super::repository::Repository;
+use crate::bounded;
+use crate::path::RelPath;
+
+/// The mode bits that tell directories, links and submodules from files.
+const KIND: u32 = 0o170_000;
+const DIRECTORY: u32 = 0o040_000;
+const LINK: u32 = 0o120_000;
+const SUBMODULE: u32 = 0o160_000;
+
+/// Returns every file that the index holds, or a commit that a head, a reference or a log of one reaches, relative to the
+/// repository's top. That it is not known by `end`, or is stored in a way that is not known, is an error.
+pub fn files(repository: &Repository, end: Instant) -> Result<Vec<RelPath>, String> {
+    let mut ids = Vec::new();
+    ids_in(&repository.git_dir, &mut ids, false)?;
+    ids_in(&repository.common_dir, &mut ids, true)?;
+    let mut search = Search { directories: vec![Directory::default()], seen: HashSet::new(), files: Vec::new(), end };
+    search.index(&repository.git_dir.join("index"))?;
+    search.commits(&repository.common_dir.join("objects"), ids)?;
+    Ok(search.files)
+}
+
+// Every id in git's own text files: heads, references and their logs.
+fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), String> {
+    if shared && directory.join("reftable").exists() {
+        return Err("references are kept in tables".to_owned());
+    }
+    let mut pending = vec![directory.to_path_buf()];
+    while let Some(at) = pending.pop() {
+        let entries = match std::fs::read_dir(&at) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(format!("{}: {error}", at.display())),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| format!("{}: {error}", at.display()))?;
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            if path.is_dir() {
+                let holds =
+                    matches!(&*name, "refs" | "logs" | "rebase-merge" | "rebase-apply" | "sequencer" | "worktrees");
+                if at != directory || holds {
+                    if path.is_symlink() {
+                        return Err(format!("{} is a link to a directory", path.display()));
+                    }
+                    pending.push(path);
+                }
+            } else if at != directory || name.ends_with("HEAD") || matches!(&*name, "packed-refs" | "AUTO_MERGE") {
+                let text = bounded::regular(&path, bounded::PRODUCT)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                for word in text.split(|byte| !byte.is_ascii_hexdigit()) {
+                    match word.len() {
+                        40 => ids.extend(std::str::from_utf8(word).ok().and_then(|id| Oid::from_str(id).ok())),
+                        64 => return Err("its ids are of a kind that is not known".to_owned()),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was met at one path, in any commit.
+#[derive(Default)]
+struct Directory {
+    path: RelPath,
+    /// Names of files that were met.
+    files: HashSet<Vec<u8>>,
+    /// Names of directories, and where they are in the search's list.
+    directories: HashMap<Vec<u8>, usize>,
+}
+
+struct Search {
+    /// Every directory that was met; the first is the top.
+    directories: Vec<Directory>,
+    /// Trees that were looked at, each at its path.
+    seen: HashSet<(usize, Oid)>,
+    files: Vec<RelPath>,
+    end: Instant,
+}
+
+impl Search {
+    fn index(&mut self, path: &Path) -> Result<(), String> {
+        if !path.exists() {
+            return Ok(());
+        }
+        let index = Index::open(path).map_err(|error| error.message().to_owned())?;
+        for entry in index.iter() {
+            match entry.mode & KIND {
+                LINK | SUBMODULE => {}
+                // The directory of a sparse index stands for files that are not named.
+                DIRECTORY => return Err("its index is sparse".to_owned()),
+                _ => self.files.extend(RelPath::from_bytes(&entry.path)),
+            }
+        }
+        Ok(())
+    }
+
+    fn commits(&mut self, objects: &Path, mut pending: Vec<Oid>) -> Result<(), String> {
+        let message = |error: git2::Error| error.message().to_owned();
+        let database = Odb::new().map_err(message)?;
+        let path = objects.to_str().ok_or("the path of its objects is not text")?;
+        database.add_disk_alternate(path).map_err(message)?;
+        let mut seen = HashSet::new();
+        while let Some(id) = pending.pop() {
+            // A shallow repository lacks parents, and logs name what is gone.
+            if !seen.insert(id) || id.is_zero() || !database.exists(id) {
+                continue;
+            }
+            self.in_time()?;
+            let object = database.read(id).map_err(message)?;
+            match object.kind() {
+                ObjectType::Commit | ObjectType::Tag => {
+                    let header = object.data().split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+                    pending.extend(header.filter_map(|line| {
+                        let names = [b"tree ".as_slice(), b"parent ", b"object "];
+                        let id = names.iter().find_map(|name| line.strip_prefix(*name))?;
+                        Oid::from_str(std::str::from_utf8(id).ok()?).ok()
+                    }));
+                }
+                ObjectType::Tree => self.tree(&database, id).map_err(message)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn in_time(&self) -> Result<(), String> {
+        if Instant::now() < self.end { Ok(()) } else { Err("there is too much of it to look at".to_owned()) }
+    }
+
+    // Everything below a tree that is the top of a commit.
+    fn tree(&mut self, database: &Odb<'_>, top: Oid) -> Result<(), git2::Error> {
+        let mut pending = vec![(0, top)];
+        while let Some((at, id)) = pending.pop() {
+            if !self.seen.insert((at, id)) || !database.exists(id) {
+                continue;
+            }
+            for (mode, name, id) in entries(database.read(id)?.data()) {
+                match mode & KIND {
+                    LINK | SUBMODULE => {}
+                    DIRECTORY => pending.extend(self.directory(at, name).map(|below| (below, id))),
+                    _ => self.file(at, name),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, at: usize, name: &[u8]) -> Option<usize> {
+        if let Some(known) = self.directories[at].directories.get(name) {
+            return Some(*known);
+        }
+        let path = self.directories[at].path.join(std::ffi::OsStr::from_bytes(name))?;
+        let new = self.directories.len();
+        self.directories.push(Directory { path, ..Directory::default() });
+        self.directories[at].directories.insert(name.to_vec(), new);
+        Some(new)
+    }
+
+    fn file(&mut self, at: usize, name: &[u8]) {
+        let directory = &mut self.directories[at];
+        if !directory.files.contains(name) {
+            directory.files.insert(name.to_vec());
+            self.files.extend(directory.path.join(std::ffi::OsStr::from_bytes(name)));
+        }
+    }
+}
+
+// `MODE NAME\0` and the twenty bytes of an id, one behind the other.
+fn entries(mut data: &[u8]) -> impl Iterator<Item = (u32, &[u8], Oid)> {
+    std::iter::from_fn(move || {
+        let space = data.iter().position(|byte| *byte == b' ')?;
+        let end = space + data[space..].iter().position(|byte| *byte == 0)?;
+        let mode = u32::from_str_radix(std::str::from_utf8(&data[..space]).ok()?, 8).ok()?;
+        let name = &data[space + 1..end];
+        let id = Oid::from_bytes(data.get(end + 1..end + 21)?).ok()?;
+        data = &data[end + 21..];
+        Some((mode, name, id))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn repository(script: &str) -> (tempfile::TempDir, Repository) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("bash");
+        command.args(["--noprofile", "--norc", "-ec", script]).current_dir(folder.path()).env("HOME", folder.path());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+            command.env_remove(name);
+        }
+        command.env("GIT_CONFIG_NOSYSTEM", "1").stdout(std::process::Stdio::null());
+        assert!(command.status().unwrap().success());
+        let found = Repository::discover(&folder.path().canonicalize().unwrap()).unwrap().unwrap();
+        (folder, found)
+    }
+
+    fn names(repository: &Repository) -> Vec<String> {
+        let files = files(repository, Instant::now() + Duration::from_secs(600)).unwrap();
+        let mut names: Vec<String> = files.iter().map(RelPath::to_string_lossy).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    const INIT: &str = "git init -q -b main .; git config user.email a@b; git config user.name a;";
+
+    #[test]
+    fn whatever_a_head_a_reference_or_a_log_reaches_is_found() {
+        let (_folder, found) = repository(&format!(
+            "{INIT} mkdir -p a/b; touch a/b/first; ln -s first a/link; git add .; git commit -qm one
+            git mv a/b/first second; git commit -qm two; git tag -am t v1
+            touch reset; git add .; git commit -qm three; git reset -q --hard HEAD~1
+            touch stashed; git add .; git stash -q
+            touch fetched; git add .; git commit -qm four; git rev-parse HEAD > id; git reset -q --hard HEAD~1
+            git reflog expire --expire=now --all; cat id > .git/FETCH_HEAD; rm -f .git/ORIG_HEAD; git gc -q
+            touch indexed; git add indexed"
+        ));
+        assert_eq!(names(&found), ["a/b/first", "fetched", "indexed", "second", "stashed"]);
+    }
+
+    #[test]
+    fn a_linked_work_tree_has_the_commits_of_the_first_one() {
+        let (folder, _) = repository(&format!(
+            "{INIT} mkdir first; cd first; git init -q -b main .; git config user.email a@b; git config user.name a
+            touch shared; git add .; git commit -qm one; git worktree add -q --detach ../second; cd ../second
+            touch own; git add own"
+        ));
+        let second = folder.path().canonicalize().unwrap().join("second");
+        let found = Repository::discover(&second).unwrap().unwrap();
+        assert_eq!(names(&found), ["own", "shared"]);
+    }
+
+    #[test]
+    fn a_history_that_takes_too_long_is_not_known() {
+        let (_folder, found) = repository(&format!("{INIT} touch a; git add .; git commit -qm one"));
+        assert!(files(&found, Instant::now()).unwrap_err().contains("too much"));
+    }
+
+    #[test]
+    fn a_repository_without_a_commit_holds_what_its_index_does() {
+        let (_folder, found) = repository(&format!("{INIT} touch a; git add a"));
+        assert_eq!(names(&found), ["a"]);
+    }
+}
