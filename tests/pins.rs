@@ -86,3 +86,54 @@ fn wrappers_and_installed_programs_run_only_as_they_were_when_the_run_began() {
         assert!(!project.root().join("out.txt").exists(), "{}", outcome.stderr);
     }
 }
+
+#[test]
+fn an_installed_program_whose_ignored_packages_a_command_changed_does_not_start() {
+    for is_large in [false, true] {
+        let run = |script: Vec<&str>| {
+            let script = script.into_iter().map(start).chain([say("Done.")]).collect::<Vec<_>>();
+            let project = with_wrapper(script);
+            std::fs::write(project.root().join(".gitignore"), "node_modules/\nhuge.bin\n").unwrap();
+            project.run_git(&["rm", "-rq", "--cached", "node_modules"]);
+            project.run_git(&["add", "."]);
+            project.run_git(&["commit", "-qm", "ignored"]);
+            std::fs::create_dir_all(project.root().join("node_modules/old/lib")).unwrap();
+            std::fs::write(project.root().join("node_modules/old/lib/x.js"), "").unwrap();
+            if is_large {
+                // Takes no room; a project of this size is not copied where the machine has layers.
+                for name in ["huge.bin", "large.bin"] {
+                    std::fs::File::create(project.root().join(name)).unwrap().set_len(900 << 20).unwrap();
+                }
+            }
+            let outcome = project.run(&["--policy", "builtin:ci-dev", "--apply", "go"]);
+            (outcome, project)
+        };
+        for harmless in [
+            vec!["node_modules/.bin/jest"],
+            vec!["mkdir -p node_modules/.cache/jest", "cp other node_modules/.cache/jest/x", "node_modules/.bin/jest"],
+            vec!["npx jest", "cp other new.txt", "npx jest"],
+        ] {
+            let (outcome, project) = run(harmless.clone());
+            assert_eq!(
+                (outcome.code, project.read("out.txt").as_str()),
+                (0, "tested\n"),
+                "{harmless:?} {}",
+                outcome.stderr
+            );
+        }
+        for attack in [
+            vec!["cp other node_modules/jest/index.js", "node_modules/.bin/jest"],
+            vec!["cp other node_modules/jest/new.js", "npx jest"],
+            vec!["mkdir node_modules/evil", "cp other node_modules/evil/index.js", "npx jest"],
+            vec!["rm node_modules/old/lib/x.js", "npx jest"],
+            vec!["mkdir node_modules/old/evil", "mv node_modules/jest/index.js node_modules/old/evil/x", "npx jest"],
+            vec!["cp other node_modules/jest/index.js && npx jest"],
+        ] {
+            let last = attack.len();
+            let (outcome, project) = run(attack.clone());
+            let asked = project.server().requests()[last].to_string();
+            assert!(asked.contains("Denied by policy"), "{attack:?} {is_large} {asked}");
+            assert!(!project.root().join("out.txt").exists(), "{}", outcome.stderr);
+        }
+    }
+}

@@ -25,6 +25,7 @@ pub mod lists;
 pub(crate) mod mcp;
 pub mod needs;
 mod operator;
+pub mod packages;
 mod paths;
 pub mod programs;
 pub(crate) mod protected;

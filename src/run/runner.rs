@@ -1,6 +1,6 @@
 //! Commands of a run: the workspace lends a tree, the sandbox runs in it, and what changed is taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::decide::{ChangeFacts, Facts};
 use crate::policy::grant::{GitAccess, Start, TreeAccess};
+use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
@@ -365,8 +366,8 @@ impl Runner {
             message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
             kind: ToolErrorKind::Denied,
         };
-        let staged = self.workspace.changes();
         let mut held: Vec<PathBuf> = Vec::new();
+        let mut packages = BTreeSet::new();
         let mut seen = 0;
         let mut pending = plan.unchanged.clone();
         while let Some(path) = pending.pop() {
@@ -376,10 +377,10 @@ impl Runner {
             seen += 1;
             let before = Disk.entry(&path.under(self.workspace.root())).ok();
             let now = lent.entry(&path).ok();
-            let is_replaced = staged.iter().any(|(changed, _)| is_installed_with(changed, &path));
-            if before.is_none() || before != now || is_replaced || seen > MOST_LINKS + plan.unchanged.len() {
+            if before.is_none() || before != now || seen > MOST_LINKS + plan.unchanged.len() {
                 return Err(refuse(&path, "is not as it was when the run began"));
             }
+            packages.extend(packages_of(&path));
             match now {
                 Some(Entry::Link { target }) => {
                     let folder = path.parent().unwrap_or_default();
@@ -389,6 +390,19 @@ impl Runner {
                 }
                 Some(Entry::File { .. }) => held.push(path.as_path().to_path_buf()),
                 Some(Entry::Absent) | None => {}
+            }
+        }
+        let staged = self.workspace.changes();
+        for directory in packages {
+            let counts = |path: &&RelPath| path.is_under(&directory) && !is_cache(&directory, path);
+            let changed = match staged.iter().map(|(path, _)| path).find(counts) {
+                Some(path) => Some(path.clone()),
+                None => lent
+                    .changed_below(&directory, &|path| is_cache(&directory, path))
+                    .map_err(|error| ToolError::failed(format!("{directory} cannot be looked through: {error}")))?,
+            };
+            if let Some(path) = changed {
+                return Err(refuse(&path, "is not as it was when the run began"));
             }
         }
         Ok(held)
@@ -615,16 +629,6 @@ impl Runner {
             changed: collected.staged.iter().map(|(path, _)| path.to_string_lossy()).collect(),
         })
     }
-}
-
-/// Tells whether a path lies in the folder of packages that a program was installed in; caches in it do not count.
-fn is_installed_with(changed: &RelPath, program: &RelPath) -> bool {
-    const PACKAGES: [&[u8]; 4] = [b"node_modules", b"vendor", b".venv", b"venv"];
-    let parts: Vec<&[u8]> = program.components().collect();
-    let Some(end) = parts.iter().position(|part| PACKAGES.contains(part)) else { return false };
-    let mut rest = changed.components();
-    let below = parts[..=end].iter().all(|part| rest.next() == Some(part));
-    below && rest.next().is_some_and(|part| !part.starts_with(b".") || part == b".bin")
 }
 
 /// Says what is not in the tree that commands see, a few names for all; `None` if that is nothing of interest.

@@ -30,8 +30,10 @@ use crate::git::scratch_git::{self, Parts};
 use crate::path::RelPath;
 
 mod layered;
+mod untouched_below;
 
 use layered::Found;
+use untouched_below::{Changed, now_over};
 
 /// What is lent.
 pub struct LendOptions<'a> {
@@ -99,6 +101,8 @@ pub struct Lent {
     /// How the project was, where it is itself what is lent.
     kept: Option<Kept>,
     hidden: Vec<RelPath>,
+    /// When the copy was complete, by the clock of its file system.
+    made: Changed,
     scratch: Temporary,
 }
 
@@ -178,6 +182,7 @@ impl Workspace {
             git,
             kept: Some(kept),
             hidden,
+            made: Changed::default(),
             scratch,
         })
     }
@@ -220,6 +225,7 @@ impl Workspace {
             git,
             kept: None,
             hidden: Vec::new(),
+            made: now_over(scratch.path()).map_err(failed)?,
             scratch,
         })
     }

@@ -52,7 +52,7 @@ impl Stat {
 }
 
 /// A number whose type differs by system; none of them is out of range.
-fn number<T: TryInto<N>, N: Default>(number: T) -> N {
+pub(super) fn number<T: TryInto<N>, N: Default>(number: T) -> N {
     number.try_into().unwrap_or_default()
 }
 

@@ -7,6 +7,7 @@ use crate::path::RelPath;
 use crate::policy::decision::{Denial, RuleRef};
 use crate::policy::effect::Effect;
 use crate::policy::grant::{CommandPlan, GitAccess, Isolation, Network, SandboxProfile, TreeAccess};
+use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::{CommandRules, Stdin, Word as RuleWord};
 
 use super::ast::{AndOr, Arm, Command, Join, Kind, Parameter, Part, Piece, Pipe, Pipeline, Script, Simple, Word};
@@ -167,10 +168,15 @@ impl Judge<'_> {
             }
         };
         let (decided, _) = self.script(&parsed, std::slice::from_ref(&start), Stdin::Empty)?;
-        let changes = |program: &&RelPath| self.record.written.iter().any(|path| program.is_under(path));
+        let changes = |program: &&RelPath| {
+            let packages = packages_of(program);
+            let belongs = |path: &RelPath| packages.iter().any(|all| path.is_under(all) && !is_cache(all, path));
+            self.record.written.iter().any(|path| program.is_under(path) || belongs(path))
+        };
         if let Some(program) = self.record.unchanged.iter().find(changes) {
-            let reason =
-                format!("{program} is changed by the same command, and runs only as it was when the run began");
+            let reason = format!(
+                "{program} or what it loads is changed by the same command, and it runs only as it was when the run began"
+            );
             return Err(Denial::new(reason).by("G7"));
         }
         let form = Form { decided: decided.clone(), shell: self.record.shell };

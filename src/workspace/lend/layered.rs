@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use super::untouched_below::Changed;
 use super::{LendOptions, Lent, is_closed, scratch, scratch_git_of};
 use crate::change::ChangeSet;
 use crate::git::repository::Repository;
@@ -104,6 +105,7 @@ impl Workspace {
             git,
             kept: None,
             hidden: Vec::new(),
+            made: Changed::default(),
             scratch,
         }))
     }

@@ -1,0 +1,109 @@
+//! Whether commands have changed anything in a directory, ignored files too.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Lent, is_missing};
+use crate::path::RelPath;
+use crate::workspace::folder::Folder;
+use crate::workspace::snapshot::number;
+
+/// When a file was last changed, by the file system's clock, which programs cannot set: seconds and nanoseconds.
+pub(super) type Changed = (i64, i64);
+
+/// How deep directories may lie in each other.
+const DEEPEST: usize = 256;
+
+/// How often the clock of a file system is looked at until it has gone on.
+const LOOKS: u32 = 40;
+
+/// Returns the time by the clock of the file system that holds a directory, once that time is over: whatever changes from
+/// now on is later. A clock of whole seconds is not waited for.
+pub(super) fn now_over(directory: &Path) -> io::Result<Changed> {
+    let file = tempfile::NamedTempFile::new_in(directory)?;
+    let now = || {
+        rustix::fs::futimens(
+            &file,
+            &rustix::fs::Timestamps {
+                last_access: rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
+                last_modification: rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
+            },
+        )?;
+        Ok::<_, io::Error>(changed(&rustix::fs::fstat(&file)?))
+    };
+    let first = now()?;
+    for _ in 0..LOOKS {
+        if now()? > first {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    Ok(first)
+}
+
+fn changed(stat: &rustix::fs::Stat) -> Changed {
+    (number(stat.st_ctime), number(stat.st_ctime_nsec))
+}
+
+impl Lent {
+    /// Returns something below a directory that is not as it was when this tree was made; what `leaves_out` names is not
+    /// looked at. Of a tree that is a layer, what was made in it counts; of a copy, what has changed since.
+    pub fn changed_below(
+        &self,
+        directory: &RelPath,
+        leaves_out: &dyn Fn(&RelPath) -> bool,
+    ) -> io::Result<Option<RelPath>> {
+        let above = match &self.layer {
+            Some(layer) => layer.sides()?.0,
+            None => self.tree.again()?,
+        };
+        let folder = match above.enter(directory) {
+            Ok(folder) => folder,
+            // The layer has a file or nothing there; a copy has nothing to run.
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.changed_in(&folder, directory, leaves_out, 0)
+    }
+
+    fn changed_in(
+        &self,
+        folder: &Folder,
+        at: &RelPath,
+        leaves_out: &dyn Fn(&RelPath) -> bool,
+        depth: usize,
+    ) -> io::Result<Option<RelPath>> {
+        if depth > DEEPEST {
+            return Ok(Some(at.clone()));
+        }
+        let mut is_all = depth > 0;
+        for (name, kind) in folder.names()? {
+            let Some(path) = at.child(&name) else { return Ok(Some(at.clone())) };
+            if leaves_out(&path) {
+                is_all = false;
+            } else if kind.is_dir() {
+                let found = self.changed_in(&folder.enter_name(&name)?, &path, leaves_out, depth + 1)?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+            } else if self.is_new(folder, &name, &path)? {
+                return Ok(Some(path));
+            }
+        }
+        // A name that is gone is known by its directory alone; so is one that is left out.
+        let is_changed = self.layer.is_none() && is_all && changed(&rustix::fs::fstat(folder)?) > self.made;
+        Ok(is_changed.then(|| at.clone()))
+    }
+
+    fn is_new(&self, folder: &Folder, name: &OsStr, path: &RelPath) -> io::Result<bool> {
+        match &self.layer {
+            Some(layer) => Ok(!layer.hides(path)),
+            None => {
+                let stat = folder.stat(name)?;
+                Ok(stat.is_none_or(|stat| changed(&stat) > self.made))
+            }
+        }
+    }
+}
