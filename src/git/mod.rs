@@ -10,6 +10,7 @@ pub mod history;
 mod programs;
 pub mod repository;
 pub mod scratch_git;
+pub mod server;
 pub mod signing;
 pub mod trusted;
 

@@ -199,7 +199,7 @@ fn configuration(common: &Path, own: &Path) -> String {
     text
 }
 
-fn setting(name: &str, value: &str) -> String {
+pub(super) fn setting(name: &str, value: &str) -> String {
     let quote = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let (section, key) = name.rsplit_once('.').unwrap_or((name, ""));
     match section.split_once('.') {

@@ -172,6 +172,31 @@ fn a_proposal_becomes_a_branch_with_trailers_and_a_pull_request() {
 }
 
 #[test]
+fn what_else_the_checkouts_configuration_says_of_servers_does_not_count() {
+    let proposed = Proposed::new("tools/run.py");
+    let other = proposed.project.beside("other.git").display().to_string();
+    let origin = proposed.project.beside("origin.git").display().to_string();
+    let ran = proposed.project.beside("ran");
+    let touch = format!("touch {};", ran.display());
+    proposed.project.run_git(&["clone", "-q", "--bare", &origin, &other]);
+    for (key, value) in [
+        (format!("url.{other}.insteadOf"), origin.as_str()),
+        (format!("url.{other}.pushInsteadOf"), origin.as_str()),
+        ("remote.origin.pushurl".to_owned(), other.as_str()),
+        ("remote.origin.uploadpack".to_owned(), touch.as_str()),
+        ("remote.origin.receivepack".to_owned(), touch.as_str()),
+        ("remote.origin.vcs".to_owned(), "other"),
+        ("http.proxy".to_owned(), "http://127.0.0.1:9"),
+        ("core.sshCommand".to_owned(), touch.as_str()),
+    ] {
+        git(&proposed.project, &proposed.second, &["config", &key, value]);
+    }
+    let seen = proposed.deliver(Vec::new(), &github().url);
+    assert_eq!((seen.code, proposed.branches().as_str()), (0, "main\nqwen/add-script\n"), "{}", seen.log);
+    assert!(!ran.exists());
+}
+
+#[test]
 fn without_a_pull_request_the_branch_stays_and_the_log_says_how_to_open_one() {
     let proposed = Proposed::new("tools/run.py");
     let api = Api::start(vec![

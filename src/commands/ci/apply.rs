@@ -19,6 +19,7 @@ use crate::event::FileReport;
 use crate::exit::Exit;
 use crate::forge::{ForgeError, Opened, Proposed};
 use crate::git::repository::Repository;
+use crate::git::server;
 use crate::path::RelPath;
 use crate::policy::decide::Facts;
 use crate::policy::later::executes_later;
@@ -33,6 +34,7 @@ use crate::run::prepare::secret_variables;
 use crate::run::tool_lists::ToolLists;
 use crate::run::trust::{self, TrustFlags, Trusted};
 use crate::workspace::Workspace;
+use crate::workspace::temporary::Temporary;
 
 /// The largest result or patch that is read.
 const LARGEST: u64 = 128 << 20;
@@ -157,13 +159,11 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let order = order(job, &report, &title)?;
     let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     let server = job.variable("GITHUB_SERVER_URL");
-    let push = Push {
-        git: repository.git(),
-        branch: &branch,
-        kept: &kept,
-        token: job.inputs.token.as_ref(),
-        server: server.as_deref(),
-    };
+    let own = Temporary::outside("qwen-", workspace.root())
+        .map_err(|error| conflict(format!("no temporary directory can be made: {error}"), "free some space"))?;
+    let git = server::git(&repository, own.path())
+        .map_err(|error| conflict(format!("origin cannot be asked: {error}"), "check out with actions/checkout"))?;
+    let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
     // The gate first, by itself: what the policy refuses is refused whatever the branch is.
     if deliver(Delivery::DryRun)?.files.is_empty() {
         return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
