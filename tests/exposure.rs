@@ -188,3 +188,14 @@ fn a_pinned_program_starts_only_where_nothing_else_in_the_command_writes() {
         }
     }
 }
+
+#[test]
+fn our_own_temporary_directories_are_not_in_the_checkout_that_tmpdir_names() {
+    for tier in ["T3", "T2"] {
+        let project = with_build(Project::new().file("tmp/kept", "k\n"), "find . -name 'qwen-*'; echo looked\n").git();
+        let tmp = project.root().join("tmp").display().to_string();
+        let project = project.env("TMPDIR", &tmp);
+        let Some((answers, ..)) = run_in(tier, project, &[], &["sh build.sh"]) else { continue };
+        assert!(answers[0].contains("looked") && !answers[0].contains("qwen-"), "{tier}: {answers:?}");
+    }
+}

@@ -1,11 +1,12 @@
 //! Folders beside the workspace: included ones, and our own state.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::settings::{Environment, Settings};
+use crate::workspace::temporary::is_in_checkout;
 
 use super::Failure;
 
@@ -45,7 +46,7 @@ pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
         )
     };
     let base = base(environment, "XDG_STATE_HOME", ".local/state").ok_or_else(none)?;
-    if !is_in_checkout(&base, environment) {
+    if !is_in_checkout(&base, &environment.cwd) {
         return Ok(base.join("qwen"));
     }
     let own = PathBuf::from(format!("/var/tmp/qwen-{}", rustix::process::geteuid().as_raw()));
@@ -64,18 +65,10 @@ pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
 /// that we work in.
 pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
     let base = base(environment, "XDG_CACHE_HOME", ".cache")?;
-    (!is_in_checkout(&base, environment)).then(|| base.join("qwen"))
+    (!is_in_checkout(&base, &environment.cwd)).then(|| base.join("qwen"))
 }
 
 fn base(environment: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
     let named = environment.value(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| environment.home.as_ref().map(|home| home.join(below_home)))
-}
-
-/// Tells whether a directory is, or would be, inside the repository of our working directory.
-fn is_in_checkout(directory: &Path, environment: &Environment) -> bool {
-    let real = |path: &Path| path.ancestors().find_map(|path| path.canonicalize().ok());
-    let (Some(directory), Some(cwd)) = (real(directory), real(&environment.cwd)) else { return false };
-    let top = cwd.ancestors().find(|directory| directory.join(".git").symlink_metadata().is_ok());
-    top.is_some_and(|top| directory.starts_with(top))
 }

@@ -103,7 +103,7 @@ impl Runner {
         helper: PathBuf,
     ) -> std::io::Result<Runner> {
         Ok(Runner {
-            private: Temporary::new("qwen-", None)?,
+            private: Temporary::outside("qwen-", workspace.root())?,
             workspace,
             repository,
             policy,

@@ -23,10 +23,38 @@ impl Temporary {
         }))
     }
 
+    /// Makes a directory where the system keeps temporary files; where that is in `root` or the
+    /// repository around it, as `TMPDIR` can name it, below `/var/tmp` or `/tmp`. If these are in it, too, there is no
+    /// better place.
+    pub fn outside(prefix: &str, root: &Path) -> io::Result<Temporary> {
+        let system = std::env::temp_dir();
+        let is_inside = |place: &Path| is_below(place, root) || is_in_checkout(place, root);
+        if is_inside(&system) {
+            let mut others = ["/var/tmp", "/tmp"].map(Path::new).into_iter().filter(|place| !is_inside(place));
+            if let Some(made) = others.find_map(|place| Temporary::new(prefix, Some(place)).ok()) {
+                return Ok(made);
+            }
+        }
+        Temporary::new(prefix, Some(&system))
+    }
+
     /// Returns where it is.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
+}
+
+/// Tells whether a directory is, or would be, in the repository that holds `root`.
+pub fn is_in_checkout(directory: &Path, root: &Path) -> bool {
+    let top = root.canonicalize().ok().and_then(|root| {
+        root.ancestors().find(|directory| directory.join(".git").symlink_metadata().is_ok()).map(Path::to_path_buf)
+    });
+    top.is_some_and(|top| is_below(directory, &top))
+}
+
+fn is_below(directory: &Path, top: &Path) -> bool {
+    let real = |path: &Path| path.ancestors().find_map(|path| path.canonicalize().ok());
+    real(directory).zip(real(top)).is_some_and(|(directory, top)| directory.starts_with(top))
 }
 
 impl Drop for Temporary {
@@ -42,6 +70,20 @@ impl Drop for Temporary {
 mod tests {
     use super::*;
     use crate::workspace::test_support::sh;
+
+    #[test]
+    fn a_directory_in_a_checkout_is_known_by_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("top/sub");
+        std::fs::create_dir_all(&root).unwrap();
+        std::fs::create_dir_all(folder.path().join("top/.git")).unwrap();
+        std::os::unix::fs::symlink("top/new", folder.path().join("link")).unwrap();
+        for (place, expected) in [("top/tmp", true), ("top/sub/not/there", true), ("other", false), (".", false)] {
+            assert_eq!(is_in_checkout(&folder.path().join(place), &root), expected, "{place}");
+        }
+        std::fs::create_dir(folder.path().join("top/new")).unwrap();
+        assert!(is_in_checkout(&folder.path().join("link"), &root));
+    }
 
     /// Root may do anything: the modes are tried by an ordinary user alone, the depth by everybody.
     #[test]
