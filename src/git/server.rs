@@ -4,6 +4,8 @@
 //! `credential.*`) and other servers (`url.*.insteadOf`, `http.proxy`). Of it only the address of `origin` counts, and the
 //! key that a checkout action leaves; the user's own configuration counts as always.
 
+#![expect(clippy::disallowed_methods, reason = "the git directory for servers is made here")]
+
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
