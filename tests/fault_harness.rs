@@ -143,6 +143,10 @@ impl Bench {
     /// Takes the project back to its first commit, with nothing of a run left, and does what comes before the case.
     fn prepare(&self) {
         let project = &self.project;
+        // A git that could not remove its own lock.
+        for lock in [".git/HEAD.lock", ".git/index.lock", ".git/refs/heads/main.lock", ".git/refs/heads/b.lock"] {
+            let _none = std::fs::remove_file(project.root().join(lock));
+        }
         project.run_git(&["checkout", "-q", "-f", "main"]);
         project.run_git(&["reset", "-q", "--hard", &self.head]);
         project.run_git(&["clean", "-qfdx"]);
@@ -337,7 +341,7 @@ fn with_fault(project: &Project, call: (&str, &str), when: usize, arguments: &[&
     let log = project.beside("strace.log");
     // A run that does not end is a failure of its own: 124.
     let mut traced = Command::new("timeout");
-    traced.args(["-k", "5", "120", "strace", "-f", "-qq", "-o"]).arg(&log);
+    traced.args(["-k", "5", "120", "strace", "--seccomp-bpf", "-f", "-qq", "-o"]).arg(&log);
     traced.arg("-e").arg(format!("trace={}", call.0)).arg("-e");
     traced.arg(format!("inject={}:error={}:when={when}", call.0, call.1)).arg(plain.get_program()).args(arguments);
     traced.current_dir(project.root()).env_clear();

@@ -109,6 +109,33 @@ fn waiting_for_git(project: &Project, flags: &[&str]) -> (std::process::Child, i
 }
 
 #[test]
+fn a_git_that_dies_once_it_has_moved_a_branch_has_moved_it() {
+    for flags in [&["--commit"][..], &["--branch", "b"]] {
+        let project = Project::new().file("a.txt", "one\n").git();
+        let paths = std::env::var("PATH").unwrap();
+        let git = std::env::split_paths(&paths).map(|path| path.join("git")).find(|path| path.is_file()).unwrap();
+        let dies = "case \" $* \" in *' update-ref '*) kill -9 $$;; esac";
+        executable(&project.beside("bin/git"), &format!("#!/bin/sh\n{} \"$@\" || exit\n{dies}\n", git.display()));
+        let path = format!("{}:{paths}", project.beside("bin").display());
+        let edit = call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}));
+        let project = project.env("PATH", &path).model([edit, say("done")]);
+        let head = project.run_git(&["rev-parse", "HEAD"]);
+        let outcome = project.run(&[flags, &["--message", "m", "do it"]].concat());
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let made = outcome.result["git"]["commit"].as_str().unwrap().to_owned();
+        let branch = if flags.len() == 1 { "HEAD" } else { "b" };
+        assert_eq!(project.run_git(&["rev-parse", branch]).trim(), made);
+        assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+        if flags.len() == 1 {
+            let undone = project.qwen(&["undo"]);
+            assert_eq!(undone.code, 0, "{}{}", undone.stdout, undone.stderr);
+            assert_eq!(project.run_git(&["rev-parse", "HEAD"]), head);
+            assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+        }
+    }
+}
+
+#[test]
 fn a_signal_ends_a_run_that_waits_for_git_and_git_with_it() {
     for (signal, code) in [(rustix::process::Signal::TERM, 143), (rustix::process::Signal::INT, 130)] {
         let project = Project::new().file("a.txt", "one\n").git();

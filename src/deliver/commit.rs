@@ -252,9 +252,13 @@ pub(super) fn move_reference_back(
     new: &str,
 ) -> Result<(), GitError> {
     let git = repository.git();
-    match old {
-        Some(old) => git.run(&["update-ref", "-m", "qwen: taken back", reference, old, new], b"").map(drop),
-        None => git.run(&["update-ref", "-d", reference, new], b"").map(drop),
+    let moved = match old {
+        Some(old) => git.run(&["update-ref", "-m", "qwen: taken back", reference, old, new], b""),
+        None => git.run(&["update-ref", "-d", reference, new], b""),
+    };
+    match moved {
+        Err(error) if !reference_now(repository, reference).is_ok_and(|now| now.as_deref() == old) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -331,9 +335,14 @@ fn update_reference(
 ) -> Result<(), DeliverError> {
     let arguments = ["update-ref", "--create-reflog", "-m", reason, reference, new, old];
     let Err(error) = repository.git().run(&arguments, b"") else { return Ok(()) };
+    let now = reference_now(repository, reference);
+    if now.as_ref().is_ok_and(|now| now.as_deref() == Some(new)) {
+        // It was moved before git failed, was ended, or could not be heard.
+        return Ok(());
+    }
     refuse_locks(repository, reference)?;
     let expected = (old != repository.format.zero()).then_some(old);
-    Err(match reference_now(repository, reference) {
+    Err(match now {
         Ok(now) if now.as_deref() == expected => {
             DeliverError::conflict(format!("{reference} cannot be moved: {error}"), error.hint())
         }
@@ -350,7 +359,21 @@ pub(super) fn update_index(repository: &Repository, index_info: &[u8]) -> Result
         return Ok(());
     }
     let git = repository.without_filters().map_err(|error| from_repository(&error))?;
-    git.run(&["update-index", "-z", "--index-info"], index_info).map(drop).map_err(failed)
+    fill_index(&git, index_info)
+}
+
+/// Brings entries to an index. Git takes a fault in reading them for their end, so that it is counted what it took.
+fn fill_index(git: &Git, index_info: &[u8]) -> Result<(), DeliverError> {
+    let said = git.run(&["update-index", "--verbose", "-z", "--index-info"], index_info).map_err(failed)?;
+    let given = index_info.split(|byte| *byte == 0).filter(|line| !line.is_empty() && !line.starts_with(b"0 ")).count();
+    let taken = said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"add '")).count();
+    if taken < given {
+        return Err(DeliverError::conflict(
+            format!("git update-index took {taken} of {given} entries"),
+            "the patch is in the result; deliver it with `qwen apply`",
+        ));
+    }
+    Ok(())
 }
 
 fn failed(error: GitError) -> DeliverError {
@@ -437,7 +460,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
             }
         }
     }
-    git.run(&["update-index", "-z", "--index-info"], &index_info).map_err(failed)?;
+    fill_index(&git, &index_info)?;
     let tree = git.line(&["write-tree"], b"").map_err(failed)?;
     let (git, option, left_out) = signing(git, order)?;
     let mut arguments = vec!["commit-tree".to_owned()];

@@ -47,9 +47,14 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     let mut records = Vec::new();
     for entry in entries {
         let folder = entry?.path();
-        // Without its record nothing was begun: the record is there before the first write.
-        if let Ok((_, record)) = Journal::open(&folder) {
-            records.push((folder, record));
+        match Journal::open(&folder) {
+            Ok((_, record)) => records.push((folder, record)),
+            // One that cannot be read may be of the run that is looked for, or half done.
+            Err(error) if error.raw_os_error().is_some() && !is_missing(&error) => {
+                return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
+            }
+            // Without its record nothing was begun: the record is there before the first write.
+            Err(_) => {}
         }
     }
     records.sort_by(|(a, of_a), (b, of_b)| (of_b.number, b).cmp(&(of_a.number, a)));
@@ -428,6 +433,20 @@ mod tests {
             ("new/e", Entry::file("2\n")),
             ("new/deep/er/f", Entry::file("2\n")),
         ])
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_an_error_and_not_a_record_that_is_not_there() {
+        let (project, record) = applied();
+        let undo = record.parent().unwrap();
+        assert_eq!(records(undo).unwrap().len(), 1);
+        std::fs::remove_file(record.join("record.json")).unwrap();
+        assert_eq!(records(undo).unwrap().len(), 0);
+        // It leads to itself.
+        std::os::unix::fs::symlink("record.json", record.join("record.json")).unwrap();
+        let said = records(undo).unwrap_err().to_string();
+        assert!(said.contains(&record.display().to_string()), "{said}");
+        assert!(recover(undo, project.root()).is_err());
     }
 
     fn applied() -> (Project, PathBuf) {

@@ -1,6 +1,6 @@
 //! Child processes that are waited for: with a deadline, in a group of their own, and ended by a signal to us.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -184,7 +184,7 @@ impl Pipes<'_> {
             Err(error) => return Err(error.into()),
         }
         if let Some(stdin) = &mut self.stdin
-            && !feed(stdin, &mut self.rest)
+            && !feed(stdin, &mut self.rest)?
         {
             self.stdin = None;
         }
@@ -202,16 +202,21 @@ impl Pipes<'_> {
     }
 }
 
-/// Writes what fits; `false` when all is written or nobody reads. A child that does not read to the end is fine.
-fn feed(to: &mut ChildStdin, rest: &mut &[u8]) -> bool {
+/// Writes what fits; `false` when all is written or nobody reads. A child that does not read to the end is fine; one that
+/// could not be given all of its input would take a part for the whole.
+fn feed(to: &mut impl io::Write, rest: &mut &[u8]) -> io::Result<bool> {
     while !rest.is_empty() {
         match to.write(rest) {
             Ok(length) => *rest = &rest[length..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return Ok(true),
+                io::ErrorKind::BrokenPipe => return Ok(false),
+                _ => return Err(error),
+            },
         }
     }
-    false
+    Ok(false)
 }
 
 /// Reads what is there, up to a megabyte; `false` at the end.
@@ -249,6 +254,23 @@ mod tests {
         let output = run("cat; cat /dev/null >&2; echo end >&2; exit 3", &input, Duration::from_secs(60)).ok().unwrap();
         assert_eq!((output.stdout.len(), output.stderr.as_slice()), (input.len(), &b"end\n"[..]));
         assert_eq!(output.status.code(), Some(3));
+    }
+
+    #[test]
+    fn input_that_cannot_be_written_is_an_error_and_not_the_end_of_the_input() {
+        struct Fails(io::ErrorKind);
+        impl io::Write for Fails {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let fed = |kind| feed(&mut Fails(kind), &mut &b"input"[..]).map_err(|error| error.kind());
+        assert_eq!(fed(io::ErrorKind::StorageFull), Err(io::ErrorKind::StorageFull));
+        assert_eq!(fed(io::ErrorKind::WouldBlock), Ok(true));
+        assert_eq!(fed(io::ErrorKind::BrokenPipe), Ok(false));
     }
 
     #[test]

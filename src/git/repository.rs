@@ -130,7 +130,7 @@ impl Repository {
         if probe.is_bare && git_dir == common_dir {
             return Ok(None);
         }
-        let is_split = git_dir.join("index").metadata().is_ok() && has_shared_index(&git_dir);
+        let is_split = has_shared_index(&git_dir).unwrap_or(true);
         let mut repository = Repository {
             common_dir,
             top: top.to_path_buf(),
@@ -161,11 +161,17 @@ impl Repository {
         if by_file && let Some(head) = self.head_by_file() {
             return Ok(head);
         }
-        let branch = self.git().line(&["symbolic-ref", "-q", "HEAD"], b"").ok();
+        // Git says nothing and fails where HEAD is no branch, and where there is no commit; anything that it says is a
+        // fault.
+        let is_silent = |message: &str| message.starts_with("exit status");
+        let branch = match self.git().line(&["symbolic-ref", "-q", "HEAD"], b"") {
+            Ok(branch) => Some(branch),
+            Err(GitError::Failed { message, .. }) if is_silent(&message) => None,
+            Err(error) => return Err(error.into()),
+        };
         let head = match self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"], b"") {
             Ok(head) => Some(head),
-            // Without a commit git says nothing and fails; anything that it says is a fault.
-            Err(GitError::Failed { message, .. }) if message.starts_with("exit status") && branch.is_some() => None,
+            Err(GitError::Failed { message, .. }) if is_silent(&message) && branch.is_some() => None,
             Err(error) => return Err(error.into()),
         };
         Ok((head, branch.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned))))
@@ -552,9 +558,13 @@ fn can_be_read(git_dir: &Path, common_dir: &Path) -> Result<(), RepositoryError>
     Ok(())
 }
 
-fn has_shared_index(git_dir: &Path) -> bool {
-    let names = std::fs::read_dir(git_dir).into_iter().flatten().flatten();
-    names.map(|entry| entry.file_name()).any(|name| name.as_bytes().starts_with(b"sharedindex."))
+fn has_shared_index(git_dir: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(git_dir)? {
+        if entry?.file_name().as_bytes().starts_with(b"sharedindex.") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Looks at a path without following its last part; `None` if nothing is there. A failed look is no "not there".

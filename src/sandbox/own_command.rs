@@ -57,14 +57,18 @@ pub async fn run_own(
     let _group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
-        if let Some(mut stdin) = stdin {
+        let Some(mut stdin) = stdin else { return Ok(()) };
+        match stdin.write_all(input.as_bytes()).await {
             // One that does not read is as good as one that does.
-            let _unread = stdin.write_all(input.as_bytes()).await;
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
         }
     };
     let work = async {
-        let (_, stdout, stderr, status) = tokio::join!(feed, beginning(stdout), beginning(stderr), child.wait());
-        status.map(|status| OwnOutput { exit_code: status.code(), stdout, stderr, timed_out: false })
+        // Half of the input or of the output could mean something else than the whole.
+        let (fed, stdout, stderr, status) = tokio::join!(feed, beginning(stdout), beginning(stderr), child.wait());
+        fed?;
+        Ok(OwnOutput { exit_code: status?.code(), stdout: stdout?, stderr: stderr?, timed_out: false })
     };
     match tokio::time::timeout(timeout, work).await {
         Ok(output) => output,
@@ -73,12 +77,12 @@ pub async fn run_own(
 }
 
 /// Reads a stream to its end and keeps its beginning.
-async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut stream) = stream else { return String::new() };
+async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+    let Some(mut stream) = stream else { return Ok(String::new()) };
     let mut kept = Vec::new();
-    let _partly = (&mut stream).take(KEPT).read_to_end(&mut kept).await;
-    let _rest = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&kept).into_owned()
+    (&mut stream).take(KEPT).read_to_end(&mut kept).await?;
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    Ok(String::from_utf8_lossy(&kept).into_owned())
 }
 
 #[cfg(test)]

@@ -112,7 +112,8 @@ impl Kept {
         for entry in entries {
             let folder = entry?.path();
             // Without its record nothing was lent yet.
-            let Ok(text) = bounded::regular(&folder.join("record.json"), bounded::PRODUCT) else { continue };
+            let read = bounded::optional(bounded::regular(&folder.join("record.json"), bounded::PRODUCT))?;
+            let Some(text) = read else { continue };
             let record: Record = serde_json::from_slice(&text)
                 .map_err(|error| io::Error::other(format!("{}: {error}", folder.join("record.json").display())))?;
             if record.root != name {
