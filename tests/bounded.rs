@@ -117,6 +117,30 @@ fn nothing_that_a_command_line_names_is_read_without_an_end() {
 }
 
 #[test]
+fn a_recipe_or_policy_that_cannot_be_read_is_named_with_the_reason_and_what_to_do() {
+    let recipe = "recipe: 1\nname: child\ndescription: Says it.\nextends: r.yaml\n";
+    let policy = format!("version: 1\nextends: {{file: base.yaml, sha256: {}}}\n", "0".repeat(64));
+    let recipes = ["make it a file that can be read", "name a file beside the recipe"];
+    for (at, arguments, code, named, hint) in [
+        ("work/.qwen/recipes/r.yaml", &["--recipe", "r"][..], 42, ".qwen/recipes/r.yaml", recipes[0]),
+        ("work/.qwen/recipes/r.yaml", &["--recipe", "child"], 42, ".qwen/recipes/r.yaml", recipes[1]),
+        ("home/.qwen/recipes/r.yaml", &["--recipe", "r"], 42, "~/.qwen/recipes/r.yaml", recipes[0]),
+        ("work/base.yaml", &["--policy", "policy.yaml", "hi"], 52, "base.yaml", "correct the file"),
+    ] {
+        let project = Project::new().file(".qwen/recipes/child.yaml", recipe).file("policy.yaml", &policy);
+        let project = project.model([say("fine")]);
+        make(&project.beside(at), true);
+        let outcome = project.run(&[&["--trust-checkout"][..], arguments].concat());
+        let why = if at.ends_with("base.yaml") { "nobody writes to the pipe" } else { "it is a pipe" };
+        assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.stderr);
+        for part in [named, why, hint] {
+            assert!(outcome.stderr.contains(part), "{arguments:?}: {part}: {}", outcome.stderr);
+        }
+        assert_eq!(project.server().requests().len(), 0);
+    }
+}
+
+#[test]
 fn a_process_substitution_is_read_like_a_file() {
     let project = Project::new().file("a.txt", "one\n").model([say("fine")]);
     let plain = project.command(&[]);

@@ -411,7 +411,8 @@ async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {
     value["env"] = json!({"TOKEN": text("work/x"), "OUTSIDE": text("outside.txt")});
     let config = Config::parse("s", &Valued::new(value, Origin::Flag("--mcp-config".into()))).unwrap().0;
     let launcher = SandboxLauncher::new(Place {
-        policy: Policy::new(&LayerText::builtin("default").unwrap(), &[], &|_| None).unwrap(),
+        policy: Policy::new(&LayerText::builtin("default").unwrap(), &[], &qwen_run::policy::layers::no_parents)
+            .unwrap(),
         workspace: at("work"),
         tree: (at("tree"), Vec::new()),
         mounts: Vec::new(),

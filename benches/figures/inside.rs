@@ -107,7 +107,7 @@ pub(crate) fn policy(_: &Options) -> Result<Vec<Row>, String> {
             let policy = Policy::new(
                 &LayerText { name: file.display().to_string(), text, standing: Standing::Operator },
                 &[],
-                &|_| None,
+                &qwen_run::policy::layers::no_parents,
             )
             .map_err(|error| error.to_string())?;
             loaded.insert(name.to_owned(), policy);

@@ -162,7 +162,7 @@ fn policies(folder: &Path) -> BTreeMap<String, Policy> {
                 text: fs::read_to_string(&path).unwrap(),
                 standing: Standing::Operator,
             };
-            found.insert(name, Policy::new(&text, &[], &|_| None).unwrap());
+            found.insert(name, Policy::new(&text, &[], &crate::policy::layers::no_parents).unwrap());
         }
     }
     for (name, _) in super::builtin::BUILTINS {
@@ -291,7 +291,12 @@ pub(super) fn facts(fixture: &Fixture) -> Facts {
 
 fn policy(yaml: &str) -> Policy {
     let text = format!("version: 1\n{yaml}");
-    Policy::new(&LayerText { name: "p.yaml".to_owned(), text, standing: Standing::Operator }, &[], &|_| None).unwrap()
+    Policy::new(
+        &LayerText { name: "p.yaml".to_owned(), text, standing: Standing::Operator },
+        &[],
+        &crate::policy::layers::no_parents,
+    )
+    .unwrap()
 }
 
 fn decide(policy: &Policy, fixture: &Fixture, tool: &str, argument: (&str, &str)) -> Verdict {

@@ -73,7 +73,7 @@ impl Policy {
     /// Returns a built-in policy; `None` if there is none of this name.
     pub fn builtin(name: &str) -> Option<Policy> {
         let text = LayerText::builtin(name)?;
-        Some(Policy::new(&text, &[], &|_| None).expect("a test reads every built-in policy"))
+        Some(Policy::new(&text, &[], &crate::policy::layers::no_parents).expect("a test reads every built-in policy"))
     }
 
     /// Adds further narrowing layers, such as a mode's built-in policy beside a file.

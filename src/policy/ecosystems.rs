@@ -186,7 +186,9 @@ mod tests {
             text: text.to_owned(),
             standing: crate::policy::Standing::Operator,
         };
-        let policy = Policy::new(&layer, &[], &|_| None).unwrap().for_workspace(&Memory::default(), Path::new("/ws"));
+        let policy = Policy::new(&layer, &[], &crate::policy::layers::no_parents)
+            .unwrap()
+            .for_workspace(&Memory::default(), Path::new("/ws"));
         assert!(allows(&policy, "cargo"));
     }
 

@@ -197,7 +197,7 @@ shell:
             text: "version: 1\nname: repo\npaths: {write: {deny: ['src/generated/**']}}\n".to_owned(),
             standing: Standing::Repository,
         };
-        let policy = Policy::new(&first, &[narrowing], &|_| None).unwrap();
+        let policy = Policy::new(&first, &[narrowing], &crate::policy::layers::no_parents).unwrap();
         let facts = Facts {
             root: "/project".into(),
             included: Vec::new(),

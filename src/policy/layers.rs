@@ -143,8 +143,18 @@ pub(crate) struct ShellRules {
     pub(crate) before_cut: Rules<CommandRule>,
 }
 
-/// Finds the text of a file that another one extends, by the path as written; the digest is checked here.
-pub type Parents<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Reads the text of a file that another one extends, by the path as written; the error says why it cannot be read. The
+/// digest is checked here.
+pub type Parents<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// Reads no file: for texts that are at hand whole.
+///
+/// # Errors
+///
+/// Always.
+pub fn no_parents(_: &str) -> Result<String, String> {
+    Err("no file can be extended here".to_owned())
+}
 
 /// Reads a text into its layers: one, or under [`Standing::Repository`] one for each file of the `extends` chain, since
 /// parent and child are both asked there.
@@ -170,7 +180,7 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
             parent
         }
         Some(Extends::File { file, sha256 }) => {
-            let content = parents(&file).ok_or_else(|| failed(format!("{file} cannot be read")))?;
+            let content = parents(&file).map_err(|why| failed(format!("{file} cannot be read: {why}")))?;
             let found = digest(content.as_bytes());
             if !found.eq_ignore_ascii_case(&sha256) {
                 return Err(failed(format!("{file} has the digest {found}, not {sha256}")));
@@ -466,7 +476,7 @@ mod tests {
 
     fn policy(first: &str, narrowing: &[&str]) -> Policy {
         let narrowing: Vec<_> = narrowing.iter().map(|yaml| text("repo.yaml", yaml, Standing::Repository)).collect();
-        Policy::new(&operator(first), &narrowing, &|_| None).unwrap()
+        Policy::new(&operator(first), &narrowing, &no_parents).unwrap()
     }
 
     #[test]
@@ -496,26 +506,26 @@ mod tests {
         let child = operator(&format!(
             "extends: {{file: base.yaml, sha256: {sum}}}\ntools: {{allow: [glob, read_file], deny: [task]}}"
         ));
-        let find = |name: &str| (name == "base.yaml").then(|| parent.to_owned());
+        let find = |name: &str| (name == "base.yaml").then(|| parent.to_owned()).ok_or_else(String::new);
         let layers = read(&child, &find).unwrap();
         assert_eq!(layers.len(), 1);
         let allow: Vec<_> = layers[0].tools.allow.iter().flatten().map(|rule| rule.value.as_str()).collect();
         let deny: Vec<_> = layers[0].tools.deny.iter().map(|rule| rule.rule.source.as_str()).collect();
         assert_eq!((allow, deny), (vec!["glob", "read_file"], vec!["base.yaml:2", "p.yaml:3"]));
-        let changed = |_: &str| Some(format!("{parent}#"));
+        let changed = |_: &str| Ok(format!("{parent}#"));
         assert!(read(&child, &changed).unwrap_err().to_string().contains("digest"));
     }
 
     #[test]
     fn a_repositorys_parent_and_child_are_both_asked() {
         let child = text("repo.yaml", "extends: builtin:read-only\ntools: {allow: [edit]}", Standing::Repository);
-        assert_eq!(read(&child, &|_| None).unwrap().len(), 2);
+        assert_eq!(read(&child, &no_parents).unwrap().len(), 2);
     }
 
     #[test]
     fn only_an_operators_file_lifts_protection_and_runs_the_unanalysable() {
         let yaml = "paths: {protected: {remove: [QWEN.md]}}\nshell: {unanalysable: sandboxed}";
-        let of = |standing| read(&text("x", yaml, standing), &|_| None).unwrap().remove(0);
+        let of = |standing| read(&text("x", yaml, standing), &no_parents).unwrap().remove(0);
         assert_eq!(of(Standing::Operator).protected_remove.len(), 1);
         assert_eq!(of(Standing::Repository).protected_remove.len(), 0);
         assert_eq!(policy("shell: {unanalysable: sandboxed}", &[yaml]).unanalysable(), Unanalysable::Deny);

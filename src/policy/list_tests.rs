@@ -117,7 +117,8 @@ fn a_file_that_grants_is_not_widened() {
         text: "version: 1\ntools: {allow: [read_file]}\n".to_owned(),
         standing: super::Standing::Operator,
     };
-    let policy = Policy::new(&file, &[super::LayerText::builtin("edit").unwrap()], &|_| None).unwrap();
+    let policy =
+        Policy::new(&file, &[super::LayerText::builtin("edit").unwrap()], &crate::policy::layers::no_parents).unwrap();
     assert!(policy.allowing(&entries(&ALLOWED)).denies_tool("edit"));
 }
 
@@ -125,7 +126,7 @@ fn a_file_that_grants_is_not_widened() {
 fn a_mode_beside_a_named_builtin_gets_what_is_allowed_too() {
     let fixture = fixture();
     let [edit, plan] = ["edit", "read-only"].map(|name| super::LayerText::builtin(name).unwrap());
-    let policy = Policy::new(&edit, &[plan], &|_| None).unwrap();
+    let policy = Policy::new(&edit, &[plan], &crate::policy::layers::no_parents).unwrap();
     assert!(!runs(&policy, &fixture, "npm test"));
     assert!(runs(&policy.allowing(&entries(&["run_shell_command(npm test)"])), &fixture, "npm test"));
 }

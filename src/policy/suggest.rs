@@ -87,7 +87,7 @@ fn main_part(input: &Value) -> String {
 
 fn load(text: &str) -> Result<Policy, super::layers::LayerError> {
     let layer = LayerText { name: "suggested".to_owned(), text: text.to_owned(), standing: Standing::Operator };
-    Policy::new(&layer, &[], &|_| None)
+    Policy::new(&layer, &[], &crate::policy::layers::no_parents)
 }
 
 /// Quotes for YAML as JSON does, which YAML reads.

@@ -19,8 +19,8 @@ pub struct Library<'a> {
     /// The user's home.
     pub home: Option<&'a Path>,
     /// Reads a file below `.qwen/recipes/` of the repository, from the trusted ref or the trusted checkout; `None`
-    /// where it is not there or not trusted.
-    pub project: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    /// where it is not there or not trusted, or why it cannot be read.
+    pub project: &'a ReadBelow<'a>,
     /// The names of the files there.
     pub project_names: &'a dyn Fn() -> Vec<String>,
     /// Whether the repository's recipes come before the user's and the built-in ones of the same name: not where the
@@ -33,6 +33,9 @@ pub struct Library<'a> {
 
 /// Reads a file by its path: its content, `None` where there is none, or why it does not count.
 pub type ReadNamed<'a> = dyn Fn(&Path) -> Result<Option<Vec<u8>>, String> + 'a;
+
+/// Reads a file by its relative path, in the same way.
+pub type ReadBelow<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, String> + 'a;
 
 /// A recipe that can be had by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +53,10 @@ pub fn is_path(word: &str) -> bool {
     word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml")
 }
 
-/// Reads a file by its relative path.
-type Read<'a> = Box<dyn Fn(&str) -> Option<Vec<u8>> + 'a>;
-
 /// A folder of recipes: how messages call it, and how its files are read by their relative path.
 struct Folder<'a> {
     shown: String,
-    read: Read<'a>,
+    read: Box<ReadBelow<'a>>,
 }
 
 impl Library<'_> {
@@ -113,7 +113,7 @@ impl Library<'_> {
             };
             return match (self.named)(&path) {
                 Ok(Some(_)) => {
-                    let read = move |name: &str| (self.named)(&parent.join(name)).ok().flatten();
+                    let read = move |name: &str| (self.named)(&parent.join(name));
                     Ok((Folder { shown, read: Box::new(read) }, file))
                 }
                 Ok(None) => failed("the recipe cannot be read".to_owned(), "name a file that is there"),
@@ -124,24 +124,28 @@ impl Library<'_> {
             };
         }
         let project = Folder { shown: ".qwen/recipes/".to_owned(), read: Box::new(|name| (self.project)(name)) };
-        let of_project = one_of(&project, word)?;
-        if let (Some(file), true) = (&of_project, self.project_first) {
-            return Ok((project, file.clone()));
+        let of_project = one_of(&project, word);
+        if self.project_first
+            && let Some(file) = of_project.clone()?
+        {
+            return Ok((project, file));
         }
         if let Some(user) = self.user_folder() {
             let folder = Folder {
                 shown: "~/.qwen/recipes/".to_owned(),
-                read: Box::new(move |name| bounded::regular(&user.join(name), bounded::CONFIG).ok()),
+                read: Box::new(move |name| {
+                    bounded::optional(bounded::regular(&user.join(name), bounded::CONFIG))
+                        .map_err(|error| error.to_string())
+                }),
             };
             if let Some(file) = one_of(&folder, word)? {
                 return Ok((folder, file));
             }
         }
-        match (builtin::text(word), of_project) {
-            (Some(_), _) => Ok((builtin_folder(), format!("{word}.yaml"))),
-            (None, Some(file)) => Ok((project, file)),
-            (None, None) => Err(self.unknown(word)),
+        if builtin::text(word).is_some() {
+            return Ok((builtin_folder(), format!("{word}.yaml")));
         }
+        of_project?.map_or_else(|| Err(self.unknown(word)), |file| Ok((project, file)))
     }
 
     fn unknown(&self, word: &str) -> RecipeError {
@@ -159,22 +163,44 @@ impl Library<'_> {
 pub fn from_text(shown: &str, text: &str) -> Result<Recipe, Vec<RecipeError>> {
     let name = shown.to_owned();
     let bytes = text.as_bytes().to_vec();
-    let folder = Folder { shown: String::new(), read: Box::new(move |asked| (asked == name).then(|| bytes.clone())) };
+    let folder =
+        Folder { shown: String::new(), read: Box::new(move |asked| Ok((asked == name).then(|| bytes.clone()))) };
     assemble(&folder, shown)
 }
 
 fn builtin_folder() -> Folder<'static> {
-    let read = |name: &str| builtin::text(name.strip_suffix(".yaml")?).map(|text| text.as_bytes().to_vec());
+    let read = |name: &str| {
+        let text = name.strip_suffix(".yaml").and_then(builtin::text);
+        Ok(text.map(|text| text.as_bytes().to_vec()))
+    };
     Folder { shown: "builtin:".to_owned(), read: Box::new(read) }
 }
 
-/// Finds `NAME.yaml` or `NAME.yml`; both at once is an error.
+/// Reads a file that another one names; the error says why there is nothing to read.
+fn read(folder: &Folder<'_>, name: &str) -> Result<Vec<u8>, String> {
+    match (folder.read)(name) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err("is not there".to_owned()),
+        Err(why) => Err(format!("cannot be read: {why}")),
+    }
+}
+
+/// Finds `NAME.yaml` or `NAME.yml`; both at once is an error, and so is one that cannot be read.
 fn one_of(folder: &Folder<'_>, name: &str) -> Result<Option<String>, RecipeError> {
     let (long, short) = (format!("{name}.yaml"), format!("{name}.yml"));
-    match ((folder.read)(&long).is_some(), (folder.read)(&short).is_some()) {
+    let place = |file: &String| Place { file: format!("{}{file}", folder.shown).into(), ..Place::default() };
+    let is_there = |file: &String| match (folder.read)(file) {
+        Ok(found) => Ok(found.is_some()),
+        Err(why) => {
+            let message = format!("the recipe cannot be read: {why}");
+            Err(RecipeError::new(Code::R008, place(file), message)
+                .help("make it a file that can be read, or remove it"))
+        }
+    };
+    match (is_there(&long)?, is_there(&short)?) {
         (true, true) => {
-            let place = Place { file: format!("{}{long}", folder.shown).into(), ..Place::default() };
-            Err(RecipeError::new(Code::R008, place, format!("{short} stands beside it")).help("remove one of them"))
+            let message = format!("{short} stands beside it");
+            Err(RecipeError::new(Code::R008, place(&long), message).help("remove one of them"))
         }
         (true, false) => Ok(Some(long)),
         (false, true) => Ok(Some(short)),
@@ -217,12 +243,8 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
                 &texts,
             ));
         }
-        let bytes = (folder.read)(&name).ok_or_else(|| {
-            failed(
-                format!("`extends`: {shown} is not there ({})", chain.join(" → ")),
-                "name a file beside the recipe",
-                &texts,
-            )
+        let bytes = read(folder, &name).map_err(|why| {
+            failed(format!("`extends`: {shown} {why} ({})", chain.join(" → ")), "name a file beside the recipe", &texts)
         })?;
         let mut recipe = parse(&shown, &bytes).map_err(|error| vec![error])?;
         texts.insert(shown, String::from_utf8_lossy(&bytes).into_owned());
@@ -260,11 +282,10 @@ fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut 
     let mut read = |named: &Text| -> Result<Text, RecipeError> {
         let path = beside(file, named)?;
         let shown = format!("{}{path}", folder.shown);
-        let gone = || {
-            RecipeError::new(Code::R008, named.place.clone(), format!("{shown} is not there"))
+        let bytes = self::read(folder, &path).map_err(|why| {
+            RecipeError::new(Code::R008, named.place.clone(), format!("{shown} {why}"))
                 .help("name a file beside the recipe")
-        };
-        let bytes = (folder.read)(&path).ok_or_else(gone)?;
+        })?;
         let value = String::from_utf8(bytes)
             .ok()
             .filter(|text| text.len() <= crate::yaml::MAX_BYTES && !text.chars().any(super::error::is_hidden));

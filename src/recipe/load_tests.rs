@@ -6,7 +6,7 @@ use super::*;
 fn load_all(files: &[(&str, &str)]) -> Result<Recipe, Vec<RecipeError>> {
     let files: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
-    let folder = Folder { shown: String::new(), read: Box::new(move |name| files.get(name).cloned()) };
+    let folder = Folder { shown: String::new(), read: Box::new(move |name| Ok(files.get(name).cloned())) };
     assemble(&folder, "r.yaml")
 }
 
@@ -46,7 +46,7 @@ fn r001_bytes_that_cannot_be_read_are_named_by_their_place() {
       |               ^
       help: remove it
     ");
-    let folder = |bytes: Vec<u8>| Folder { shown: String::new(), read: Box::new(move |_| Some(bytes.clone())) };
+    let folder = |bytes: Vec<u8>| Folder { shown: String::new(), read: Box::new(move |_| Ok(Some(bytes.clone()))) };
     let error = assemble(&folder(b"recipe: 1\nname: \xff".to_vec()), "r.yaml").unwrap_err();
     insta::assert_snapshot!(error[0].to_string(), @r"
     r.yaml:2:7: R001: not UTF-8
@@ -265,9 +265,12 @@ fn a_number_keeps_its_spelling() {
 }
 
 #[test]
-fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
+fn both_endings_at_once_and_files_that_cannot_be_read_are_errors_and_no_name_is_guessed() {
     let text = format!("{HEAD}prompt: p\n");
-    let project = |name: &str| ["r.yaml", "r.yml"].contains(&name).then(|| text.clone().into_bytes());
+    let project = |name: &str| match name {
+        "pipe.yaml" | "fix-lint.yaml" => Err("it is a pipe".to_owned()),
+        _ => Ok(["r.yaml", "r.yml"].contains(&name).then(|| text.clone().into_bytes())),
+    };
     let names = || vec!["r.yaml".to_owned()];
     let library = Library {
         cwd: Path::new("/"),
@@ -278,6 +281,14 @@ fn both_endings_at_once_are_an_error_and_no_name_is_guessed() {
         named: &|_| Ok(None),
     };
     assert!(library.load("r").unwrap_err()[0].to_string().contains("r.yml stands beside it"));
+    for name in ["pipe", "fix-lint"] {
+        let said = library.load(name).unwrap_err()[0].to_string();
+        assert!(said.contains(&format!(".qwen/recipes/{name}.yaml")) && said.contains("it is a pipe"), "{said}");
+    }
+    // What does not come first replaces nothing, and keeps nothing from being found.
+    let last = Library { project_first: false, ..library };
+    assert_eq!(last.load("fix-lint").unwrap().name(), "fix-lint");
+    assert!(last.load("pipe").unwrap_err()[0].to_string().contains("it is a pipe"));
     assert!(library.load("fix-lnt").unwrap_err()[0].to_string().contains("did you mean `fix-lint`?"));
     assert_eq!(library.load("builtin:fix-lint").unwrap().name(), "fix-lint");
 }

@@ -146,13 +146,16 @@ mod tests {
     fn what_is_not_asked_for_is_not_there() {
         let open = Policy::builtin("open").unwrap();
         let asked = needs("{read: [src/**], run: ['cargo test **', 'make lint']}");
-        let policy = open.narrowed(&[layer("r", Some(&asked), false)], &|_| None).unwrap();
+        let policy = open.narrowed(&[layer("r", Some(&asked), false)], &crate::policy::layers::no_parents).unwrap();
         assert!(!policy.denies_tool("read_file") && !policy.denies_tool("run_shell_command"));
         assert!(policy.denies_tool("edit") && policy.denies_tool("web_fetch"));
         assert!(policy.could_run(&["cargo", "test"]) && !policy.could_run(&["cargo", "build"]));
-        let nothing = open.narrowed(&[layer("r", None, false)], &|_| None).unwrap();
+        let nothing = open.narrowed(&[layer("r", None, false)], &crate::policy::layers::no_parents).unwrap();
         assert!(nothing.denies_tool("read_file") && nothing.denies_tool("edit"));
-        let answer = open.narrowed(&[layer("r", Some(&needs("{read: ['**'], write: ['**']}")), true)], &|_| None);
+        let answer = open.narrowed(
+            &[layer("r", Some(&needs("{read: ['**'], write: ['**']}")), true)],
+            &crate::policy::layers::no_parents,
+        );
         assert!(answer.unwrap().denies_tool("edit"));
     }
 

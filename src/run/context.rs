@@ -107,7 +107,8 @@ mod tests {
 
         fn gather(&self, settings: &Settings) -> (Vec<(String, String)>, Vec<String>) {
             let at = |path: &str| self.0.path().join(path).canonicalize().unwrap_or_default();
-            let policy = Policy::new(&LayerText::builtin("default").unwrap(), &[], &|_| None).unwrap();
+            let policy =
+                Policy::new(&LayerText::builtin("default").unwrap(), &[], &crate::policy::layers::no_parents).unwrap();
             gather(&ContextSources {
                 home: Some(&at("home")),
                 top: &at("repo"),

@@ -139,10 +139,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         }
         Some(_) | None => sources.top.join(".qwen"),
     };
-    let parents = |name: &str| {
-        let bytes = trusted.read_named(sources.top, &base.join(name)).ok()??;
-        String::from_utf8(bytes).ok()
-    };
+    let parents = |name: &str| trusted.named_text(sources.top, &base.join(name));
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
         config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
     })?;

@@ -101,8 +101,8 @@ impl Surroundings<'_> {
         let folder = self.top.join(FOLDER);
         let project = |name: &str| match self.source() {
             Source::Disk => read_inside(&folder, name),
-            Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).ok().flatten(),
-            Source::Nowhere => None,
+            Source::Commit(tree) => tree.read(&format!("{FOLDER}/{name}")).map_err(|error| error.to_string()),
+            Source::Nowhere => Ok(None),
         };
         let names = || match self.source() {
             Source::Disk => {
@@ -127,11 +127,17 @@ impl Surroundings<'_> {
     }
 }
 
-/// Reads a file below a folder; a link that leaves it does not count.
-fn read_inside(folder: &Path, name: &str) -> Option<Vec<u8>> {
-    let folder = folder.canonicalize().ok()?;
-    let file = folder.join(name).canonicalize().ok()?;
-    if file.starts_with(&folder) { bounded::regular(&file, bounded::CONFIG).ok() } else { None }
+/// Reads a file below a folder; `None` where there is none. A link that leaves the folder is an error.
+fn read_inside(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, String> {
+    let read = || {
+        let folder = folder.canonicalize()?;
+        let file = folder.join(name).canonicalize()?;
+        match file.starts_with(&folder) {
+            true => bounded::regular(&file, bounded::CONFIG),
+            false => Err(std::io::Error::other("it is a link that leads out of the directory of recipes")),
+        }
+    };
+    bounded::optional(read()).map_err(|error| error.to_string())
 }
 
 /// Finds the recipe that the flags name and binds its parameters. Nothing has been sent yet.
@@ -369,7 +375,7 @@ impl Active {
         }
         let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
         let layer = needs::layer(self.recipe.name(), self.recipe.needs(), answer_only);
-        policy.narrowed(&[layer], &|_| None).map_err(|error| {
+        policy.narrowed(&[layer], &crate::policy::layers::no_parents).map_err(|error| {
             Failure::new(Exit::Input, format!("R005: {}: `needs`: {error}", self.recipe.source), "correct the globs")
         })
     }

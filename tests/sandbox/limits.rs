@@ -45,7 +45,7 @@ impl Bench {
         let workspace = Arc::new(Workspace::open(&root).unwrap());
         let text = "version: 1\nname: open\nextends: builtin:open\nnetwork: {shell: any}\n".to_owned();
         let layer = LayerText { name: "open.yaml".into(), text, standing: qwen_run::policy::Standing::Operator };
-        let policy = Policy::new(&layer, &[], &|_| None).unwrap();
+        let policy = Policy::new(&layer, &[], &qwen_run::policy::layers::no_parents).unwrap();
         let facts = Facts {
             root: root.clone(),
             included: Vec::new(),
@@ -234,7 +234,7 @@ fn a_decision_names_no_more_than_its_command_needs() {
                 allow:\n    - {cmd: [git, [status, add, log, fetch]]}\n    - {cmd: [cat]}\n    - {cmd: [sed]}\n    - {cmd: [touch]}\n    \
                 - {cmd: [cargo, test]}\n    - {cmd: [awk]}\n    - {cmd: [look], operands: read}\n    - {cmd: [gen], operands: data}\n";
     let layer = LayerText { name: "p.yaml".into(), text: text.into(), standing: qwen_run::policy::Standing::Operator };
-    let policy = Policy::new(&layer, &[], &|_| None).unwrap();
+    let policy = Policy::new(&layer, &[], &qwen_run::policy::layers::no_parents).unwrap();
     let of = |command: &str| {
         let access = qwen_run::policy::Access::Run { command: command.into(), directory: None };
         let (decision, grant) = policy.authorize("run_shell_command", &[access], &facts);

@@ -41,7 +41,7 @@ fn sh(directory: &Path, script: &str) -> String {
 fn policy(text: &str) -> Policy {
     let text = format!("version: 1\ntools: {{allow: [run_shell_command]}}\n{text}");
     let layer = LayerText { name: "p.yaml".to_owned(), text, standing: Standing::Operator };
-    Policy::new(&layer, &[], &|_| None).unwrap()
+    Policy::new(&layer, &[], &crate::policy::layers::no_parents).unwrap()
 }
 
 /// The printed form of an allowed command.
