@@ -12,9 +12,19 @@ use qwen_run::event::Event;
 use qwen_run::run::outputs::Streams;
 use qwen_run::sandbox;
 use qwen_run::settings::Environment;
+use rustix::process::Resource;
 
 /// How long a thread that reads standard input may keep the process from ending.
 const SHUTDOWN: Duration = Duration::from_millis(20);
+
+/// The stack of the thread that works, in bytes: what a main thread has where nobody limits it.
+const STACK: usize = 8 << 20;
+
+/// The limits of the system below which nothing is begun: what fails for want of a file or of memory fails anywhere.
+const LEAST: [(Resource, u64, &str, &str); 2] = [
+    (Resource::Nofile, 32, "open files", "ulimit -n 1024"),
+    (Resource::As, 512 << 20, "bytes of addresses", "ulimit -v unlimited"),
+];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -23,6 +33,24 @@ fn main() -> ExitCode {
     }
     // No process of the same user may read our memory: a key is in it.
     sandbox::make_undumpable();
+    // The main thread's stack is as small as a limit makes it (`ulimit -s`).
+    let started = std::thread::Builder::new().name("work".to_owned()).stack_size(STACK).spawn(work);
+    // What a run panics with is told where it happens; the event loop can panic, too.
+    let ended = started.map_or_else(|_| std::panic::catch_unwind(work), std::thread::JoinHandle::join);
+    ended.unwrap_or(ExitCode::FAILURE)
+}
+
+/// Does everything but a helper's work.
+fn work() -> ExitCode {
+    for (resource, least, what, command) in LEAST {
+        if let Some(limit) = rustix::process::getrlimit(resource).current.filter(|limit| *limit < least) {
+            let _closed = writeln!(
+                std::io::stderr(),
+                "error: the limit is {limit} {what}, and {least} are needed; raise it, for example with `{command}`"
+            );
+            return ExitCode::FAILURE;
+        }
+    }
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

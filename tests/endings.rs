@@ -232,6 +232,26 @@ fn every_signal_that_would_end_the_process_ends_the_run_in_order() {
 }
 
 #[test]
+fn a_second_signal_ends_the_process_whatever_it_waits_for() {
+    let big = call("write_file", json!({"file_path": "big.txt", "content": "x".repeat(300_000)}));
+    let project = project().model([big, Reply::Stall]);
+    let pipe = project.beside("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // Somebody has it open and reads nothing: the result, with the patch in it, does not fit.
+    let mut held = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let mut child = project.spawn(&["run", "--result-file", &pipe.display().to_string(), "write it"]);
+    project.server().wait_for(2);
+    kill("TERM", &child);
+    // Once it writes the result, the first signal was noticed.
+    let mut begin = [0; 16];
+    held.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"{\"type\":\"result\"");
+    assert!(child.try_wait().unwrap().is_none(), "it ended although nobody reads");
+    kill("TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
 fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let project = project().model([edit(), Reply::Stall]);
     let file = project.beside("result.json").display().to_string();

@@ -9,6 +9,7 @@
 mod action;
 mod apply;
 mod bounded;
+mod certificates;
 mod change_modes;
 mod context;
 mod drop_in;
@@ -30,7 +31,10 @@ mod in_place;
 mod input;
 mod kept_by_git;
 mod lent_layer;
+#[cfg(target_os = "linux")]
+mod limits;
 mod local_model;
+mod long_values;
 mod mcp;
 mod odd_repositories;
 mod own_programs;

@@ -12,7 +12,7 @@ use super::{Place, print};
 use crate::bounded;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
 use crate::cli::{RunArgs, WorkspaceArgs};
-use crate::emit::safe::{one_line, one_line_of};
+use crate::emit::safe::{brief, one_line, one_line_of};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::policy::Access;
@@ -101,7 +101,7 @@ fn remove(
             print(out, &format!("Server \"{}\" removed from {} settings.\n", one_line(name), scope.name()))
         }
         None => {
-            print(out, &format!("Server \"{}\" not found in {} settings.\n", one_line(name), scope.name()))?;
+            print(out, &format!("Server \"{}\" not found in {} settings.\n", one_line(&brief(name)), scope.name()))?;
             Ok(Exit::Failed)
         }
     }

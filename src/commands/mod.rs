@@ -22,7 +22,7 @@ use futures_util::FutureExt as _;
 
 use crate::bounded;
 use crate::cli::{Command, WorkspaceArgs, completions};
-use crate::emit::safe::escape;
+use crate::emit::safe::{brief, escape};
 use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
@@ -41,9 +41,9 @@ pub async fn run(command: Command, environment: &Environment, out: &mut dyn Writ
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
-            let mut text = format!("error: {}\n", escape(&failure.error.message));
+            let mut text = format!("error: {}\n", escape(&brief(&failure.error.message)));
             if let Some(hint) = &failure.error.hint {
-                text.push_str(&format!("  hint: {}\n", escape(hint)));
+                text.push_str(&format!("  hint: {}\n", escape(&brief(hint))));
             }
             let _closed = err.write_all(text.as_bytes());
             failure.exit
@@ -169,6 +169,8 @@ fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Failure> {
 fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
     let layer = policy_layers::named_layer(named, &environment.cwd)?;
     let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
-    Policy::new(&layer, &[], &|name| bounded::regular_text(&folder.join(name), bounded::CONFIG).ok())
+    let parents =
+        |name: &str| bounded::regular_text(&folder.join(name), bounded::CONFIG).map_err(|error| error.to_string());
+    Policy::new(&layer, &[], &parents)
         .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))
 }

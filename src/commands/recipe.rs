@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Place, print};
 use crate::cli::recipe::RecipeVerb;
-use crate::emit::safe::escape;
+use crate::emit::safe::{brief, escape};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::recipe::RecipeError;
@@ -151,7 +151,7 @@ fn validate(
             }
             Err(errors) => {
                 for error in &errors {
-                    print(out, &format!("error: {}\n", escape_lines(&error.to_string())))?;
+                    print(out, &format!("error: {}\n", escape_lines(&brief(&error.to_string()))))?;
                 }
                 wrong.extend(errors);
             }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{print, recipe::first};
 use crate::cli::RunArgs;
-use crate::emit::safe::escape;
+use crate::emit::safe::{brief, escape};
 use crate::emit::{Format, Screen};
 use crate::exit::Exit;
 use crate::git::Git;
@@ -49,7 +49,7 @@ pub(super) async fn run(
             Ok(recipe) => recipe,
             Err(failure) => {
                 failed += 1;
-                print(out, &format!("FAIL {}: {}\n", escape(&shown), escape(&first(&failure))))?;
+                print(out, &format!("FAIL {}: {}\n", escape(&brief(&shown)), escape(&brief(&first(&failure)))))?;
                 continue;
             }
         };
@@ -66,7 +66,7 @@ pub(super) async fn run(
                 }
                 Err(problem) => {
                     failed += 1;
-                    let problem = problem.lines().map(escape).collect::<Vec<_>>().join("\n     ");
+                    let problem = brief(&problem).lines().map(escape).collect::<Vec<_>>().join("\n     ");
                     print(out, &format!("FAIL {}: {problem}\n", escape(&name)))?;
                 }
             }

@@ -12,6 +12,7 @@ use super::message::{Ids, Messages};
 use super::people::{People, Screen, Verbosity};
 use super::rdjson::rdjson;
 use super::report::{Fold, Report, is_error};
+use super::safe::brief;
 use super::sarif::sarif;
 use super::sink::Sink;
 use super::summary::summary;
@@ -221,13 +222,16 @@ impl Renderer {
         }
         match event {
             Event::RunFinished(finished) => self.finish(finished),
-            other => {
-                self.fold.add(other);
-                self.record(other);
-                self.people.event(other);
-                self.send(other);
-            }
+            Event::Warning { message } => self.tell(&Event::Warning { message: brief(message).into_owned() }),
+            other => self.tell(other),
         }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        self.fold.add(event);
+        self.record(event);
+        self.people.event(event);
+        self.send(event);
     }
 
     /// Returns the first file that a flag names and that cannot be written, so that the run can end before any work.
@@ -289,6 +293,7 @@ impl Renderer {
             end.changes.patch_file = self.patch_path.as_ref().map(|path| path.display().to_string());
         }
         self.blame_problems(&mut end);
+        shorten(&mut end);
         let event = Event::RunFinished(Box::new(end.clone()));
         self.record(&event);
         self.fold.add(&event);
@@ -310,6 +315,7 @@ impl Renderer {
         } else {
             // The files that stand already say what was true when they were written; what is printed says all.
             self.blame_problems(&mut end);
+            shorten(&mut end);
             self.fold.replace_end(end.clone());
             self.fold.report()
         };
@@ -370,6 +376,14 @@ impl Renderer {
 impl Drop for Renderer {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Cuts what no reader of the error needs whole.
+fn shorten(end: &mut RunFinished) {
+    if let Some(error) = &mut end.error {
+        error.message = brief(&error.message).into_owned();
+        error.hint = error.hint.as_deref().map(|hint| brief(hint).into_owned());
     }
 }
 

@@ -59,6 +59,46 @@ pub fn one_line_of(text: &str, most: usize) -> String {
     cut
 }
 
+/// The most characters of one word in a message: a path, a URL, a pattern, a key.
+const WORD: usize = 300;
+
+/// The most characters of one line in a message, its last words included.
+const LINE: usize = 2000;
+
+/// How many of them are the last ones, which say why.
+const LAST: usize = 400;
+
+/// Cuts the values in an error message that nobody can read at that length: of a long word, and of a long line, the
+/// beginning stays, with how long the whole is: `xxx… (100000 bytes)`. What a line ends with stays, too.
+pub fn brief(message: &str) -> Cow<'_, str> {
+    if message.len() <= WORD {
+        return Cow::Borrowed(message);
+    }
+    let line = |line: &str| {
+        let words: String = line.split_inclusive(char::is_whitespace).map(brief_word).collect();
+        let count = words.chars().count();
+        if count <= LINE {
+            return words;
+        }
+        let first: String = words.chars().take(LINE - LAST).collect();
+        let last: String = words.chars().skip(count - LAST).collect();
+        format!("{first}… ({} bytes) …{last}", line.len())
+    };
+    Cow::Owned(message.split('\n').map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn brief_word(word: &str) -> Cow<'_, str> {
+    if word.chars().nth(WORD).is_none() {
+        return Cow::Borrowed(word);
+    }
+    let value = word.trim().trim_matches(['\'', '"', '`', '(', ')', ',', ';', ':', '.']);
+    // A word of nothing but such signs is a value itself.
+    let value = if value.chars().nth(WORD).is_none() { word.trim() } else { value };
+    let (before, rest) = word.split_at(word.find(value).unwrap_or(0));
+    let first: String = value.chars().take(WORD).collect();
+    Cow::Owned(format!("{before}{first}… ({} bytes){}", value.len(), &rest[value.len()..]))
+}
+
 /// Makes a line that a CI system would take for a command into one that it prints.
 ///
 /// GitHub acts on lines that begin with `::` behind any blanks, and on `##[` wherever it stands; Azure and TeamCity on
@@ -164,6 +204,27 @@ mod tests {
         assert_eq!(one_line_of("abcdef", 4), "abc…");
         assert_eq!(one_line_of("abcd", 4), "abcd");
         assert_eq!(one_line_of("a\nb", 10), "a\\nb");
+    }
+
+    #[test]
+    fn a_long_value_is_cut_and_the_sentence_around_it_stays() {
+        let long = "x".repeat(100_000);
+        let cut = format!("{}… (100000 bytes)", "x".repeat(WORD));
+        for (message, brief_one) in [
+            ("invalid value 'LONG' for '--flag'; see help", "invalid value 'CUT' for '--flag'; see help"),
+            ("policy LONG: File name too long", "policy CUT: File name too long"),
+            ("first\n  key `LONG`, line 2\n\nlast", "first\n  key `CUT`, line 2\n\nlast"),
+            ("short", "short"),
+        ] {
+            assert_eq!(brief(&message.replace("LONG", &long)), brief_one.replace("CUT", &cut), "{message}");
+        }
+        let words = format!("`{}` is no pattern", "a b ".repeat(25_000));
+        let said = brief(&words);
+        assert!(said.contains("… (100016 bytes) …") && said.ends_with("` is no pattern"), "{said}");
+        assert!(said.chars().count() < LINE + 40);
+        let punctuation = ".".repeat(100_000);
+        assert!(brief(&punctuation).len() < 400 && brief(&punctuation).ends_with("(100000 bytes)"));
+        assert_eq!(brief(&"漢".repeat(WORD)), "漢".repeat(WORD), "a language without blanks is not a long value");
     }
 
     proptest! {

@@ -198,11 +198,27 @@ fn classify(error: &reqwest::Error) -> TransportError {
     let lower = message.to_ascii_lowercase();
     if lower.contains("certificate") || lower.contains("unknownissuer") {
         return TransportError::Setup {
+            hint: Some(certificate_hint(&lower).to_owned()),
             message: format!("the server's certificate is not trusted: {message}"),
-            hint: Some("name the certificates to trust with --ca-file or SSL_CERT_FILE".to_owned()),
         };
     }
     TransportError::Network(message)
+}
+
+/// Returns what to do about a server's certificate that is refused for this reason.
+fn certificate_hint(reason: &str) -> &'static str {
+    match reason {
+        _ if reason.contains("not valid for name") => {
+            "write the base URL with a name that the certificate is valid for"
+        }
+        _ if reason.contains("causedasendentity") => {
+            "give the server a certificate that is no authority's own (basicConstraints=CA:FALSE)"
+        }
+        _ if reason.contains("expired") || reason.contains("not valid yet") => {
+            "renew the server's certificate, or correct this machine's clock"
+        }
+        _ => "name the certificates to trust with --ca-file or SSL_CERT_FILE",
+    }
 }
 
 /// Writes an error with its causes, without the URL and without repeating itself.

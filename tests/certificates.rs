@@ -1,0 +1,82 @@
+//! Servers with certificates of their own: which ones `--ca-file` makes trusted, and what is said of the others.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::support::Project;
+
+fn fixture(name: &str) -> String {
+    format!("{}/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Answers one request with `hello`; what fails is the client's to tell.
+fn answer(config: &Arc<ServerConfig>, stream: TcpStream) -> std::io::Result<()> {
+    let connection = ServerConnection::new(Arc::clone(config)).map_err(std::io::Error::other)?;
+    let mut stream = StreamOwned::new(connection, stream);
+    let mut request = Vec::new();
+    let mut piece = [0; 4096];
+    while !request.ends_with(b"}") {
+        let length = stream.read(&mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        request.extend_from_slice(&piece[..length]);
+    }
+    let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ncontent-length";
+    write!(stream, "{head}: {}\r\n\r\n{body}", body.len())?;
+    stream.flush()
+}
+
+/// Starts a server that shows this certificate, and returns its base URL.
+fn start(certificate: &str) -> String {
+    let key = std::fs::read_to_string(fixture("key-for-tests.txt")).unwrap().replace('\n', "");
+    let key = PrivatePkcs8KeyDer::from(base64::engine::general_purpose::STANDARD.decode(key).unwrap());
+    let certificate = CertificateDer::from_pem_file(fixture(certificate)).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], PrivateKeyDer::from(key))
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = Arc::new(config);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _refused = answer(&config, stream);
+        }
+    });
+    format!("https://localhost:{port}/v1")
+}
+
+#[test]
+fn a_certificate_that_signs_itself_is_trusted_where_it_is_named_and_only_for_its_own_host() {
+    let cases = [
+        ("leaf.pem", Some("leaf.pem"), None),
+        ("leaf.pem", None, Some(("is not trusted", "--ca-file"))),
+        ("leaf.pem", Some("other.pem"), Some(("is not trusted", "--ca-file"))),
+        ("other.pem", Some("other.pem"), Some(("not valid for name", "a name that the certificate is valid for"))),
+        ("authority.pem", Some("authority.pem"), Some(("CaUsedAsEndEntity", "basicConstraints=CA:FALSE"))),
+    ];
+    for (shown, named, refused) in cases {
+        let project = Project::new().file("a.txt", "one\n").env("QWEN_MODEL", "scripted");
+        let project = project.env("QWEN_BASE_URL", &start(shown));
+        let named = named.map(fixture);
+        let flags = named.as_ref().map_or_else(Vec::new, |file| vec!["--ca-file", file]);
+        let outcome = project.run(&[&flags[..], &["hi"]].concat());
+        match refused {
+            None => assert_eq!((outcome.code, outcome.stdout.trim()), (0, "hello"), "{}", outcome.stderr),
+            Some((why, what)) => {
+                assert_eq!(outcome.code, 75, "{shown} {named:?}: {}", outcome.stderr);
+                assert!(outcome.stderr.contains(why) && outcome.stderr.contains(what), "{shown}: {}", outcome.stderr);
+            }
+        }
+    }
+}
