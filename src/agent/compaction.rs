@@ -1,4 +1,4 @@
-//! Keeping the conversation inside the window (wire.md 5.1): rarely, visibly, and never at the cost of the task.
+//! Shortens a conversation that would no longer fit the model's context window. The task itself always stays.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -44,7 +44,7 @@ fn estimate_parts(parts: &[Part]) -> u64 {
         .sum()
 }
 
-/// Estimates the tokens of a text: a quarter token per ASCII character, 1.1 per other one (wire.md 5.1).
+/// Estimates the tokens of a text: a quarter token per ASCII character, 1.1 per other one.
 pub(super) fn estimate_text(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     // Continuation bytes are 0b10xx_xxxx; every other non-ASCII byte begins a character.

@@ -154,7 +154,7 @@ fn reached(kind: &str, limit: Option<f64>, spent: f64) -> Result<(), Exceeded> {
     }
 }
 
-/// Returns the cost of one answer in US dollars; cached tokens are part of the input and priced apart (wire.md R49).
+/// Returns the cost of one answer in US dollars; cached tokens are part of the input and priced apart.
 pub fn cost_usd(usage: &Usage, price: &Price) -> Option<f64> {
     let input = usage.input_tokens?;
     let output = usage.output_tokens?;

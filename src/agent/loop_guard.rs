@@ -1,4 +1,4 @@
-//! Notices a model that goes round in circles (wire.md R35).
+//! Detects a model that repeats the same calls without progress.
 
 use std::collections::HashMap;
 

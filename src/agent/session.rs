@@ -1,7 +1,7 @@
-//! A conversation as lines of JSON: what a session's file holds.
+//! Reads and writes the contents of a session file: a conversation as lines of JSON.
 //!
-//! Pure. Reading survives what a kill leaves behind: a last line without its end is dropped, and a turn whose calls were
-//! not all answered is completed (wire.md R23).
+//! Performs no I/O. A file that a killed run left behind can be read: an incomplete last line is dropped, and calls
+//! without an answer get one, as servers refuse a history in which calls and answers do not match.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

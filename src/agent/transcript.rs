@@ -86,7 +86,7 @@ impl Transcript {
     /// Adds the model's turn and the answers to its calls, in the order of the calls.
     ///
     /// A call without an answer gets one that says so, and an answer without a call is dropped: a server refuses a
-    /// history in which they do not match (wire.md R23).
+    /// history in which they do not match.
     pub fn turn(&mut self, message: AssistantMessage, mut answers: Vec<ToolMessage>) {
         let ordered = message.calls.iter().map(|call| {
             let found = answers.iter().position(|answer| answer.call_id == call.id);

@@ -94,7 +94,7 @@ pub enum Fault {
     Broken,
 }
 
-/// What arrived before a failure: what the partial-stream table (wire.md 4.4) asks for.
+/// What arrived before a failure. It decides whether the answer can be continued or must be requested again.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Partial {
     /// The visible text.

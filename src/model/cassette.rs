@@ -1,4 +1,4 @@
-//! A cassette: exchanges with a server, written as they happen and played back byte by byte (wire.md 9).
+//! Records exchanges with a server in a file (a cassette), and plays them back byte for byte.
 //!
 //! One JSON object a line: a header, then one for each exchange. The bytes stand as they were read, so that what is
 //! wrong with a stream replays as well. Neither credentials nor a folder's name of this machine are in it.

@@ -1,4 +1,4 @@
-//! The models that are known without asking: window, output limit, price (wire.md 5.3, as of September 2026).
+//! Lists the context window, output limit and price of known models, as of September 2026.
 
 use super::{ModelFacts, Price};
 
@@ -157,13 +157,13 @@ pub fn card_sampling(name: &str) -> Option<CardSampling> {
     }
 }
 
-/// Tells whether a model writes its calls into the text whatever its server does, so that the tools are better in the
-/// prompt from the first request: shorter to read, and in the shape that it follows (wire.md 2.1, 10).
+/// Tells whether a model writes its calls into the text whatever its server does. Such a model gets the tools in the
+/// prompt from the first request: this is shorter, and in the form that the model follows.
 pub fn calls_in_text(name: &str) -> bool {
     normal_name(name).starts_with("qwen2.5-coder")
 }
 
-/// Returns what a turn cost in US dollars; `None` if the price or a count is unknown (wire.md R49).
+/// Returns what a turn cost in US dollars; `None` if the price or a count is unknown.
 pub fn cost(price: Option<Price>, usage: &super::Usage) -> Option<f64> {
     let price = price?;
     let input = usage.input_tokens?;

@@ -229,7 +229,7 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
-/// Finds an error in the shapes of wire.md 4.1.
+/// Finds an error in the forms that servers send inside a stream.
 fn error_in(top: &Map<String, Value>) -> Option<ErrorFrame> {
     let is = |key: &str, text: &str| top.get(key).and_then(Value::as_str) == Some(text);
     let has_answer = top.get("choices").and_then(Value::as_array).is_some_and(|choices| !choices.is_empty())

@@ -474,8 +474,8 @@ impl Client {
         }
     }
 
-    /// Compares what the server counted with our guess: it calibrates the next one, and shows a conversation cut in
-    /// silence (wire.md R51).
+    /// Compares the server's token count with the estimate: this calibrates the next estimate, and reveals a server
+    /// that cut the conversation without saying so.
     fn learn_usage(&self, estimate: u64, usage: &Usage, printed: &mut Printed<'_>) {
         const WORTH_COMPARING: u64 = 2_000;
         let Some(counted) = usage.input_tokens.filter(|counted| *counted > 0 && estimate >= WORTH_COMPARING) else {

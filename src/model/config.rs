@@ -114,7 +114,7 @@ impl Default for ClientConfig {
     }
 }
 
-/// How long to wait for what; zero is for ever (wire.md 1.6). All are bounded by the run's own deadline.
+/// Timeouts; zero means no limit. The run's own deadline bounds all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
     /// For a connection.

@@ -57,7 +57,7 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads a base URL in any of the forms people paste (wire.md R56).
+    /// Reads a base URL in any of the forms people paste.
     ///
     /// Drops blanks, quotes, trailing slashes, query and fragment, and a pasted operation such as `/chat/completions`;
     /// adds a missing scheme, and the path of a host whose path is known. Refuses credentials in the URL.
@@ -210,7 +210,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns what to do about a refused key, as far as its shape and the host tell (wire.md R53).
+    /// Returns what to do about a refused key, as far as its shape and the host tell.
     pub fn hint_on_refused_key(&self, key: Option<&Secret>) -> String {
         let variable = self.quirks().key_variable;
         let Some(key) = key else {

@@ -1,4 +1,4 @@
-//! Errors of servers, put into classes by a table (wire.md 4.1, 4.2).
+//! Sorts errors of servers into classes, by a table.
 
 use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -390,7 +390,7 @@ const RULES: &[Rule] = &[
     text(&[0], r"enginecore|internal (server )?error", Kind::Server),
 ];
 
-/// The ways of saying that the conversation is longer than the window (wire.md 4.2).
+/// How servers say that the conversation is longer than the context window.
 const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context length|prompt (is )?too long|input (token )?(count |length )?(is )?too long|range of input length should be|too many tokens|tokens? > \d+ (maximum|max|limit)|exceeds? the context window|input token count.*exceeds the maximum|maximum prompt length is \d+|reduce the length of the messages|exceeds the limit of \d+|exceeds? the available context size|greater than the context length|context window exceeds limit|exceeded model token limit|context length is only \d+ tokens|input length.*exceeds.*context length|is longer than the model's context length|inputs` tokens \+ `?max_new_tokens`? must be|current length is \d+ while limit is \d+|maximum input length is|request entity too large|exceeds the model's maximum context|requested tokens \(\d+\) exceed context window of \d+|reached context length of \d+";
 
 /// What sounds like it and is not.

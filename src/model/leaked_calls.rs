@@ -14,7 +14,7 @@ use super::slots::{MOST_CALLS, Unnumbered};
 pub enum TextTools {
     /// Never.
     Off,
-    /// Where nothing else could be meant (wire.md 2.2).
+    /// Where the text cannot mean anything else.
     #[default]
     Auto,
     /// The tools stand in the prompt: fenced blocks that end the message count too.

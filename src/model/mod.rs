@@ -71,7 +71,7 @@ pub enum Message {
 pub struct AssistantMessage {
     /// The visible text.
     pub text: String,
-    /// The reasoning, sent back only where the provider wants it (wire.md 2.4).
+    /// The reasoning, sent back only to providers that ask for it.
     pub reasoning: Option<Reasoning>,
     /// The calls; each has exactly one [`Message::Tool`] after this message.
     pub calls: Vec<ToolCall>,
@@ -270,7 +270,7 @@ pub struct Usage {
     pub reasoning_tokens: Option<u64>,
 }
 
-/// Why a turn ended, derived from what arrived and not from the label alone (wire.md R19, R64).
+/// Why a turn ended, derived from what arrived and not from the label alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// The model is done.
@@ -321,7 +321,7 @@ pub struct ModelError {
     pub usage: Box<Usage>,
 }
 
-/// The classes of wire.md 4.1.
+/// The classes of errors. They decide about retries, fallback models and the exit code.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ErrorClass {
     /// No or wrong credentials.
@@ -373,7 +373,7 @@ pub enum ErrorClass {
     Stream(StreamFault),
     /// The server does not know a feature that we used.
     Unsupported(Feature),
-    /// llama.cpp could not parse what its model wrote; the raw text, to read calls from (wire.md R31).
+    /// llama.cpp could not parse what its model wrote; holds the raw text, from which calls can be read.
     RawGeneration(String),
     /// The run was cancelled.
     Cancelled,
@@ -381,7 +381,7 @@ pub enum ErrorClass {
     ReplayMismatch(String),
 }
 
-/// Which timer ran out (wire.md 1.6).
+/// Which timer ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutKind {
     /// Connecting.
@@ -396,7 +396,7 @@ pub enum TimeoutKind {
     Deadline,
 }
 
-/// How a stream broke its protocol (wire.md R4, R5, R9, R10, R19).
+/// How a stream broke its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamFault {
     /// It ended without saying why and without a complete call.
@@ -413,7 +413,7 @@ pub enum StreamFault {
     TooLarge,
 }
 
-/// Features that a server may refuse, each given up once (wire.md R41).
+/// Features that a server may refuse. Each is given up for the rest of the run, so one refusal costs one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Feature {
     /// `stream_options`.
@@ -467,7 +467,7 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// What is known of a model: window, output limit, price (wire.md 5.3).
+/// What is known of a model: window, output limit, price.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelFacts {
     /// Its name.

@@ -110,8 +110,8 @@ impl Client {
 /// The least that is asked for, where there is room.
 const OUTPUT_FLOOR: u64 = 4_096;
 
-/// Returns the output limit to send: what was asked for, the model's most, and the room behind the prompt, whichever is
-/// least (wire.md R47). `None` where the prompt seems to fill the window: the server's own count decides then.
+/// Returns the output limit to send: the least of the requested limit, the model's maximum and the room after the
+/// prompt. `None` if the prompt seems to fill the window: the server's own count decides then.
 pub(super) fn output_limit(asked: u64, facts: &ModelFacts, prompt: u64) -> Option<u64> {
     let ceiling = asked.min(facts.max_output.max(1));
     if facts.context_window == 0 {

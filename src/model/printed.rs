@@ -1,4 +1,4 @@
-//! What was shown of a turn, so that a retry does not show it again (wire.md R42).
+//! Keeps track of the text that was shown of a turn, so that a retry does not show it again.
 
 use super::Delta;
 

@@ -1,4 +1,4 @@
-//! What each provider's server does differently: a table of data, no code (wire.md 12).
+//! Lists what each provider's server does differently, as data.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Provider {
     }
 }
 
-/// How reasoning goes back to the server (wire.md 2.4).
+/// How reasoning goes back to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningOut {
     /// Never.
@@ -105,7 +105,7 @@ pub enum ForcedTool {
     None,
 }
 
-/// What `insufficient_quota` means (wire.md R39).
+/// What a provider means by `insufficient_quota`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InsufficientQuota {
     /// Out of credit.

@@ -1,7 +1,7 @@
 //! The body of a request, as bytes.
 //!
 //! Servers keep what they computed for a prefix, so the order never changes: the model, the tools, the messages, then
-//! what varies by turn (wire.md R45). The same messages always give the same bytes, and more messages give more bytes
+//! what varies by turn. The same messages always give the same bytes, and more messages give more bytes
 //! behind them: a [`Stem`] keeps those that are written, so that a turn costs what it adds and not what came before it.
 
 use std::sync::Arc;
@@ -209,8 +209,8 @@ const NO_ANSWER: &str = "[no result: this call was not run]";
 /// What stands for a user who said nothing: templates of Qwen refuse a conversation without one.
 const BEGIN: &str = "Begin.";
 
-/// Orders a history as the wire wants it (wire.md R23, R60): one system message, first; at least one of a user; each
-/// call followed by exactly one answer, in order; answers without a call dropped.
+/// Orders a history as servers require it: one system message, first; at least one user message; each call followed by
+/// exactly one answer, in order; answers without a call dropped.
 fn units<'a>(messages: &[&'a Message]) -> Vec<Unit<'a>> {
     let leading = messages.iter().take_while(|message| matches!(message, Message::System(_))).count();
     let system: Vec<&str> = messages[..leading]
@@ -515,7 +515,7 @@ impl Writer {
         self.answers(answers, mark);
     }
 
-    /// The answers of a turn, and behind the last of them the media that may not stand in them (wire.md R58).
+    /// Writes the answers of a turn, and after the last one the media that a tool message cannot hold.
     fn answers(&mut self, answers: &[Answer<'_>], mark: bool) {
         let mut attached: Vec<Part> = Vec::new();
         for (index, answer) in answers.iter().enumerate() {
@@ -662,10 +662,10 @@ impl Writer {
     }
 }
 
-/// The mark of an explicit prompt cache. Without it the bytes are the same (wire.md R45).
+/// The mark of an explicit prompt cache. All other bytes are the same without it, so a server's cache still matches.
 pub const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
-/// Returns the arguments as the history has them: always the text of a JSON object (wire.md R24).
+/// Returns the arguments as the history holds them: always the text of a JSON object, as some servers parse it again.
 fn arguments_text(arguments: &Arguments) -> String {
     match arguments {
         Arguments::Object(map) => serde_json::to_string(map).expect("a JSON object always serialises"),

@@ -1,4 +1,4 @@
-//! Whether and when a failed request is tried again: one engine, a budget for each kind of failure (wire.md 4.3).
+//! Decides whether and when to retry a failed request, with a budget for each kind of failure.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn kind_of(class: &ErrorClass) -> Option<Kind> {
     }
 }
 
-/// Returns whether another model may take over after this failure (wire.md 4.4).
+/// Returns whether another model may take over after this failure.
 pub fn may_fall_back(class: &ErrorClass) -> bool {
     match class {
         ErrorClass::Overloaded { .. }

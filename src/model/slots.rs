@@ -1,6 +1,6 @@
 //! Pieces of calls, sorted into the calls that they belong to.
 //!
-//! Neither the id nor the index can be trusted alone (wire.md 1.4): ids come late, empty, or on every chunk; indexes
+//! Neither the id nor the index can be trusted alone : ids come late, empty, or on every chunk; indexes
 //! are missing, or the same for every call.
 
 use std::collections::{HashMap, HashSet};

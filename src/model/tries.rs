@@ -7,7 +7,7 @@ use super::attempt::Failure;
 use super::retry::Retry;
 use super::{AssistantMessage, ErrorClass, Reasoning, Stop, StreamFault, Turn, Usage};
 
-/// How often an answer that was cut is continued (wire.md 4.4).
+/// Maximum continuations of an answer that was cut off.
 pub(super) const MAX_CONTINUATIONS: u32 = 3;
 
 /// The tries of one turn, and what was kept of those that were cut.
@@ -60,7 +60,7 @@ impl Tries {
         }
     }
 
-    /// Decides between continuation and replay of what a failure left (wire.md 4.4).
+    /// Decides whether what a failure left is continued or requested again.
     pub(super) fn take_partial(&mut self, failure: &Failure) {
         let partial = &failure.partial;
         self.kept_usage = sum(self.kept_usage, partial.usage);

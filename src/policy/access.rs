@@ -21,7 +21,7 @@ pub enum Access {
     Search {
         /// Where the search starts.
         root: PathBuf,
-        /// Path and glob patterns that choose files (never the text searched for): policy.md F8.
+        /// Path and glob patterns that select files; never the text searched for.
         patterns: Vec<String>,
     },
     /// A file is created or overwritten.

@@ -167,7 +167,7 @@ impl Policy {
         others.fold(first, |network, hosts| network.within(&hosts.into()))
     }
 
-    /// Returns the hosts that an MCP server may reach, where a layer says; see policy.md 5 for servers that none names.
+    /// Returns the hosts that an MCP server may reach; `None` if no layer names the server.
     pub fn mcp_network(&self, server: &str) -> Option<Hosts> {
         let rules = self.layers.iter().filter_map(|layer| layer.mcp.as_ref()?.get(server));
         rules.filter_map(|rules| rules.value.network.clone()).next()
@@ -273,7 +273,7 @@ impl Policy {
         PathRules::new(&self.layers, facts).remembering(folders).read(&RelPath::root(), path).is_ok()
     }
 
-    /// Judges a change before delivery (policy.md 7): the path against the write rules, its kind, mode and links.
+    /// Judges a change before delivery: the path against the write rules, its kind, mode and links.
     pub fn judge_change(&self, path: &RelPath, change: ChangeFacts, facts: &Facts) -> Result<(), Denial> {
         let rules = PathRules::new(&self.layers, facts);
         let shown = path.to_string();

@@ -52,7 +52,7 @@ pub struct Denial {
     pub reason: String,
     /// The smallest thing that would help.
     pub hint: Option<String>,
-    /// The text could not be analysed (policy.md G3): what `unanalysable: sandboxed` speaks of.
+    /// The command's text could not be analysed, so `unanalysable: sandboxed` may apply.
     pub unanalysable: bool,
 }
 
@@ -67,7 +67,7 @@ impl Denial {
         Denial { unanalysable: true, ..Denial::new(reason) }
     }
 
-    /// Names the built-in rule of policy.md, for example `F4`.
+    /// Names the built-in rule, for example `F4` (protected files are never written).
     #[must_use]
     pub fn by(mut self, rule: &str) -> Denial {
         self.rule = Some(RuleRef { rule: rule.to_owned(), source: "builtin".to_owned() });

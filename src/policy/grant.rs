@@ -39,9 +39,9 @@ impl Grant {
         self.writes.iter().any(|(_, resolved)| resolved == path)
     }
 
-    /// Returns what tells whether the contents of a file met while searching may be shown (policy.md F3, F8 and
-    /// `paths.read`), as a value for other threads than the call's. Paths are relative to `root`: the workspace, or a
-    /// folder beside it that the call declared.
+    /// Returns a filter that tells whether a search may show a file's contents: secret files and paths outside
+    /// `paths.read` are left out. It can be used from other threads. Paths are relative to `root`: the workspace, or an
+    /// included directory that the call declared.
     pub fn read_filter(&self, root: PathBuf) -> Arc<dyn Fn(&RelPath) -> bool + Send + Sync> {
         let may_read = Arc::clone(&self.may_read);
         Arc::new(move |path| may_read(&path.under(&root)))

@@ -1,4 +1,4 @@
-//! Files: how a path is resolved, and which may be read and written (policy.md 4).
+//! Resolves paths and decides which files may be read and written.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -326,7 +326,8 @@ impl<'a> PathRules<'a> {
         Ok(kept)
     }
 
-    // `paths.protected.remove` of the granting layer lifts F3 and F4 path by path; `.git` never.
+    // `paths.protected.remove` of the granting layer lifts the protection of secret files (F3) and of files that run or
+    // configure something (F4), path by path; never that of `.git`.
     fn lifted(&self, exact: &str, folded: &str) -> bool {
         !folded.split('/').any(|name| name == ".git")
             && self.layers.first().is_some_and(|layer| layer.protected_remove.iter().any(|glob| glob.is_match(exact)))
@@ -470,7 +471,7 @@ impl<'a> PathRules<'a> {
         if folder.is_root() { None } else { self.read_denied(&folder.child("any")?, shown) }
     }
 
-    /// Judges the place where a search starts and the patterns that choose files (F8).
+    /// Judges the directory where a search starts and the patterns that select files.
     pub(crate) fn search(&self, root: &Path, patterns: &[String]) -> Result<(Resolved, Place), Denial> {
         let base = RelPath::root();
         let (resolved, place) = self.inside(&base, root)?;

@@ -1,10 +1,11 @@
-//! The names that are never read and never written, whatever the rules say (F3, F4).
+//! Lists the names of files that are never read (F3: secrets) and never written (F4: files that run or configure
+//! something later), whatever the rules say.
 
 pub(crate) use super::glob::fold;
 use super::glob::fold_name;
 use crate::path::RelPath;
 
-/// Protected names at any depth (F4); those of F3 come on top.
+/// Names that are never written, at any depth (F4); names that are never read are added to them.
 const PROTECTED: [&str; 54] = [
     ".git",
     ".github",
@@ -80,7 +81,7 @@ pub(crate) fn names_git(path: &str) -> bool {
     path.split('/').any(|name| fold_name(name) == ".git")
 }
 
-/// What F3 never reads, on a folded path.
+/// Returns the secret name (F3: never read) that a folded path contains.
 pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
     if folded.starts_with("secrets/") {
         return Some("secrets/");
@@ -99,7 +100,7 @@ pub(crate) fn secret_name(folded: &str) -> Option<&'static str> {
     })
 }
 
-/// What F4 never writes, on a folded path.
+/// Returns the protected name (F4: never written) that a folded path contains.
 pub(crate) fn protected_name(folded: &str) -> Option<&'static str> {
     let mut names = folded.split('/').peekable();
     while let Some(name) = names.next() {

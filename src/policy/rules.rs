@@ -17,7 +17,7 @@ use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word, is_lis
 use super::repositories::other_repository;
 use crate::path::{RelPath, Tree};
 
-/// Variables that may stand before a command (G5).
+/// Variables that may be set before a command (`NAME=value command`): they make no known program run another.
 const HARMLESS: [&str; 13] = [
     "CI",
     "RUST_BACKTRACE",

@@ -1,4 +1,4 @@
-//! The web: which URLs may be fetched, which addresses connected to (policy.md 5).
+//! Decides which URLs may be fetched and which addresses may be connected to.
 
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::policy::layers::lowest_of;
 use crate::settings::{self, Settings};
 
-/// Limits where nothing else says so (cli.md 2).
+/// Default limits.
 const TURNS: u64 = 100;
 const TOOL_CALLS: u64 = 500;
 const WALL_TIME: Duration = Duration::from_secs(60 * 60);

@@ -170,7 +170,7 @@ pub struct RunRequest {
     ///
     /// A copy does not have them in the first place.
     pub hidden: Vec<PathBuf>,
-    /// Git's variables (policy.md G11), and others that this one run needs.
+    /// Variables that keep git from running configured programs, and others that this one command needs.
     pub variables: Vec<(String, String)>,
     /// When it is ended.
     pub timeout: Duration,

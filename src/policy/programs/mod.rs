@@ -103,7 +103,7 @@ pub trait CommandRules: Sync {
     /// allow rules are not asked.
     fn denied(&self, words: &[Word]) -> Option<Denial>;
 
-    /// Tells whether `NAME=value command` may set this variable (policy.md G5 with `shell.env.pass`).
+    /// Tells whether `NAME=value command` may set this variable.
     fn may_set(&self, variable: &str) -> bool;
 
     /// Returns what commands may reach at most (`network.shell`).

@@ -60,7 +60,7 @@ pub fn brief(text: &str) -> String {
     line
 }
 
-/// Says in the words of tools.md why a file could not be had; `path` is [`shown`].
+/// Returns the message for a file that cannot be read or written; `path` is [`shown`]. Scripts match these texts.
 pub(crate) fn file_error(error: &WorkspaceError, path: &str) -> ToolError {
     match error {
         WorkspaceError::NotFound(_) => ToolError::failed(format!("File not found: {path}")),
