@@ -1,8 +1,8 @@
-//! Ten small tasks for a real model: solved or not, with the reason.
+//! Gives ten small tasks to a real model and reports which it solved, with the reason.
 //!
 //! `cargo bench --bench tasks` runs them against the server of `QWEN_BASE_URL` (model of `QWEN_MODEL`, if set) at
-//! temperature 0 and prints one line a task. Names as arguments choose tasks; `--record DIR` keeps the conversations of
-//! solved ones.
+//! temperature 0 and prints one line per task. Names as arguments select tasks; `--record DIR` keeps the conversations
+//! of solved ones.
 
 #![expect(
     clippy::disallowed_methods,

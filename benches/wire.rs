@@ -1,7 +1,7 @@
-//! How long the wire takes for what is large: streams of ten million pieces, and one piece of ten megabytes.
+//! Measures large responses: streams of ten million chunks, and one chunk of ten megabytes.
 //!
-//! `cargo bench --bench wire` prints one line a case: bytes on the wire, seconds by the clock and of the processor (on
-//! Linux; on a busy machine only these say something), and nanoseconds an event.
+//! `cargo bench --bench wire` prints one line per case: bytes received, elapsed and CPU seconds (on Linux; on a busy
+//! machine only CPU time is meaningful), and nanoseconds per event.
 
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 

@@ -1,7 +1,7 @@
-//! Whole files, read with a bound: no input can hold a run up for ever or fill its memory.
+//! Reads whole files with a limit on size, so that no input can block a run or fill its memory.
 //!
-//! What a repository or an installation chooses is a regular file ([`regular`]). What a person names on the command line
-//! may be a pipe, too, as of a process substitution ([`named`]).
+//! Files that a repository or an installation names must be regular files ([`regular`]). Files that a person names on
+//! the command line may also be pipes, as of a process substitution ([`named`]).
 
 use std::fs::{File, FileType};
 use std::io::{self, Error, ErrorKind, Read as _};

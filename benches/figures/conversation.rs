@@ -1,4 +1,4 @@
-//! The conversations that are played, in the words of each program's own tools.
+//! Defines the conversations that the benchmarks play, using the names of each program's own tools.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Figures of single parts, called as a library.
+//! Measures single parts of the program, called as a library.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What the program costs, as one table: time, memory, bytes, beside the goals and, where they are named, other agents.
+//! Measures what the program costs and prints one table: time, memory and bytes, next to the goals and, if named, other
+//! agents.
 //!
 //! ```text
 //! cargo bench --bench figures                                   everything that needs nothing else
@@ -7,9 +8,9 @@
 //! cargo bench --bench figures -- one-answer --peer codex=PATH   codex, claude, opencode, qwen-code, same conversation
 //! ```
 //!
-//! Wall time, CPU time and resident size are the operating system's, medians of `--runs` runs (5); programs that are
-//! compared take turns. The model is a server on loopback that answers at once, so that what is left is ours.
-//! Figures of a busy machine are worth their ratios only.
+//! Wall time, CPU time and resident size come from the operating system; each figure is the median of `--runs` runs
+//! (5). Programs that are compared take turns. The model is a server on loopback that answers at once, so the figures
+//! show the program's own cost. On a busy machine only ratios are meaningful.
 
 #![expect(
     clippy::disallowed_methods,

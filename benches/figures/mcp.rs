@@ -1,4 +1,4 @@
-//! What a server over standard input and output costs: the handshake, the lists and a call.
+//! Measures an MCP server over standard input and output: the handshake, the lists and a call.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;

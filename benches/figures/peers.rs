@@ -1,4 +1,4 @@
-//! Other agents, started as their own documentation says for use without a terminal.
+//! Starts other agents as their documentation says for use without a terminal.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
-//! One run of a program, with the operating system's own accounting of it.
+//! Takes one sample: runs a program once and reads the operating system's accounting of it.
 //!
-//! The figures of a child are known to its parent alone and add up over all its children, so that every sample is
-//! taken by a process of its own: this program, started again.
+//! Only a parent can read the figures of its children, and they add up over all of them. So a process of its own takes
+//! each sample: this program, started again.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
-//! A model that answers at once, on loopback, in the three wires that command-line agents speak.
+//! Serves a model on loopback that answers at once, in the three protocols that command-line agents use.
 //!
-//! The turn played is the number of assistant turns in the request, so that a request beside the conversation (a title,
-//! a summary) disturbs nothing and is counted.
+//! The number of assistant turns in a request selects the turn to play, so additional requests (a title, a summary) do
+//! not disturb the conversation. They are counted.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

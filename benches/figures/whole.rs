@@ -1,4 +1,4 @@
-//! Figures of whole processes.
+//! Measures whole processes.
 
 use std::path::Path;
 use std::time::Duration;

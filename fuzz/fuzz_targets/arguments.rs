@@ -1,5 +1,5 @@
-//! Any text is read as a call's arguments without a panic; what is JSON already is not touched; what fits a tool's
-//! schema fits it again, unchanged.
+//! Checks that parsing a call's arguments never panics, leaves valid JSON unchanged, and that what fits a tool's schema
+//! still fits it, unchanged, when parsed again.
 #![no_main]
 
 use std::sync::LazyLock;

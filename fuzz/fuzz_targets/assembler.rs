@@ -1,4 +1,4 @@
-//! Any events end in a turn or an error, in each mode.
+//! Checks that any events end in a turn or an error, in each mode.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Files in small formats of ours and others': command files, agents, sessions, cassettes, scripts, notebooks, ignore
-//! patterns, findings' diffs, changelogs. Any text is read, or refused with words; the first byte says as what.
+//! Checks that files in small formats are parsed or refused with a message: command files, agents, sessions, cassettes,
+//! scripts, notebooks, ignore patterns, diffs of findings, changelogs. The first byte selects the format.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes of any type become a page as text, or words about what else they are.
+//! Checks that a body of any type becomes text, or a message that says what it is instead.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
-//! Any bytes are a patch or an error with its line; what a patch changes prints to a patch that changes the same; and
-//! two texts are turned into each other by the patch between them.
+//! Checks that any bytes are a patch or an error with a line number, that a parsed patch prints to an equivalent one,
+//! and that the patch between two texts turns one into the other.
 //!
-//! The input is two texts with a zero byte between them; the first is also read as a patch.
+//! The input is two texts separated by a zero byte; the first is also parsed as a patch.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

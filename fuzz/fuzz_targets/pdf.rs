@@ -1,4 +1,4 @@
-//! Any bytes are a PDF with text or none, with words why.
+//! Checks that any bytes give the text of a PDF, or a message that says why there is none.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

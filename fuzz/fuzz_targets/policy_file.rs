@@ -1,4 +1,4 @@
-//! Any text is a policy file or an error with its place.
+//! Checks that any text is a policy file or an error with its position.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

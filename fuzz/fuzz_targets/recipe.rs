@@ -1,4 +1,5 @@
-//! Any bytes are a recipe or an error with its place; a recipe that loads shows its texts and renders without a panic.
+//! Checks that any bytes are a recipe or an error with its position, and that a recipe that loads renders without a
+//! panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

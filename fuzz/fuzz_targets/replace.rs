@@ -1,6 +1,7 @@
-//! An edit changes its places alone, whatever stage finds them, and what is nearest lies within the text.
+//! Checks that an edit changes only the places it found, at whatever stage, and that the nearest match is inside the
+//! text.
 //!
-//! The input is `text`, `old` and `new` with a zero byte between them.
+//! The input is `text`, `old` and `new`, separated by zero bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

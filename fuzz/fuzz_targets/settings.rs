@@ -1,4 +1,4 @@
-//! Any text is settings or an error with its place; a server set in them is there, and gone again when it is removed.
+//! Checks that any text is settings or an error with its position, and that a server can be added and removed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any text that parses prints to what parses the same, and no text makes a decision panic.
+//! Checks that text that parses prints to text that parses the same, and that no text makes a decision panic.
 #![no_main]
 
 use std::ffi::OsString;

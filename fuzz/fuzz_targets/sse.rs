@@ -1,4 +1,4 @@
-//! Any split of the bytes gives the same frames.
+//! Checks that the frames are the same however the bytes are split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any text is read as a value or refused with a place inside it.
+//! Checks that any text is parsed as a value or refused with a position inside it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

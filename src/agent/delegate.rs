@@ -1,4 +1,4 @@
-//! A task for another agent: a conversation of its own, under the same policy and on the same account.
+//! Runs a task for another agent: a separate conversation under the same policy, counted against the same limits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How many tokens a conversation probably has, before a server has counted them.
+//! Estimates the tokens of a conversation that no server has counted yet.
 
 use crate::model::{Arguments, AssistantMessage, Message, Part, ToolCall};
 

@@ -1,4 +1,4 @@
-//! One turn's calls: looked up, validated, judged, run, and each answered exactly once.
+//! Handles the calls of one turn: looks up, validates, judges and runs each, and answers each exactly once.
 
 use std::borrow::Cow;
 use std::sync::Arc;

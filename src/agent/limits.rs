@@ -1,4 +1,4 @@
-//! What a run may spend, and what it has spent.
+//! Tracks what a run has spent against what it may spend.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! The loop: ask the model, answer its calls, until it is done or something ends the run.
+//! Runs the agent's loop: asks the model and answers its calls until the model is done or something ends the run.
 //!
-//! It knows neither output formats nor delivery: it emits events and leaves staged changes behind.
+//! Knows neither output formats nor delivery: it emits events and leaves staged changes.
 
 pub mod compaction;
 pub mod delegate;

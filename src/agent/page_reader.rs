@@ -1,4 +1,4 @@
-//! A page of the web, read by the model in a request of its own: the conversation gets the answer in the page's place
+//! Lets the model read a web page in a request of its own; the conversation gets the answer instead of the page
 //! (`tools.webFetch.summarize`).
 
 use std::sync::Arc;

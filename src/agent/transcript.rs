@@ -1,4 +1,4 @@
-//! The conversation: append-only but for compaction, every call answered exactly once.
+//! Holds the conversation: append-only except for compaction, with every call answered exactly once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Trees of files as property tests want them: odd names, odd contents.
+//! Generates trees of files for property tests, with odd names and odd contents.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

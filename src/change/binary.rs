@@ -1,4 +1,4 @@
-//! Git's binary hunks: deflated bytes in lines of base 85.
+//! Reads and writes git's binary hunks: deflated bytes in lines of base 85.
 
 use std::io::{Read as _, Write as _};
 

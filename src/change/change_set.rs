@@ -1,4 +1,4 @@
-//! Everything that a run changed and has not delivered: path by path, the state before and the state after.
+//! Holds everything that a run changed and has not delivered: for each path, the state before and the state after.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

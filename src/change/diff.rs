@@ -1,6 +1,6 @@
-//! The lines in which two contents differ.
+//! Computes the lines in which two contents differ.
 //!
-//! Lines end at `\n` and nowhere else, so that a lone CR and every other byte stay where they are.
+//! Lines end at `\n` only, so a lone CR and every other byte are kept.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

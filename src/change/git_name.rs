@@ -1,4 +1,4 @@
-//! Names of files as git writes them in patches: quoted where a byte could be misread.
+//! Quotes and unquotes file names as git does in patches.
 
 /// Writes a name, in double quotes with octal escapes where git would quote it.
 pub fn quote(name: &[u8], out: &mut Vec<u8>) {

@@ -1,4 +1,4 @@
-//! What git takes for one of its own directories.
+//! Recognises what git treats as one of its own directories.
 
 /// Tells whether git would take a directory for a repository without a work tree, by what is in it: the directory of
 /// a linked work tree has `commondir` in place of objects and references.

@@ -1,4 +1,4 @@
-//! Two changes of one text put together, where they do not touch each other.
+//! Merges two changes of one text if they do not touch the same lines.
 
 use std::ops::Range;
 

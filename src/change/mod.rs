@@ -1,4 +1,4 @@
-//! Changes as values: what is staged, how an edit finds its place, how a change is shown.
+//! Represents changes as values: what is staged, where an edit applies, and how a change is shown.
 
 #[cfg(test)]
 pub(crate) mod arbitrary;

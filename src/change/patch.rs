@@ -1,6 +1,6 @@
-//! A change set as the text that `git apply` takes, byte for byte.
+//! Prints a change set as a patch that `git apply` accepts, byte for byte.
 //!
-//! It needs no repository. A rename is shown as a deletion and an addition, and so is a file that becomes a link.
+//! Needs no repository. A rename, and a file that becomes a link, are shown as a deletion and an addition.
 
 use sha2::{Digest, Sha256};
 

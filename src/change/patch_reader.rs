@@ -1,4 +1,4 @@
-//! Patches read back: what `git diff` and we write, applied exactly or not at all.
+//! Parses and applies patches as `git diff` and this program write them: exactly or not at all.
 
 use std::collections::BTreeMap;
 

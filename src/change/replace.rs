@@ -1,12 +1,12 @@
-//! How an edit finds its place, and what it writes there.
+//! Finds the places that an edit names, and writes the replacement there.
 //!
-//! Exact text comes first, and where it occurs nothing else counts. Otherwise every place counts whose text is equal
-//! but for blanks, line ends and look-alikes; if there is none, what a model adds to text that it copies is taken off
-//! (line numbers, a fence, empty lines, escapes). If the number of places is not the expected one the edit fails, and
-//! [`nearest`] helps the next one.
+//! Exact matches come first; if there are any, nothing else counts. Otherwise a place matches if its text is equal
+//! except for whitespace, line ends and look-alike characters. If there is none, additions that models make when they
+//! copy text are removed (line numbers, a fence, empty lines, escapes) and the search is repeated. If the number of
+//! matches is not the expected one, the edit fails, and [`nearest`] helps the model with the next attempt.
 //!
-//! A place is written line by line: lines that `old` and `new` share keep the file's bytes, and the others are written
-//! with the file's indentation, characters and line ends.
+//! Replacements are written line by line: lines that `old` and `new` share keep the file's bytes, and the others get
+//! the file's indentation, characters and line ends.
 
 mod forms;
 mod glyphs;

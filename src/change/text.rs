@@ -1,4 +1,4 @@
-//! Text files as bytes and back: encoding, byte order mark and line ends are facts of the file that survive a change.
+//! Decodes text files and encodes them again; encoding, byte order mark and line ends survive a change.
 
 use encoding_rs::WINDOWS_1252;
 

@@ -1,4 +1,4 @@
-//! `qwen apply`: what a dry run proposed, applied.
+//! Defines `qwen apply`: apply what a dry run proposed.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `qwen check`: small checks for recipes; no model.
+//! Defines `qwen check`: small checks for recipes, without a model.
 
 use std::path::PathBuf;
 

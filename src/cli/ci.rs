@@ -1,4 +1,4 @@
-//! `qwen ci`: what the GitHub Action calls.
+//! Defines `qwen ci`: the commands that the GitHub Action calls.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! `qwen completions`: completion scripts for shells.
+//! Defines `qwen completions`: completion scripts for shells.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;

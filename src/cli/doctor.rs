@@ -1,4 +1,4 @@
-//! `qwen doctor`: what a run here would use and where each part of it comes from, without asking a model.
+//! Defines `qwen doctor`: what a run here would use and where each part of it comes from, without a model.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The end of `--help`: examples, and the exit codes as a table.
+//! Defines the end of `--help`: examples, and the exit codes as a table.
 
 /// What stands below the flags of `run`.
 pub const AFTER: &str = "\

@@ -1,4 +1,4 @@
-//! `qwen hook`: what git calls while a commit is made or pushed.
+//! Defines `qwen hook`: the commands that git calls during a commit or a push.
 
 use std::path::PathBuf;
 use std::time::Duration;

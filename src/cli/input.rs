@@ -1,4 +1,4 @@
-//! Standard input, read with a bound on its size and on the wait for its first byte.
+//! Reads standard input, with limits on its size and on the wait for its first byte.
 
 use std::io;
 use std::time::Duration;

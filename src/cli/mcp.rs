@@ -1,4 +1,4 @@
-//! `qwen mcp`: servers added, listed, removed, signed in to.
+//! Defines `qwen mcp`: add, list, remove and sign in to servers.
 
 use std::time::Duration;
 

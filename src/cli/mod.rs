@@ -1,6 +1,6 @@
-//! The command line: what may be said, as types whose doc comments are the help.
+//! Defines the command line as types; their doc comments are the help.
 //!
-//! One file a command. Nothing here reads a file or the environment; what a command prints is returned as text.
+//! Each command has one file. Nothing here reads a file or the environment.
 
 pub mod apply;
 pub mod check;

@@ -1,4 +1,4 @@
-//! `qwen policy`: policies checked, explained and written, without a model.
+//! Defines `qwen policy`: check, explain and write policies, without a model.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! The prompt, put together from where it may come from.
+//! Builds the prompt from its possible sources.
 //!
-//! Pure: what was read is passed in, and paths that the prompt names are returned for somebody to read under the policy.
+//! Performs no I/O: the caller passes in what it read, and reads the paths that the prompt names under the policy.
 
 use super::run::InputArgs;
 

@@ -1,4 +1,4 @@
-//! `qwen recipe`: recipes listed, shown, checked, begun and tried out.
+//! Defines `qwen recipe`: list, show, check, create and test recipes.
 
 use std::path::PathBuf;
 

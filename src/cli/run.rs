@@ -1,4 +1,4 @@
-//! `qwen run`: the flags of a run, one group a struct.
+//! Defines the flags of `qwen run`, one struct per group.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `qwen sandbox`: which isolation this machine gives.
+//! Defines `qwen sandbox`: which isolation this machine supports.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! `qwen schema`: JSON Schemas of what we write and read.
+//! Defines `qwen schema`: JSON Schemas of the formats that this program writes and reads.
 
 use clap::{Args, ValueEnum};
 use schemars::generate::SchemaSettings;

@@ -1,4 +1,4 @@
-//! `qwen tools`: the registry as the model sees it.
+//! Defines `qwen tools`: the registry of tools as the model sees it.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! `qwen undo`: what a run changed, put back.
+//! Defines `qwen undo`: revert what a run changed.
 
 use clap::Args;
 

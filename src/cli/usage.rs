@@ -1,4 +1,4 @@
-//! Argument lists parsed, and what is wrong with one said in the format that it asked for.
+//! Parses argument lists, and reports errors in the output format that the arguments ask for.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Values of flags: parsed once, at the door.
+//! Parses the values of flags.
 
 use std::time::Duration;
 

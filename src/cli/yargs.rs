@@ -1,7 +1,7 @@
-//! Argument lists as Qwen Code reads them, brought into the form that is read here.
+//! Converts argument lists as Qwen Code accepts them into the form that this program parses.
 //!
-//! Qwen Code takes `--yolo=false`, `--no-yolo`, a switch twice, `--outputFormat`, and every word behind a flag of many
-//! values. Only spellings that would be an error here, or would become a part of the prompt, change their meaning.
+//! Qwen Code accepts `--yolo=false`, `--no-yolo`, a repeated switch, `--outputFormat`, and every word after a flag with
+//! several values. Only spellings that would otherwise be an error, or part of the prompt, change their meaning.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `qwen apply`: judges what a dry run proposed once more, and delivers all of it or nothing.
+//! Runs `qwen apply`: judges again what a dry run proposed, and delivers all of it or nothing.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;

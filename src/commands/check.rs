@@ -1,4 +1,4 @@
-//! `qwen check`: what recipes check, by hand.
+//! Runs `qwen check`: the small checks that recipes use, by hand.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

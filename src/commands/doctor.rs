@@ -1,4 +1,4 @@
-//! `qwen doctor` and `qwen sandbox doctor`: what counts here, and where it comes from. No model is asked.
+//! Runs `qwen doctor` and `qwen sandbox doctor`: what applies here and where it comes from. Asks no model.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `qwen mcp`: servers added to the settings, connected to, removed, signed in to.
+//! Runs `qwen mcp`: adds servers to the settings, connects to them, removes them, signs in to them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! The commands beside `run`: each reads what it needs, asks the part that knows, and prints the answer.
+//! Runs every command except `run`: each reads its input, calls the module that does the work, and prints the result.
 
 mod apply;
 mod check;

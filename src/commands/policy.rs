@@ -1,4 +1,4 @@
-//! `qwen policy`: what the rules say of calls, before a run. No model, no network, nothing touched.
+//! Runs `qwen policy`: tells what the rules decide about calls before a run. Uses no model and no network.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `qwen recipe`: recipes listed, shown, checked, begun; their tests are in a file of their own.
+//! Runs `qwen recipe`: lists, shows, checks and creates recipes.
 
 use std::io::Write;
 use std::path::Path;

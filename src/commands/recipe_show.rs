@@ -1,4 +1,4 @@
-//! `qwen recipe show`: what a recipe is, asks for, gets and may cost, before a run. No model, no request.
+//! Runs `qwen recipe show`: what a recipe is, requires, may use and may cost, before a run. Sends no request.
 
 use std::io::Write;
 

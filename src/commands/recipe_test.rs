@@ -1,6 +1,7 @@
-//! `qwen recipe test`: each example of a recipe is run on its small project, with its conversation and no network.
+//! Runs `qwen recipe test`: each example of a recipe on its small project, with a recorded or scripted conversation and
+//! no network.
 //!
-//! A fixture is a folder: `base/` is committed, `commit/` on top of it as a second commit, `staged/` is added to the
+//! A fixture is a directory: `base/` is committed, `commit/` on top of it as a second commit, `staged/` is added to the
 //! index, `worktree/` is only written; `policy.yaml` is the policy, else `builtin:ci-dev`. Everything happens in a
 //! temporary copy with fixed names and dates.
 

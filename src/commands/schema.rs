@@ -1,4 +1,4 @@
-//! `qwen schema`: JSON Schemas from the types.
+//! Runs `qwen schema`: prints JSON Schemas generated from the types.
 
 use std::io::Write;
 

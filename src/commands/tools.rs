@@ -1,4 +1,4 @@
-//! `qwen tools`: the registry as the model sees it, and one call by hand under the policy.
+//! Runs `qwen tools`: prints the registry as the model sees it, or makes one call by hand under the policy.
 
 use std::io::Write;
 use std::path::Path;

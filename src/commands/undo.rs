@@ -1,4 +1,4 @@
-//! `qwen undo`: puts back what a run changed.
+//! Runs `qwen undo`: reverts what a run changed.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,7 +1,7 @@
-//! Changes into the files of the work tree: all of them or none.
+//! Writes changes to the files of the work tree: all of them or none.
 //!
-//! New contents are written beside their targets and swapped in, so that no reader ever sees half a file and taking
-//! back is a swap again. What was there is in the record before the first byte is written.
+//! New contents are written next to their targets and swapped in, so no reader ever sees half a file, and rolling back
+//! is another swap. The old contents are recorded before the first byte is written.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

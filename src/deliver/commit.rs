@@ -1,5 +1,5 @@
-//! Changes as a commit, by git's plumbing with a private index and private objects: no hook runs, and whatever the
-//! user has staged or checked out is not part of it.
+//! Commits changes with git's plumbing, a private index and private objects: no hook runs, and nothing that the user
+//! has staged or checked out becomes part of the commit.
 
 #![expect(clippy::disallowed_methods, reason = "objects are moved into the repository here")]
 

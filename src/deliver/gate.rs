@@ -1,4 +1,4 @@
-//! The last look at everything that changed, as one diff, however it came about.
+//! Judges the whole change as one diff just before delivery, however it was made.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The record of a delivery: what stood there before, written first, so that a kill at any point can be put right.
+//! Records what a delivery replaces before anything is written, so that a killed delivery can be rolled back.
 
 #![expect(clippy::disallowed_methods, reason = "undo records are written here")]
 

@@ -1,4 +1,4 @@
-//! The message of a commit: a subject, a body, and trailers that are one line each.
+//! Builds commit messages: a subject, a body, and trailers of one line each.
 
 /// Longest subject.
 pub const SUBJECT: usize = 72;

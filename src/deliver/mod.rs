@@ -1,6 +1,6 @@
-//! The one place that writes to the project: a change set becomes a patch, applied files, a commit or a branch.
+//! Delivers a change set as a patch, applied files, a commit or a branch. No other module writes to the project.
 //!
-//! All or nothing, whatever fails: every function here leaves the tree as it was or as it shall be.
+//! All or nothing: after a failure the work tree is as before the delivery.
 
 pub mod apply;
 pub mod commit;

@@ -1,4 +1,4 @@
-//! What a dry run proposed, read back from its result or its patch: the change set that `qwen apply` judges and delivers.
+//! Reads back what a dry run proposed, from its result or its patch, as the change set that `qwen apply` delivers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

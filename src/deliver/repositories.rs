@@ -1,4 +1,4 @@
-//! Directories that a change would make a git directory: whoever looks at them with git runs what they name.
+//! Finds directories that a change would turn into git directories: git runs the programs that such a directory names.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Changes as git sees them: it may keep other modes and other bytes of a file than the work tree has.
+//! Converts changes to what git records, as git may store other modes and other bytes of a file than the work tree has.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A project in a folder of its own, with a place for undo records.
+//! Sets up a project in a temporary directory, with a place for undo records, for tests.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Taking back what a run delivered, from its record.
+//! Reverts what a run delivered, from its record.
 
 use std::collections::BTreeSet;
 use std::io;

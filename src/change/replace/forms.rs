@@ -1,4 +1,4 @@
-//! Forms in which a model hands over text that it has copied from a listing, an answer or an escaped string.
+//! Undoes what models add when they copy text from a listing, an answer or an escaped string.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which characters a written line gets: the file's, where `old` shows others for them.
+//! Chooses the characters of a written line: the file's own, where `old` shows others in their place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

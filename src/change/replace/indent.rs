@@ -1,4 +1,4 @@
-//! Which indentation a written line gets: that of the nearest line that `old` shows indented as it.
+//! Chooses the indentation of a written line: that of the nearest line that `old` shows with the same indentation.
 
 use super::key::{indented, is_blank};
 use super::spot::Spot;

@@ -1,4 +1,4 @@
-//! What of a text counts when blanks and look-alikes do not.
+//! Computes the part of a text that is compared when whitespace and look-alike characters are ignored.
 
 use std::borrow::Cow;
 use std::ops::Range;

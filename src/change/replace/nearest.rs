@@ -1,4 +1,4 @@
-//! Where a reader would look for a text that is not there.
+//! Finds where a text that does not occur was most likely meant.
 
 use std::collections::HashMap;
 

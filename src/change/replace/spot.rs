@@ -1,4 +1,4 @@
-//! One place of `old` in a text, line by line.
+//! Compares one match of `old` with the text, line by line.
 
 use std::ops::Range;
 

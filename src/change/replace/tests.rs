@@ -1,4 +1,4 @@
-//! Each stage finds what it states and nothing else.
+//! Tests that each stage finds exactly what it promises.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What is written at a place: the file's own lines, and the lines of `new` made like the file's.
+//! Builds the text that replaces a match: the file's own lines, and lines of `new` adapted to the file.
 
 use std::borrow::Cow;
 use std::ops::Range;

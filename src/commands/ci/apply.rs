@@ -1,5 +1,5 @@
-//! `qwen ci apply`: what an earlier job proposed, judged again without model or key, committed, pushed, and proposed to
-//! people.
+//! Runs `qwen ci apply`: judges again what an earlier job proposed, without model or key, then commits it, pushes it
+//! and opens a pull request or comments.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

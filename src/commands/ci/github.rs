@@ -1,4 +1,4 @@
-//! `qwen ci github`: one run in a job that may read and not push.
+//! Runs `qwen ci github`: one run in a job that may read the repository but not push.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

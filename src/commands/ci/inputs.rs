@@ -1,4 +1,4 @@
-//! The inputs of the Action, as action.yml hands them over: one variable each, never part of a command's text.
+//! Reads the inputs of the Action: one environment variable each, never part of a command's text.
 
 use std::path::PathBuf;
 

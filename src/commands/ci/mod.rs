@@ -1,4 +1,5 @@
-//! `qwen ci`: the two jobs of the GitHub Action. One proposes with a model and a key, the other delivers without.
+//! Runs `qwen ci`: the two jobs of the GitHub Action. One proposes with a model and a key, the other delivers without
+//! either.
 
 mod apply;
 mod github;

@@ -1,4 +1,4 @@
-//! One commit to one branch of `origin`: an explicit name, an expected old value, nothing else.
+//! Pushes one commit to one branch of `origin`, by explicit name and expected old value.
 
 use base64::Engine as _;
 

@@ -1,4 +1,4 @@
-//! The policy that the input names, from the trusted commit: a change under review cannot bring its own.
+//! Reads the policy that the input names from the trusted commit, so that a change under review cannot bring its own.
 
 use std::path::{Path, PathBuf};
 

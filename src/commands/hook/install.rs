@@ -1,4 +1,4 @@
-//! `qwen hook install` and `uninstall`: small scripts where git looks for hooks.
+//! Runs `qwen hook install` and `uninstall`: small scripts in the directory where git looks for hooks.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `qwen hook prepare-commit-msg`: a draft above what git wrote into the message.
+//! Runs `qwen hook prepare-commit-msg`: puts a draft above what git wrote into the message.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `qwen hook`: what git calls. A hook looks at what git is about to keep, asks a recipe within a budget of time, and
-//! lets the commit go on whenever the answer is not to be had.
+//! Runs `qwen hook`: the commands that git calls. A hook shows a recipe what git is about to record, within a time
+//! limit, and lets git continue if no answer is available.
 
 mod install;
 mod message;

@@ -1,4 +1,4 @@
-//! `qwen hook pre-commit`: the staged change, as the index holds it.
+//! Runs `qwen hook pre-commit` on the staged change, as the index holds it.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `qwen hook pre-push`: the commits that the remote does not have yet.
+//! Runs `qwen hook pre-push` on the commits that the remote does not have yet.
 
 use std::io::{IsTerminal as _, Write};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Commits in real repositories: what they hold, and what they leave alone.
+//! Tests commits in real repositories: what they contain, and what they do not touch.
 
 #![cfg(test)]
 
