@@ -1,7 +1,7 @@
-//! What happens in a run, one value a thing: every output format is a rendering of this one stream.
+//! Defines the events of a run: every output format is a rendering of this one stream.
 //!
 //! The result object is a fold over the events, so the formats cannot disagree. A run emits exactly one
-//! [`Event::RunStarted`] where it got as far as a session, and always exactly one [`Event::RunFinished`], last.
+//! [`Event::RunStarted`] if it got as far as a session, and always exactly one [`Event::RunFinished`], last.
 
 use std::time::Duration;
 

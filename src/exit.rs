@@ -1,4 +1,4 @@
-//! The ways a run can end: one exit code and one name each.
+//! Defines how a run can end: one exit code and one name each.
 //!
 //! Scripts depend on these numbers; they are listed in the README and in `qwen --help`.
 

@@ -1,4 +1,4 @@
-//! The few questions that CI asks GitHub itself: may somebody write here, and the pull request of a branch.
+//! Asks GitHub what CI needs to know: whether somebody may write here, and which pull request a branch has.
 
 use std::time::Duration;
 

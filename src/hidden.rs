@@ -1,7 +1,7 @@
-//! Characters that a person does not see and a program or a model reads.
+//! Lists the characters that people cannot see but programs and models read.
 //!
-//! One list for all who ask: the shell's reader denies them, recipes refuse them, instructions lose them, and file names
-//! are compared without them. What a terminal acts on is [`crate::emit::safe`]'s.
+//! The shell's reader denies them, recipes refuse them, instructions lose them, and file names are compared without
+//! them. Characters that a terminal acts on are [`crate::emit::safe`]'s concern.
 
 /// Tells whether a reader may leave this character out: Unicode's `Default_Ignorable_Code_Point`, without the code
 /// points that stand for nothing yet outside of plane 14.

@@ -1,4 +1,4 @@
-//! The process: helper or command, one environment, one runtime, one exit code.
+//! Starts the process: as the sandbox helper or a command, with one environment, one runtime and one exit code.
 
 use std::io::{IsTerminal as _, Write};
 use std::os::fd::AsFd;

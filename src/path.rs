@@ -1,4 +1,4 @@
-//! Paths as the tool means them: relative to the workspace, normalised, any bytes.
+//! Represents paths relative to the workspace: normalised, any bytes.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -1,7 +1,7 @@
-//! A stream that is written to without ever waiting for its reader.
+//! Writes to a stream without ever waiting for its reader.
 //!
-//! A pipe that nobody reads would stop the run in the middle of a write, where neither its time limit nor a signal is
-//! heard. What a pipe has no room for is kept and written by a thread; the end of the run waits for that thread.
+//! A pipe that nobody reads would block the run in the middle of a write, where neither its time limit nor a signal has
+//! an effect. What a pipe has no room for is queued and written by a thread; the end of the run waits for that thread.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The files that output flags name, whole or not at all.
+//! Writes the files that output flags name: each completely or not at all.
 
 use std::fs::File;
 use std::io::{self, Write};

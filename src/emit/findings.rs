@@ -1,4 +1,4 @@
-//! A run's findings as the writers for other tools need them: read once, with their rules and a name that lasts.
+//! Prepares a run's findings for the writers of other formats: with their rules and a stable fingerprint.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! GitHub's workflow commands and files: what a runner obeys, and how foreign text is kept from being obeyed.
+//! Writes GitHub's workflow commands and files, and keeps untrusted text from being obeyed as commands.
 
 use super::findings::{Findings, Found, Level};
 use super::safe::{ci_line, escape};

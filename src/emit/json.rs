@@ -1,4 +1,4 @@
-//! JSON that is safe to print: valid for every parser, harmless for every terminal and CI log.
+//! Prints JSON that is valid for every parser and harmless for every terminal and CI log.
 
 use std::io::{self, Write};
 

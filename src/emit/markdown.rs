@@ -1,7 +1,7 @@
-//! Foreign text in markdown that GitHub renders: readable, and nothing in it acts.
+//! Escapes untrusted text for markdown that GitHub renders: readable, but inert.
 //!
-//! A mention would notify somebody, `fixes #1` close an issue, an image tell its server who looks, HTML draw what it
-//! likes. In code none of it does, so whatever could act is set in code.
+//! A mention would notify somebody, `fixes #1` close an issue, an image tell its server who looks, HTML change the
+//! page. Inside code none of these work, so whatever could act is printed as code.
 
 use super::safe::{escape, one_line, one_line_of};
 

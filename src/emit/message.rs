@@ -1,6 +1,6 @@
-//! The messages of `json` and `stream-json`: what scripts for Qwen Code read.
+//! Defines the messages of `json` and `stream-json`, which scripts for Qwen Code read.
 //!
-//! Everything of our own is a `system` subtype, so that an older parser skips it.
+//! Messages that Qwen Code does not have are `system` subtypes, so that older parsers skip them.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
-//! Everything that is printed or reported: renderings of the one stream of events.
+//! Renders the stream of events: everything that is printed or reported.
 //!
-//! Standard output is the product, standard error is for people. Only this module writes to either, and to the files
-//! that output flags name.
+//! Standard output carries the product, standard error is for people. Only this module writes to either, and to the
+//! files that output flags name.
 
 mod backlog;
 mod files;

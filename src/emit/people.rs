@@ -1,7 +1,7 @@
-//! Standard error: what a person or a log reads while the run goes on.
+//! Prints progress to standard error for people and logs.
 //!
-//! The first word of a line says what it is (`run`, `ctx`, `turn`, `deny`, `check`, `ok` …); scripts grep for it.
-//! A terminal gets one live status line below finished lines, anything else finished lines only.
+//! The first word of a line names its kind (`run`, `ctx`, `turn`, `deny`, `check`, `ok` …); scripts grep for it. A
+//! terminal gets one live status line below finished lines, anything else finished lines only.
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Findings as rdjson, for reviewdog: the one way to suggestions that can be taken with a click.
+//! Prints findings as rdjson for reviewdog, which turns them into suggestions that can be accepted with a click.
 
 use serde_json::{Value, json};
 

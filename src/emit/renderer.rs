@@ -1,4 +1,4 @@
-//! One run's events as the outputs that were asked for.
+//! Renders one run's events as the requested outputs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! The result object: what a script reads when the run is over.
+//! Builds the result object, which scripts read when the run is over.
 //!
-//! It is a fold over the events and nothing else, so the formats cannot disagree. Field names and their order are the
-//! contract; a new field goes where it stands in the documentation, none changes its meaning.
+//! It is a fold over the events and nothing else, so the output formats cannot disagree. Field names and their order
+//! are the contract; a new field goes where the documentation lists it, and none changes its meaning.
 
 use std::collections::BTreeMap;
 

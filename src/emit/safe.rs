@@ -1,6 +1,6 @@
-//! Text from a model, a tool or a file made harmless for a terminal and for a CI log.
+//! Makes text from a model, a tool or a file harmless for a terminal and a CI log.
 //!
-//! Nothing is dropped: what could act is shown as what it is.
+//! Nothing is dropped: characters that could act are shown in escaped form.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Findings as SARIF 2.1.0, for code scanning.
+//! Prints findings as SARIF 2.1.0 for code scanning.
 
 use serde_json::{Value, json};
 

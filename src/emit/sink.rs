@@ -1,4 +1,4 @@
-//! A stream that may close at any time without the run noticing.
+//! Writes to a stream that may close at any time, without failing the run.
 
 use std::io::{ErrorKind, Write};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Counts of a run by model, tool and file: ours, and under Qwen Code's names for scripts that read those.
+//! Counts a run by model, tool and file, in its own format and under Qwen Code's names for scripts that read those.
 
 use std::collections::BTreeMap;
 

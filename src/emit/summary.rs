@@ -1,4 +1,4 @@
-//! The run told in markdown to somebody who has never heard of this program: a job's summary, a pull request's text.
+//! Describes the run in markdown for readers who do not know this program: a job's summary, a pull request's text.
 
 use super::markdown::{block, cell, code, prose};
 use super::report::Report;

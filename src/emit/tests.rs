@@ -1,4 +1,4 @@
-//! The laws that hold between the outputs of one run.
+//! Tests the laws that hold between the outputs of one run.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The answer and the patch as text.
+//! Prints the answer and the patch as text.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,7 @@
-//! Files of which git keeps other bytes than the work tree has, by the attributes `ident` and `working-tree-encoding`.
+//! Finds files of which git stores other bytes than the work tree has, by the attributes `ident` and
+//! `working-tree-encoding`.
 //!
-//! `git apply` compares a patch with the bytes that git keeps. Line ends are not looked at here: it compares them both
+//! `git apply` compares a patch with the bytes that git stores. Line ends are ignored here, as it compares them both
 //! ways.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Child processes that are waited for: with a deadline, in a group of their own, and ended by a signal to us.
+//! Runs child processes to their end: with a deadline, in their own process group, and ended by a signal to this
+//! process.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! Git's plumbing as a child process that runs nothing of the repository's or the user's choosing.
+//! Runs git's plumbing as a child process that starts no program of the repository's or the user's choosing.
 
 #![expect(clippy::disallowed_methods, reason = "git is started here")]
 

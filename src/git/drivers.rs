@@ -1,4 +1,4 @@
-//! Programs that a repository's configuration lets git start for files: filters, diff and merge drivers.
+//! Lists the programs that a repository's configuration lets git start for files: filters, diff and merge drivers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The files that the index and the commits of a repository hold.
+//! Lists the files in the index and the commits of a repository.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

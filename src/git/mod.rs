@@ -1,6 +1,7 @@
-//! Git and the other programs that we start ourselves: which ones, where they are looked up, and what git may run.
+//! Starts git and the other programs that this program uses itself: which ones, where they are found, and what git may
+//! run.
 //!
-//! [`Programs`] is the one resolver, [`Git`] the one way to start git.
+//! [`Programs`] is the only resolver, [`Git`] the only way to start git.
 
 pub mod attributes;
 mod children;

@@ -1,4 +1,4 @@
-//! Programs that we start ourselves, found in a PATH that nothing in the workspace can add to.
+//! Finds the programs that this program starts itself, in a PATH that nothing in the workspace can add to.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,6 @@
-//! The repository that holds the workspace: where it is, what HEAD says, which paths a person has changed.
+//! Describes the repository of the workspace: where it is, what HEAD names, which paths a person has changed.
 //!
-//! The facts a run begins with are read from a few small files, without a process; what is unusual is asked of git.
+//! The facts that every run needs are read from a few small files without a process; git is asked about unusual ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -1,7 +1,8 @@
-//! A git folder for the lent tree: the real one's history, and everything written to it is dropped with the run.
+//! Creates a git directory for the command workspace: it has the real history, and its own writes are discarded with
+//! the run.
 //!
 //! Objects are read from the real repository; index, references and new objects are private. Of the configuration only
-//! what decides how files are read is taken: it can hold tokens, and programs to run.
+//! the keys that decide how files are read are copied: others can hold tokens or name programs to run.
 
 #![expect(clippy::disallowed_methods, reason = "the lent tree gets its git folder here")]
 

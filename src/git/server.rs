@@ -1,8 +1,8 @@
-//! Git that speaks to the repository's server.
+//! Runs git commands that contact the repository's server.
 //!
 //! Whoever can write a checkout's configuration could name programs there (`core.sshCommand`, `core.gitProxy`,
-//! `credential.*`) and other servers (`url.*.insteadOf`, `http.proxy`). Of it only the address of `origin` counts, and the
-//! key that a checkout action leaves; the user's own configuration counts as always.
+//! `credential.*`) and other servers (`url.*.insteadOf`, `http.proxy`). Only the address of `origin` and the key that a
+//! checkout action leaves are taken from it; the user's own configuration applies as always.
 
 #![expect(clippy::disallowed_methods, reason = "the git directory for servers is made here")]
 

@@ -1,4 +1,4 @@
-//! How a commit is signed: as the user's and the system's git configuration say, and never the repository's.
+//! Decides how a commit is signed: by the user's and the system's git configuration, never the repository's.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Files of a checkout that are trusted: read from a commit by git's plumbing, or approved by their hashes.
+//! Reads files of a checkout that are trusted: from a commit, by git's plumbing, or approved by their hashes.
 
 #![expect(clippy::disallowed_methods, reason = "approvals are kept and taken back here")]
 

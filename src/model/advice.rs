@@ -1,4 +1,4 @@
-//! The words for an error: the names of classes and features, and what a person can do.
+//! Words errors: the names of classes and features, and what a person can do.
 
 use super::quirks::{Provider, Quirks};
 use super::{ErrorClass, Feature, StreamFault, TimeoutKind};

@@ -1,7 +1,7 @@
-//! Events that differ from an earlier one in one string alone, read without parsing their JSON again.
+//! Reads events that differ from an earlier one in one string only, without parsing their JSON again.
 //!
-//! A stream of small pieces is the same hundred bytes over and over around a few new ones. What was parsed once need
-//! only be compared: the bytes before the string and behind it are the same, and the string is read by itself.
+//! A stream of small chunks repeats the same hundred bytes around a few new ones. It is enough to compare the bytes
+//! before and after the string with an event that was parsed, and to read the string itself.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A turn put together from the events of a stream, or from a whole completion.
+//! Assembles a turn from the events of a stream, or from a whole completion.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! One attempt: a request goes out, and what comes back is a turn or a failure with what arrived before it.
+//! Makes one attempt: sends a request and returns a turn, or a failure with what arrived before it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

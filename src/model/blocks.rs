@@ -1,6 +1,6 @@
-//! The parts of a message that look like calls: tags, fences, bare JSON.
+//! Finds the parts of a message that look like calls: tags, fences, bare JSON.
 //!
-//! Nothing is decided here: what is a call and what is an example is for [`super::leaked_calls`] to say.
+//! Decides nothing: [`super::leaked_calls`] tells calls from examples.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! The form of a request body that a cassette compares: what differs from run to run without meaning anything is gone.
+//! Normalises a request body for comparison with a cassette: what differs between runs without meaning is removed.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! Records exchanges with a server in a file (a cassette), and plays them back byte for byte.
 //!
-//! One JSON object a line: a header, then one for each exchange. The bytes stand as they were read, so that what is
-//! wrong with a stream replays as well. Neither credentials nor a folder's name of this machine are in it.
+//! A cassette has one JSON object per line: a header, then one for each exchange. Bytes are kept as they were received,
+//! so faults of a stream are replayed as well. It holds neither credentials nor names of directories of this machine.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

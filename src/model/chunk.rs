@@ -1,6 +1,6 @@
-//! One chunk of a stream, read from whatever JSON came.
+//! Reads one chunk of a stream from any JSON.
 //!
-//! Servers differ in every field, so nothing is demanded: what has an unexpected type is as good as absent.
+//! Servers differ in every field, so none is required: a field of an unexpected type counts as absent.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! The client: a [`Model`] behind an OpenAI-compatible server.
+//! Implements [`Model`] for an OpenAI-compatible server.
 
 use std::collections::HashSet;
 use std::io::Write;

@@ -1,7 +1,7 @@
-//! Arguments against the schema of their tool.
+//! Checks a call's arguments against the schema of its tool.
 //!
-//! A model's arguments are validated, put right by the schema where only one value can be meant, and validated again.
-//! Nothing is degraded: an unreadable boolean stays an error.
+//! Arguments are validated, corrected by the schema where only one value can be meant, and validated again. Nothing is
+//! guessed: an unreadable boolean stays an error.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,4 @@
-//! What a client has to be told: everything that it would otherwise take from the environment.
+//! Defines a client's configuration, so that the client never reads the environment.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! Text that some servers repeat from its beginning in every chunk.
+//! Removes the repetition of servers that send the whole text so far in every chunk.
 
 /// From here on a chunk that begins with everything so far is no coincidence.
 const SURE: usize = 16;

@@ -1,4 +1,4 @@
-//! An endpoint: the base URL of a server, and which credentials may go there.
+//! Represents an endpoint: the base URL of a server, and which credentials may be sent to it.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! HTTP: the one place that opens connections to a model's server.
+//! Opens HTTP connections to a model's server. No other file does.
 
 use std::path::Path;
 use std::sync::OnceLock;

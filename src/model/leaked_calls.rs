@@ -1,8 +1,8 @@
-//! Calls that a model wrote into its text.
+//! Finds calls that a model wrote into its text.
 //!
-//! Text is only taken for a call where nothing else can be meant: the tool is on offer, its arguments fit, the block
-//! is closed, and it is not an example in a fence or a quotation. What looks like a call and cannot be read is told
-//! to the model by [`broken_call`], and is never taken for the answer.
+//! Text counts as a call only if it cannot mean anything else: the tool is on offer, its arguments fit, the block is
+//! closed, and it is not an example in a fence or a quotation. What looks like a call and cannot be read is reported to
+//! the model by [`broken_call`], and is never taken for the answer.
 
 use super::Arguments;
 use super::blocks::{Block, Candidate, Outcome, blocks, fenced, fences, shape_of};

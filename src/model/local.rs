@@ -1,4 +1,4 @@
-//! `--local MODEL.gguf`: a `llama-server` of our own on loopback, for as long as the run.
+//! Runs a `llama-server` on loopback for `--local MODEL.gguf`, for the duration of the run.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

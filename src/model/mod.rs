@@ -1,4 +1,4 @@
-//! Talking to a model: requests out, one [`Turn`] back, whatever the server does in between.
+//! Talks to a model: takes requests and returns one [`Turn`] for each, whatever the server does in between.
 
 pub mod advice;
 mod alike;

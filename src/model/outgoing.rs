@@ -1,4 +1,4 @@
-//! The request as it goes out: what the server takes, what was given up, and how much room is left for the answer.
+//! Prepares a request for sending: features that the server accepts, and the room that is left for the answer.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Tools that stand in the prompt, for servers and models that know no `tools`.
+//! Describes tools in the prompt, for servers and models without the `tools` parameter.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! What is known of each kind of server, and what this program does about it: the sentences of the manual.
+//! Lists what is known of each kind of server and what this program does about it: the sentences of the manual.
 //!
-//! `docs/providers.md` says the same; a test holds it to that.
+//! A test checks that `docs/providers.md` says the same.
 
 use super::quirks::Provider;
 

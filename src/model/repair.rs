@@ -1,8 +1,7 @@
-//! Arguments that are not quite JSON.
+//! Repairs arguments that are not quite JSON.
 //!
-//! The ladder of repairs only takes what has one reading. What is cut off is [`Piece::Incomplete`] and never runs;
-//! what could be read in two ways is refused with the place, so that the model can write it again. Bad input never
-//! becomes `{}`.
+//! Only text with a single reading is repaired. Text that is cut off becomes [`Piece::Incomplete`] and never runs; text
+//! with two readings is refused with its position, so that the model can write it again. Bad input never becomes `{}`.
 
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
-//! Notices an answer that goes round in circles while it streams.
+//! Detects an answer that repeats itself endlessly while it streams.
 //!
-//! Only what repeats byte for byte is a circle: rows of a table differ in their numbers, and minified files nowhere
-//! repeat for long. Where a text begins to repeat is found by a hash of its last bytes; from there on each byte is
-//! compared with the one a period before. The memory is fixed, whatever the length of the answer.
+//! Only exact repetition counts: rows of a table differ in their numbers, and minified files nowhere repeat for long. A
+//! hash of the last bytes finds where a text begins to repeat; from there on each byte is compared with the one a
+//! period before. The memory is fixed, whatever the length of the answer.
 
 /// The longest unit that is recognised, in bytes.
 const MAX_PERIOD: usize = 4096;

@@ -1,8 +1,8 @@
-//! The body of a request, as bytes.
+//! Writes the body of a request, as bytes.
 //!
-//! Servers keep what they computed for a prefix, so the order never changes: the model, the tools, the messages, then
-//! what varies by turn. The same messages always give the same bytes, and more messages give more bytes
-//! behind them: a [`Stem`] keeps those that are written, so that a turn costs what it adds and not what came before it.
+//! Servers cache what they computed for a prefix, so the order never changes: the model, the tools, the messages, then
+//! what varies by turn. The same messages always give the same bytes, and new messages only append: a [`Stem`] keeps
+//! the bytes that are written, so a turn costs what it adds and not what came before it.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! A model that plays a script: for tests of recipes, where nobody was asked.
+//! Plays a scripted model, for tests of recipes that need no recorded conversation.
 //!
-//! Unlike a recorded conversation it does not compare requests, so a changed prompt does not break it.
+//! Unlike a cassette it does not compare requests, so a changed prompt does not break it.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a server says of itself: its models, and the window that they are served with.
+//! Reads what a server reports about itself: its models, and the context window that they are served with.
 
 use std::time::Duration;
 

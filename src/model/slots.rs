@@ -1,7 +1,7 @@
-//! Pieces of calls, sorted into the calls that they belong to.
+//! Assigns fragments of calls to the calls that they belong to.
 //!
-//! Neither the id nor the index can be trusted alone : ids come late, empty, or on every chunk; indexes
-//! are missing, or the same for every call.
+//! Neither the id nor the index can be trusted alone: ids come late, empty, or on every chunk; indexes are missing, or
+//! the same for every call.
 
 use std::collections::{HashMap, HashSet};
 

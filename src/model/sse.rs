@@ -1,6 +1,6 @@
-//! Server-sent events, decoded byte by byte.
+//! Decodes server-sent events byte by byte.
 //!
-//! However the bytes are cut, the frames are the same: a line is only read once its end has arrived, so neither a
+//! The frames are the same however the bytes are split: a line is read only once its end has arrived, so neither a
 //! UTF-8 character nor a `\r\n` can be torn.
 
 /// The most bytes of one event, or of a body that is not a stream of events.

@@ -1,4 +1,4 @@
-//! The streams of `fixtures/streams/`, played through decoder and assembler in every split.
+//! Plays the streams of `fixtures/streams/` through decoder and assembler in every split.
 
 use std::sync::Arc;
 

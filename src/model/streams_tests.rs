@@ -1,4 +1,4 @@
-//! The example streams, through a real connection: what the client makes of them, and what it does about a broken one.
+//! Tests the example streams over a real connection: what the client makes of them, and how it handles a broken one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Characters that a server tore in two.
+//! Joins characters that a server split in two.
 //!
-//! Whoever cuts text by UTF-16 units and writes each piece as JSON ends one event with `\\ud83d` and begins the next
-//! with `\\ude00`. Neither is JSON that can be read alone.
+//! A server that cuts text by UTF-16 units and writes each part as JSON ends one event with `\\ud83d` and begins the
+//! next with `\\ude00`. Neither is JSON that can be read alone.
 
 /// Puts torn characters together over the events of a stream.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! A server for tests: it plays a script byte by byte on 127.0.0.1 and keeps the requests.
+//! Serves tests: plays a script byte by byte on 127.0.0.1 and keeps the requests.
 
 use std::sync::{Arc, Mutex};
 

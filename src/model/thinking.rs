@@ -1,4 +1,4 @@
-//! Thinking tags in the text.
+//! Separates thinking tags from the visible text.
 
 /// A piece of the answer's content, told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The bytes of one exchange with a server: HTTP underneath, or a cassette.
+//! Transfers the bytes of one exchange with a server, over HTTP or from a cassette.
 
 use std::time::Duration;
 

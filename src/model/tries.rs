@@ -1,4 +1,4 @@
-//! The tries of one turn: what they cost, and what was kept of those that were cut.
+//! Tracks the attempts of one turn: what they cost, and what was kept of answers that were cut off.
 
 use std::time::Duration;
 

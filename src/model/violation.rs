@@ -1,4 +1,5 @@
-//! What the model reads when its arguments do not fit: the schema's message, what came, and a call that would fit.
+//! Words what the model reads when its arguments do not fit: the schema's message, what arrived, and a call that would
+//! fit.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};

@@ -1,4 +1,4 @@
-//! The visible text of an answer, which is not kept twice while it is a part of the content as it came.
+//! Holds the visible text of an answer, without a second copy if it is part of the received content.
 
 use std::ops::Range;
 

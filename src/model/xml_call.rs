@@ -1,10 +1,10 @@
-//! A call in Qwen3-Coder's own shape, whose values are raw text.
+//! Parses a call in Qwen3-Coder's own format, whose values are raw text.
 //!
-//! The shape looks like XML and is not: nothing is escaped, so a value may hold the very tags that would end it. A
+//! The format looks like XML but is not: nothing is escaped, so a value may contain the very tags that would end it. A
 //! tag counts only where a model puts it, and where the rest of the text still makes sense: `</parameter>` on a line of
 //! its own before the next tag of the call ends a value, whatever the next parameter is called; `<parameter=NAME>` on a
-//! line of its own does so only for a parameter of the tool that was not there yet; inside a line both are text, and
-//! so is what belongs to a call that the value itself holds.
+//! line of its own does so only for a parameter of the tool that did not occur yet; inside a line both are text, and so
+//! is everything that belongs to a call inside the value itself.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! What a call says it would touch, before anything has judged it.
+//! Describes what a call would touch, before anything has judged it.
 
 use std::path::PathBuf;
 

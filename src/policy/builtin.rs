@@ -1,4 +1,4 @@
-//! The policies that come with the program, as files to start from.
+//! Contains the policies that come with the program, as files to start from.
 
 /// Name and text of each built-in policy.
 pub const BUILTINS: [(&str, &str); 5] = [

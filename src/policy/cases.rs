@@ -1,4 +1,4 @@
-//! The cases of `fixtures/policies/`: calls with the decision that the rules give, in a tree made for them.
+//! Tests the cases of `fixtures/policies/`: calls with the expected decision, in a tree made for them.
 
 use std::collections::BTreeMap;
 use std::fs;

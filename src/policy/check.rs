@@ -1,4 +1,4 @@
-//! Decisions without a run: `policy check`, `policy explain`, `policy test`.
+//! Decides calls without a run, for `policy check`, `policy explain` and `policy test`.
 
 use std::path::PathBuf;
 

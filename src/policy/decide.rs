@@ -1,4 +1,4 @@
-//! The one evaluation: accesses and facts in, a decision and perhaps a grant out.
+//! Evaluates accesses and facts to a decision and, if allowed, a grant. This is the only evaluation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The answer of the policy: a verdict, the rule that gave it, the reason, and the smallest thing that would help.
+//! Represents a decision: a verdict, the rule that gave it, the reason, and the smallest change that would allow the
+//! call.
 
 use serde::Serialize;
 

@@ -1,4 +1,5 @@
-//! Which ecosystems a workspace uses, by the files that their tools look for: `builtin:ci-dev` allows the tools of these.
+//! Detects which ecosystems a workspace uses by the files that their tools look for; `builtin:ci-dev` allows their
+//! tools.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a command would do to files, as derived from its parsed words.
+//! Describes what a command would do to files, as derived from its parsed words.
 
 /// A pattern among a program's own options, as that program reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A decision told to a person: what the call would do, part by part, which rule says what, and what would help.
+//! Explains a decision to a person: what the call would do, part by part, which rule applies, and what would help.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The policy file: its keys, as types that refuse everything else.
+//! Defines the policy file's keys as types that refuse everything else.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Globs over paths of the workspace, and the folding under which denies compare.
+//! Matches globs against paths of the workspace; denies compare case-folded names.
 
 use globset::{GlobBuilder, GlobMatcher};
 use unicode_normalization::UnicodeNormalization;

@@ -1,4 +1,4 @@
-//! The permission that the edges demand: built by the policy alone, neither cloned nor defaulted.
+//! Defines the permission that every access requires: only the policy creates it; it has neither `Clone` nor `Default`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

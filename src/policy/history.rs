@@ -1,4 +1,5 @@
-//! What the repository says to decisions: programs that it names, and files of its history that may not be read.
+//! Holds what the repository means for decisions: programs that it names, and files of its history that must not be
+//! read.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Files that something runs later without being asked: package scripts, build files, test configuration.
+//! Recognises files that are run later without being asked for: package scripts, build files, test configuration.
 
 /// Names that run at any depth.
 const NAMES: &[&str] = &[

@@ -1,6 +1,6 @@
-//! The layers of a policy: the first one grants, later ones narrow.
+//! Combines the layers of a policy: the first one grants, later ones narrow.
 //!
-//! Pure: files come as texts that somebody else has read, and whose standing somebody else has decided.
+//! Performs no I/O: callers pass in the files' texts, and whether each is trusted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

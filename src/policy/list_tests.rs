@@ -1,4 +1,4 @@
-//! Lists of tools: allowing adds, keeping and taking away restrict, whatever the vocabulary.
+//! Tests lists of tools: allowing adds, selecting and excluding restrict, in either program's names.
 
 use std::path::Path;
 

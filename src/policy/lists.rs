@@ -1,8 +1,9 @@
-//! Lists of tools (`--allowed-tools`, `tools.core`, `permissions.deny` …) as values, and what they do to a policy.
+//! Parses lists of tools (`--allowed-tools`, `tools.core`, `permissions.deny` …) and applies them to a policy.
 //!
-//! An entry is a tool's name, in our words or in Qwen Code's (`ShellTool`, `Bash`), with the brackets that the tool
-//! takes: `run_shell_command(git status)` (the command's first words), `WebFetch(domain:docs.rs)`, `Read(GLOB)`,
-//! `Edit(GLOB)`, `mcp__server(tool)`; or the name of a tool that a server or the project's discovery offers.
+//! An entry is a tool's name, in this program's or in Qwen Code's words (`ShellTool`, `Bash`), with an optional
+//! argument in parentheses: `run_shell_command(git status)` (the command's first words), `WebFetch(domain:docs.rs)`,
+//! `Read(GLOB)`, `Edit(GLOB)`, `mcp__server(tool)`; or the name of a tool that a server or the project's discovery
+//! offers.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! MCP tools: decided by the (server, tool) pair, the pin of the definition and the paths among the arguments.
+//! Decides calls of MCP tools by server and tool, the pin of the definition and the paths among the arguments.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,8 @@
-//! What replaces the question "may I?": a file decides, before and independently of the model.
+//! Decides what a call may do, by a file and independently of the model, instead of asking a person.
 //!
-//! Pure: text, rules and a [`Tree`](crate::path::Tree) of facts in, a [`Decision`] out. Unknown is denied, and a
-//! check that fails is a denial. `policy check`, `policy explain`, the run and the sandbox use this one evaluation.
+//! Performs no I/O: text, rules and a [`Tree`](crate::path::Tree) of facts in, a [`Decision`] out. Unknown is denied,
+//! and a check that fails is a denial. `policy check`, `policy explain`, the run and the sandbox use this one
+//! evaluation.
 
 pub mod access;
 pub mod builtin;

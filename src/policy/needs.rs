@@ -1,4 +1,4 @@
-//! What a policy could ever grant: asked before a run begins, so that a recipe fails before its first token.
+//! Tells what a policy could ever grant, so that a recipe whose needs cannot be met fails before its first token.
 //!
 //! The answer is generous: `true` means that some call might be allowed, and each call is still decided by itself.
 

@@ -1,4 +1,4 @@
-//! A command that an operator typed: it grants exactly its own words.
+//! Grants a command that an operator typed: exactly its own words.
 
 use std::path::Path;
 

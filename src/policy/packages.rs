@@ -1,4 +1,4 @@
-//! Packages that are installed in the workspace: what belongs to an installed program.
+//! Recognises packages that are installed in the workspace, and the files that belong to an installed program.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,4 +1,4 @@
-//! Web addresses and MCP tools, case by case: what the text of the rules says, beside what is decided.
+//! Tests decisions on web addresses and MCP tools, case by case, against the text of the rules.
 
 use std::sync::Arc;
 

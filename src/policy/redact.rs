@@ -1,8 +1,9 @@
-//! Secrets: found in the environment and by their shape, masked in what is read and printed, kept out of changes.
+//! Finds secrets in the environment and by their form, masks them in what is read and printed, and keeps them out of
+//! changes.
 //!
-//! Every different secret text has a placeholder of its own in the run, and what looks like a placeholder by itself is
-//! masked as well: restoring what was masked gives the same text. Best effort, and said to be: what a command hashes
-//! or reverses is not recognised.
+//! Each secret has its own placeholder in the run, and text that already looks like a placeholder is masked as well, so
+//! restoring what was masked always gives the same text. This is best effort: a secret that a command hashes or
+//! reverses is not recognised.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

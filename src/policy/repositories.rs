@@ -1,4 +1,4 @@
-//! Other repositories in the workspace: git would take their configuration for its own, and that names programs.
+//! Finds other repositories in the workspace: git would use their configuration, which can name programs.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Rules on commands: which one matches, and what the matched command may do. Denies match broadly, allows exactly.
+//! Matches rules on commands, and decides what a matched command may do. Denies match broadly, allows exactly.
 
 use std::path::Path;
 

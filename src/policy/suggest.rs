@@ -1,4 +1,4 @@
-//! The smallest policy that would have allowed given calls: written by asking the evaluation itself, rule by rule.
+//! Finds the smallest policy that would have allowed given calls, by asking the evaluation itself, rule by rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
-//! Who may start a run in CI: the event, the people behind it, and what the run could do at most.
+//! Decides who may start a run in CI, by the event, the people behind it, and what the run could do at most.
 //!
-//! Pure: whether somebody may write to the repository is asked by the caller, for those that [`Verdict::Ask`] names.
-//! `author_association` decides nothing: it does not say whether somebody may write.
+//! Performs no I/O: the caller asks whether those that [`Verdict::Ask`] names may write to the repository.
+//! `author_association` is ignored: it does not tell whether somebody may write.
 
 use serde_json::Value;
 

@@ -1,6 +1,8 @@
-//! Whose files of a checkout count: which event means which trusted commit, and which hashes were approved.
+//! Decides which files of a checkout are trusted: which event means which trusted commit, and which hashes were
+//! approved.
 //!
-//! Pure: the event, the flags and the hashes come in, and what may be trusted comes out. Unknown is untrusted.
+//! Performs no I/O: the event, the flags and the hashes come in, and what may be trusted comes out. Unknown is
+//! untrusted.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! awk: its options, and a reader of its programs that finds what runs, writes or reads besides the operands.
+//! Judges awk: its options, and what its programs run, write or read besides the operands.
 
 use super::Word;
 use super::table::{Call, Operands, Style, TABLE, Table};

@@ -1,4 +1,4 @@
-//! Programs that make, copy, move, remove, pack and mark files.
+//! Tables for programs that create, copy, move, remove, pack and mark files.
 
 use std::path::Path;
 

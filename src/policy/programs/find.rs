@@ -1,4 +1,4 @@
-//! find and xargs: what they look at, and the programs they start.
+//! Judges find and xargs: what they read, and the programs that they start.
 
 use super::Word;
 use super::table::{Call, Operands, Style, TABLE, Table};

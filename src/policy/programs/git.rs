@@ -1,4 +1,4 @@
-//! git: its global options, its subcommands, and which of their words are paths.
+//! Judges git: its global options, its subcommands, and which of their words are paths.
 
 mod apply;
 mod content;

@@ -1,4 +1,5 @@
-//! Interpreters, shells and editors under `shell.default: allow`: a script in a file may run, code given inline is not known.
+//! Judges interpreters, shells and editors under `shell.default: allow`: they may run a script file, but not inline
+//! code, which cannot be analysed.
 
 use super::table::Call;
 use super::{Stdin, Word};

@@ -1,4 +1,4 @@
-//! jq: its options, and a reader of its filters that finds the environment and modules.
+//! Judges jq: its options, and filters that read the environment or modules.
 
 use super::table::{Call, Operands, TABLE, Table};
 use crate::policy::decision::Denial;

@@ -1,4 +1,4 @@
-//! What the programs we know do with their words: one table a program.
+//! Describes what known programs do with their words: one table per program.
 
 pub(crate) mod awk;
 pub(crate) mod build;

@@ -1,4 +1,4 @@
-//! sed: its options, and a reader of its scripts that finds what writes, reads or runs.
+//! Judges sed: its options, and what its scripts write, read or run.
 
 use super::Word;
 use super::table::{Call, Operands, TABLE, Table};

@@ -1,4 +1,4 @@
-//! Reading a program's words by its table: options in every spelling, operands, and what each does to files.
+//! Reads a program's words by its table: options in every spelling, operands, and what each does to files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

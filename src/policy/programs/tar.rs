@@ -1,4 +1,4 @@
-//! tar: what it packs, and where it unpacks to.
+//! Judges tar: what it packs, and where it unpacks to.
 
 use super::Word;
 use super::table::{Call, Table};

@@ -1,4 +1,4 @@
-//! Programs that read, print or compare files, as tables.
+//! Tables for programs that read, print or compare files.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! What words of build tools are: places in files, tasks and scripts that a rule lists, words for a program of the project.
+//! Classifies the words of build tools: paths, tasks and scripts that a rule lists, arguments for a program of the
+//! project.
 
 use super::Word;
 use super::table::{Call, Dashes, Table};

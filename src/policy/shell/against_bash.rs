@@ -1,4 +1,4 @@
-//! The shell's judge beside the real bash: the same words, the same commands, nothing hidden.
+//! Compares the shell's judge with the real bash: the same words, the same commands, nothing hidden.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The text that `$'…'` stands for.
+//! Decodes `$'…'` quoting.
 
 use crate::policy::decision::Denial;
 

@@ -1,4 +1,4 @@
-//! The value of `$(( … ))` where it holds numbers and operators only.
+//! Evaluates `$(( … ))` that holds numbers and operators only.
 
 /// Evaluates an expression; the error says what about it cannot be known.
 pub(super) fn evaluate(text: &str) -> Result<i64, String> {

@@ -1,7 +1,7 @@
-//! The form of a command: what the parser makes of text, what the judge decides on, and what the printer writes.
+//! Defines the syntax tree of a command, which the parser builds, the judge decides on, and the printer writes.
 //!
-//! Quoting is normalised while parsing: `'a'`, `\a`, `"a"` and `$'a'` are all [`Part::Quoted`]. Two texts that bash
-//! cannot tell apart therefore mostly have one form, and printing a form and parsing it again gives the same form.
+//! Quoting is normalised while parsing: `'a'`, `\a`, `"a"` and `$'a'` are all [`Part::Quoted`]. Texts that bash cannot
+//! tell apart therefore mostly have one tree, and printing a tree and parsing it again gives the same tree.
 
 use super::printer::print_at;
 

@@ -1,4 +1,4 @@
-//! Brace expansion, with the choices that bash makes for braces that are not balanced or hold no list.
+//! Expands braces as bash does, including braces that are not balanced or hold no list.
 
 use crate::policy::decision::Denial;
 

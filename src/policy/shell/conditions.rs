@@ -1,4 +1,4 @@
-//! The judgement of `[[ ]]`.
+//! Judges `[[ ]]`.
 
 use crate::policy::decision::Denial;
 

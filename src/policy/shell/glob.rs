@@ -1,4 +1,4 @@
-//! Pathname expansion, against the files that the policy sees.
+//! Expands pathnames against the files that the policy sees.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The judgement of a command: allowed only if every simple command that could run is.
+//! Judges a command: it is allowed only if every simple command that could run is.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The reading of text: characters, quotes, expansions and here-documents, up to whole words.
+//! Reads text up to whole words: characters, quotes, expansions and here-documents.
 
 use crate::hidden::is_hidden;
 use crate::policy::decision::Denial;

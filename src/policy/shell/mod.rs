@@ -1,4 +1,4 @@
-//! The subset of bash that is understood: text to tree and back, and words to what bash would make of them.
+//! Implements the supported subset of bash: text to tree and back, and words to what bash would expand them to.
 
 mod ansi;
 mod arithmetic;

@@ -1,4 +1,4 @@
-//! The grammar: text to statements.
+//! Parses text to statements.
 
 use crate::policy::decision::Denial;
 

@@ -1,4 +1,4 @@
-//! Words that name a path inside the workspace: printed for the tree that the command runs in, wherever that is seen.
+//! Rewrites words that name a path inside the workspace for the tree that the command runs in, wherever it is mounted.
 
 use std::path::Path;
 use std::sync::Arc;

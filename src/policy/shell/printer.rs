@@ -1,4 +1,4 @@
-//! The writing of a form: text that bash, and our parser, read as exactly this form.
+//! Prints a tree as text that bash, and this parser, read as exactly that tree.
 
 use crate::hidden::is_hidden;
 

@@ -1,4 +1,4 @@
-//! The judgement of redirections: which files they read and write, and what then stands on the standard input.
+//! Judges redirections: which files they read and write, and what standard input then is.
 
 use crate::path::RelPath;
 use crate::policy::decision::Denial;

@@ -1,4 +1,4 @@
-//! The judgement of one simple command: its variables, wrappers, builtins, and what the rules say of the program.
+//! Judges one simple command: its variables, wrappers and builtins, and what the rules decide about the program.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Rules for tests: a list of programs, and files on disk or in memory.
+//! Provides rules for tests: a list of programs, and files on disk or in memory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

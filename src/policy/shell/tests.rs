@@ -1,4 +1,4 @@
-//! The laws of the shell's judge, held against tables, random text and the real bash.
+//! Tests the laws of the shell's judge against tables, random text and the real bash.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What bash would make of words: the fields after every expansion, and how each is printed again.
+//! Expands words as bash would: the fields after every expansion, and how to print each again.
 
 use crate::path::RelPath;
 use crate::policy::decision::Denial;

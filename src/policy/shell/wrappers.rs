@@ -1,4 +1,4 @@
-//! Programs that run another program: which are looked through, and where the inner command begins.
+//! Lists programs that run another program: which are looked through, and where the inner command begins.
 
 use crate::policy::decision::Denial;
 

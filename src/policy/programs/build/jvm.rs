@@ -1,4 +1,4 @@
-//! Maven, Gradle and sbt, and what is like them.
+//! Tables for Maven, Gradle, sbt and similar tools.
 
 use super::{Call, Denial, Operands, Style, TASKS, TOOL, Table};
 

@@ -1,7 +1,7 @@
-//! Build and test tools, as tables. What they write while they build is judged as a diff before delivery.
+//! Tables for build and test tools. What they write while they build is judged as a diff before delivery.
 //!
-//! The tables are closed: an option that loads code or configuration is marked `!`, one that is in no table is denied,
-//! and every task must be listed by the rule.
+//! The tables are closed: an option that loads code or configuration is marked `!`, an option that is in no table is
+//! denied, and the rule must list every task.
 
 mod jvm;
 mod native;

@@ -1,4 +1,4 @@
-//! make and what generates for it, and the build tools of C, Go, Zig, Swift and their like.
+//! Tables for make and its generators, and for the build tools of C, Go, Zig, Swift and similar languages.
 
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
 use crate::path::Node;

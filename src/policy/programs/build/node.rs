@@ -1,4 +1,4 @@
-//! The tools of JavaScript and TypeScript.
+//! Tables for the tools of JavaScript and TypeScript.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TOOL, Table, Word};
 use crate::path::{Node, RelPath};

@@ -1,4 +1,4 @@
-//! The tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml.
+//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
 

@@ -1,4 +1,4 @@
-//! The tools of Python.
+//! Tables for the tools of Python.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
 

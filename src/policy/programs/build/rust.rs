@@ -1,4 +1,4 @@
-//! cargo and the compilers of Rust.
+//! Tables for cargo and the compilers of Rust.
 
 use super::{Call, Dashes, Denial, Operands, Style, TABLE, Table, Word};
 

@@ -1,4 +1,4 @@
-//! `git apply`: the paths that its patch names are judged as those of `qwen apply` are.
+//! Judges `git apply`: the paths that its patch names are judged like those of `qwen apply`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What git may show of what was committed: the rules on reading, printed as pathspecs behind the command's own words.
+//! Restricts what git may show of committed files: read rules are added as pathspecs after the command's own words.
 
 use std::path::Path;
 

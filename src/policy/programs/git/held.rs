@@ -1,5 +1,5 @@
-//! Files in commits and in the index that may not be read: they are left out of the tree that commands get, and no
-//! subcommand may bring them back.
+//! Handles files in commits and the index that must not be read: the command workspace does not contain them, and no
+//! subcommand may restore them.
 
 use std::path::Path;
 use std::sync::Arc;

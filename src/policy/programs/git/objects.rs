@@ -1,4 +1,4 @@
-//! What an object's id names: an id is no path, so no rule on paths can see what it leads to.
+//! Resolves what an object's id names: an id is not a path, so rules on paths cannot see what it leads to.
 
 use std::path::{Path, PathBuf};
 

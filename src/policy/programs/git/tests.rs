@@ -1,4 +1,4 @@
-//! What an allowed git command prints, run with the real git in a repository whose history holds secrets.
+//! Tests what allowed git commands print, with the real git in a repository whose history holds secrets.
 
 use std::path::Path;
 use std::process::Command;

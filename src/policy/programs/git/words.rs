@@ -1,4 +1,4 @@
-//! The words of git's subcommands: which are revisions, which are paths, and what each lets git read.
+//! Classifies the words of git's subcommands: which are revisions, which are paths, and what each lets git read.
 
 use std::path::Path;
 
