@@ -1,7 +1,6 @@
 //! The GitHub Action without GitHub: a harness that runs its steps as a runner does, and reads log and files as one.
 
 mod hostile;
-mod install;
 mod runner;
 mod two_jobs;
 

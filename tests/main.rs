@@ -51,6 +51,7 @@ mod redaction;
 mod replay;
 mod request_size;
 mod sandbox;
+mod scripts;
 mod second_names;
 mod sessions;
 mod statements;

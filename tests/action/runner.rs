@@ -103,7 +103,7 @@ impl Job<'_> {
         for (number, step) in action["runs"]["steps"].as_array().unwrap().iter().enumerate() {
             let run = step["run"].as_str().unwrap();
             assert!(!run.contains("${{"), "no expression in a script: {run}");
-            assert_eq!(step["shell"], "bash");
+            assert_eq!(step["shell"], "/bin/bash --noprofile --norc -peo pipefail {0}");
             let lookup = |name: &str| match name.split('.').collect::<Vec<_>>()[..] {
                 ["inputs", input] => inputs.get(input).cloned(),
                 ["steps", step, "outputs", output] => Some(steps.get(step)?.get(output).cloned().unwrap_or_default()),
@@ -123,9 +123,9 @@ impl Job<'_> {
             let (output, summary) = (temp.path().join(format!("output-{number}")), temp.path().join("summary"));
             std::fs::write(&output, "").unwrap();
             std::fs::write(&summary, "").unwrap();
-            let mut command = Command::new("bash");
+            let mut command = Command::new("/bin/bash");
             command
-                .args(["-c", "exec bash --noprofile --norc -e -o pipefail \"$0\" 2>&1"])
+                .args(["-c", "exec /bin/bash --noprofile --norc -peo pipefail \"$0\" 2>&1"])
                 .arg(&script)
                 .current_dir(self.folder)
                 .env_clear()
