@@ -1,7 +1,7 @@
-//! How the laws of this crate are tried with made-up input.
+//! Configures the property tests of this crate.
 //!
-//! `.cargo/config.toml` fixes the seed, so that a gate fails for what was changed and not for what was drawn. To look
-//! for new counterexamples, draw others and more: `PROPTEST_RNG_SEED=$RANDOM PROPTEST_CASES=20000 cargo test --lib`.
+//! `.cargo/config.toml` fixes the seed, so that CI fails because of a change and not because of new random input. To
+//! look for new counterexamples: `PROPTEST_RNG_SEED=$RANDOM PROPTEST_CASES=20000 cargo test --lib`.
 
 use proptest::test_runner::Config;
 

@@ -1,4 +1,4 @@
-//! A secret: a string that never shows itself in debug output, logs or errors.
+//! Holds a secret: a string that never appears in debug output, logs or errors.
 
 use std::fmt;
 

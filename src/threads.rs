@@ -1,4 +1,4 @@
-//! Threads that may not be available: a limit on processes makes work slower, never wrong.
+//! Uses threads where available: a limit on processes makes work slower, never wrong.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What tools are called: our names, the names that models use for them, and which one is meant.
+//! Maps the names of tools: built-in names, the names that models use for them, and which tool is meant.
 
 /// The built-in tools. `structured_output` is none of them: its schema is the user's.
 pub const BUILT_IN: [&str; 14] = [

@@ -1,4 +1,5 @@
-//! YAML as our files use it: strict, bounded, and with errors that name the line and the nearest known key.
+//! Parses YAML as this program's files use it: strictly, with limits, and with errors that name the line and the
+//! nearest known key.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The GitHub Action without GitHub: a harness that runs its steps as a runner does, and reads log and files as one.
+//! Tests the GitHub Action without GitHub: a harness runs its steps as a runner does, and reads log and files as one.
 
 mod hostile;
 mod runner;

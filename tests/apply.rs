@@ -1,4 +1,4 @@
-//! The two steps: a dry run proposes, `qwen apply` judges again and delivers, `qwen undo` takes back.
+//! Tests the two steps: a dry run proposes, `qwen apply` judges again and delivers, `qwen undo` reverts.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! No file that a repository or a command line names holds a run up or fills its memory.
+//! Tests that no file that a repository or a command line names blocks a run or fills its memory.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

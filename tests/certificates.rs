@@ -1,4 +1,4 @@
-//! Servers with certificates of their own: which ones `--ca-file` makes trusted, and what is said of the others.
+//! Tests servers with their own certificates: which ones `--ca-file` makes trusted, and what the others' errors say.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

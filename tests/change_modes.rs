@@ -1,4 +1,4 @@
-//! One conversation, four ways to deliver it: the same final tree, and a dry run that changes nothing.
+//! Tests one conversation with four deliveries: the same final tree, and a dry run that changes nothing.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! What the model is told besides the prompt: context files, commands, hooks, images, and an earlier conversation.
+//! Tests what the model is told besides the prompt: context files, commands, hooks, images, and an earlier
+//! conversation.
 
 use serde_json::{Value, json};
 

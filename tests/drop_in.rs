@@ -1,4 +1,4 @@
-//! Today's scripts for Qwen Code: called as its GitHub Action calls it, read as that action reads it.
+//! Tests existing scripts for Qwen Code: called as its GitHub Action calls it, read as that action reads it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

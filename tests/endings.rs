@@ -1,4 +1,4 @@
-//! Every way to end: its documented code, one result object, a message that says what to do, an unharmed tree.
+//! Tests every way to end: its documented code, one result object, a message that says what to do, an unchanged tree.
 
 use std::io::Read;
 use std::process::Stdio;

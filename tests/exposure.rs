@@ -1,4 +1,4 @@
-//! What a command's own programs find of the repository, in each isolation tier.
+//! Tests what a command's own programs see of the repository, in each isolation tier.
 
 use std::path::Path;
 

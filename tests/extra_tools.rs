@@ -1,4 +1,4 @@
-//! Tools that the project and the settings add: agents, skills, discovered tools.
+//! Tests tools that the project and the settings add: agents, skills, discovered tools.
 
 use serde_json::{Value, json};
 

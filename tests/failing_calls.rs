@@ -1,5 +1,5 @@
-//! Every kind of system call that writes is made to fail, in each command that writes: the tree is as before or as
-//! after, nothing half stays, and without the fault the next command works.
+//! Makes every kind of system call that writes fail, in each command that writes: the tree is as before or as after,
+//! never between, and the next command works without the fault.
 
 use std::path::PathBuf;
 

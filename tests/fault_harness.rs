@@ -1,7 +1,7 @@
-//! Kills at random moments, and every kind of system call made to fail once: thousands of runs, so only on demand.
+//! Kills runs at random moments and makes every kind of system call fail once: thousands of runs, so only on demand.
 //!
-//! `cargo test --test it fault_harness -- --ignored --nocapture`; how many kills: `QWEN_KILLS` (1,000 without it), which
-//! system call alone: `QWEN_CALL`.
+//! `cargo test --test it fault_harness -- --ignored --nocapture`. `QWEN_KILLS` sets the number of kills (1,000 by
+//! default), `QWEN_CALL` a single system call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

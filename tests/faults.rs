@@ -1,4 +1,4 @@
-//! Faults of machine and network: the documented code, a message, and a tree as it was.
+//! Tests faults of machine and network: the documented code, a message, and an unchanged tree.
 
 use std::process::Command;
 

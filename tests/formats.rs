@@ -1,4 +1,4 @@
-//! The output formats are renderings of one stream: they cannot disagree.
+//! Tests that the output formats are renderings of one stream, so they cannot disagree.
 
 use serde_json::{Value, json};
 

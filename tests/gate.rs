@@ -1,4 +1,4 @@
-//! The gate before delivery: each refusal names the path and the call that changed it, and nothing is delivered.
+//! Tests the check before delivery: each refusal names the path and the call that changed it, and nothing is delivered.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

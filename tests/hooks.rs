@@ -1,4 +1,4 @@
-//! The hooks of git: real git in real repositories, and a scripted model.
+//! Tests git's hooks: real git in real repositories, and a scripted model.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

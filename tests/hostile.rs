@@ -1,4 +1,4 @@
-//! A repository that wants to run, read and send what it should not: a run with default flags does none of it.
+//! Tests a repository that wants to run, read and send what it should not: a run with default flags does none of it.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,5 @@
-//! `sandbox.workspace: in-place`: commands work in the project itself, and it is put back unless it is delivered.
+//! Tests `sandbox.workspace: in-place`: commands work in the project itself, which is restored unless changes are
+//! delivered.
 
 use std::process::Stdio;
 

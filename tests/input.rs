@@ -1,4 +1,4 @@
-//! Where the prompt comes from, and what of the project goes with it.
+//! Tests where the prompt comes from, and which parts of the project are sent with it.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Files of which git keeps other modes or other bytes than the work tree has, and who signs: patches and commits are
-//! made as git would make them.
+//! Tests files of which git stores other modes or other bytes than the work tree has, and signatures: patches and
+//! commits are as git would make them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

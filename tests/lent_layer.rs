@@ -1,5 +1,4 @@
-//! A project too large to be copied is lent beneath a layer that takes what commands write: nobody but the clock and
-//! the disk can tell.
+//! Tests a project too large to be copied: commands work on a layer over it, and only time and disk space show it.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Limits of the system (`ulimit`): a result object, or one clear line, and a documented exit code.
+//! Tests limits of the system (`ulimit`): a result object, or one clear line, and a documented exit code.
 
 use std::process::{Command, Stdio};
 

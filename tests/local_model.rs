@@ -1,4 +1,4 @@
-//! `--local`: a server of our own, started, waited for, used and ended.
+//! Tests `--local`: a server that the run starts, waits for, uses and ends.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,5 +1,5 @@
-//! Values of 100 kB in flags, files and variables: the message names their beginning and their length, and says what
-//! is wrong.
+//! Tests values of 100 kB in flags, files and variables: the message shows their beginning and length, and says what is
+//! wrong.
 
 use crate::support::Project;
 

@@ -1,4 +1,4 @@
-//! What the program does as a whole, one file a behaviour.
+//! Tests the program as a whole, one file per behaviour.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! MCP servers from settings to the model's answer, each as a program of its own inside the sandbox.
+//! Tests MCP servers from settings to the model's answer, each as a program of its own inside the sandbox.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Repositories in odd states: the same small change in each, in every mode; nothing crashes, hangs, or is touched that
-//! should not be.
+//! Tests repositories in odd states: the same small change in each, in every mode; nothing crashes, hangs, or is
+//! touched that should not be.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Programs that we start ourselves: never one that the workspace brings, and none that outlives us.
+//! Tests the programs that this program starts itself: never one from the workspace, and none that outlives the run.
 
 use std::io::BufRead as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,4 +1,4 @@
-//! A program of the workspace that a rule pins is started only while it is what the rule names.
+//! Tests that a pinned program of the workspace is started only while it is what the rule names.
 
 use qwen_run::change::patch::sha256;
 use serde_json::json;

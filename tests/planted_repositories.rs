@@ -1,4 +1,4 @@
-//! Repositories that a project or a run brings along, whose configuration names programs: git never works in them.
+//! Tests repositories inside a project whose configuration names programs: git never works in them.
 
 use nix::libc;
 use serde_json::{Value, json};

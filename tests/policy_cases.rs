@@ -1,4 +1,4 @@
-//! The sample cases through the program itself: `qwen policy check --calls`, one process a policy.
+//! Tests the sample cases through the program itself: `qwen policy check --calls`, one process per policy.
 
 use std::collections::BTreeMap;
 use std::fs;

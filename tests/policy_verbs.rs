@@ -1,4 +1,4 @@
-//! `qwen policy …`: what the rules say before a run, and rules from a run.
+//! Tests `qwen policy …`: decisions before a run, and rules from a run.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a delivery needs is known before the first request: faults of a repository, in every mode.
+//! Tests that faults of a repository that prevent delivery are reported before the first request, in every mode.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

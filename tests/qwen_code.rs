@@ -1,4 +1,4 @@
-//! Everything that Qwen Code takes, tool by tool, flag by flag, key by key, field by field: it works here, or the page
+//! Tests everything that Qwen Code accepts, tool by tool, flag by flag, key by key, field by field: it works here, or
 //! from-qwen-code.md names it. The facts were recorded once, from the release that the file is named after.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What is wrong with a recipe is said with a code, a place, the line itself, and what to do: one fixture a code.
+//! Tests the errors of recipes: a code, a position, the line itself, and what to do; one fixture per code.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Recipes: what is asked of the model, what stops a cheat, and what the result says.
+//! Tests recipes: what the model is asked, what stops a cheat, and what the result reports.
 
 use serde_json::{Value, json};
 

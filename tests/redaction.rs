@@ -1,4 +1,4 @@
-//! Secrets: the model and the logs never see them, patches and files are never altered.
+//! Tests secrets: the model and the logs never see them, patches and files are never altered.
 
 use serde_json::json;
 

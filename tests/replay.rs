@@ -1,4 +1,4 @@
-//! Conversations with a real model, played again: the same output, byte for byte, without a network or a key.
+//! Replays conversations with a real model: the same output, byte for byte, without a network or a key.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the first request costs: every character is paid on every request.
+//! Tests the size of the first request: every character is paid on every request.
 
 use crate::support::{Project, say};
 

@@ -1,4 +1,4 @@
-//! A hard link gives a file that may not be read another name: no reader shows what is in it by that name.
+//! Tests that no reader shows a forbidden file under another name that a hard link gives it.
 
 use serde_json::json;
 

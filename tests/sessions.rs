@@ -1,4 +1,4 @@
-//! Sessions: an earlier conversation goes on, also after a kill.
+//! Tests sessions: an earlier conversation is continued, also after a kill.
 
 use std::path::PathBuf;
 

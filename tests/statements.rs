@@ -1,6 +1,6 @@
-//! Every statement that the documents make about tools, MCP servers and discovery, and everything that a script of Qwen
-//! Code was found to do otherwise, one row each: what is run, and what must be seen. A row that differs on purpose names
-//! the sentence of a page that says so.
+//! Tests every statement that the documents make about tools, MCP servers and discovery, and every difference that
+//! scripts for Qwen Code met, one row each: what is run, and what must be seen. A row that differs on purpose names the
+//! sentence of a page that says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What the loop makes of answers that are not as they should be: text that only looks like a call, calls that are
-//! broken, answers without an end, conversations that no longer fit.
+//! Tests faulty answers: text that only looks like a call, broken calls, answers without an end, conversations that no
+//! longer fit.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The tools that look at and change files, on everything that a folder may hold, under a real policy.
+//! Tests the tools that read and change files, on everything that a directory may hold, under a real policy.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

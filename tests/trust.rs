@@ -1,4 +1,4 @@
-//! Whose policy and settings count: those of the trusted commit, of an approved checkout, or nobody's.
+//! Tests whose policy and settings count: those of the trusted commit, of an approved checkout, or nobody's.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,4 +1,4 @@
-//! `unanalysable: sandboxed`: what cannot be read runs as it was written, isolated, in a staged copy, without a network.
+//! Tests `unanalysable: sandboxed`: such a command runs as written, isolated, in a staged copy, without a network.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `--verify`: the check's failure goes back into the same conversation, a bounded number of times.
+//! Tests `--verify`: the check's failure goes back into the same conversation, a limited number of times.
 
 use serde_json::json;
 

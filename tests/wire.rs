@@ -1,4 +1,4 @@
-//! The wire as a whole program sees it, and the list of its requirements.
+//! Tests the HTTP protocol as the whole program sees it, and the list of its requirements.
 
 use std::collections::BTreeSet;
 use std::path::Path;

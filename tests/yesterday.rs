@@ -1,5 +1,5 @@
-//! A setup of Qwen Code as it was yesterday: a person's folder, a checkout, two servers, the step of an Action. Nothing of
-//! it is changed for this program.
+//! Tests an existing setup of Qwen Code, unchanged: a person's directory, a checkout, two servers, the step of an
+//! Action.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! Commands: prompts kept in `.qwen/commands`, called by `/name args`.
+//! Parses custom commands: prompts kept in `.qwen/commands`, called by `/name args`.
 //!
-//! Pure: files come in as text, and what a template wants read or run comes out as [`Segment`]s for somebody to judge.
-//! A template is taken apart before the arguments enter it, so no argument can become a command or a file.
+//! Performs no I/O: files come in as text, and what a template wants to read or run comes out as [`Segment`]s for the
+//! caller to judge. A template is parsed before the arguments enter it, so no argument can become a command or a file.
 
 use serde_json::{Map, Value};
 

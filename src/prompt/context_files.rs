@@ -1,6 +1,6 @@
-//! Context files: what `QWEN.md`, `AGENTS.md` and the files that they import with `@path` come to.
+//! Assembles the context files: `QWEN.md`, `AGENTS.md` and the files that they import with `@path`.
 //!
-//! Pure: a [`Library`] gives the texts, and whoever reads the disk answers for what may be read.
+//! Performs no I/O: a [`Library`] supplies the texts and decides what may be read.
 
 use crate::hidden::without_hidden;
 use crate::path::RelPath;

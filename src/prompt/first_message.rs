@@ -1,4 +1,4 @@
-//! The first message of a conversation: the task, and what of the project the task names.
+//! Builds the first message of a conversation: the task, and the parts of the project that it names.
 
 /// Characters of the listing of the project.
 pub const LISTING_CHARS: usize = 1_200;

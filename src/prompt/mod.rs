@@ -1,4 +1,4 @@
-//! What the model is told before it begins: the system prompt, context files, commands, and the first message.
+//! Builds what the model is told at the start: the system prompt, context files, commands, and the first message.
 
 pub mod command;
 pub mod context_files;

@@ -1,4 +1,4 @@
-//! The system prompt: short, the same on every run, and without date, clock, user name or absolute path.
+//! Contains the system prompt: short, the same on every run, and without date, clock, user name or absolute path.
 
 /// What every run is told. A 1.5B model must be able to follow it; every word is paid on every request.
 const CORE: &str =

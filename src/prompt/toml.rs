@@ -1,7 +1,6 @@
-//! TOML as far as a command's file needs it: keys at the top, and text in its four notations.
+//! Parses as much TOML as a command's file needs: keys at the top, and text in its four notations.
 //!
-//! Numbers, dates, lists and the like are passed over, so that a key of somebody else's does no harm; tables are an
-//! error.
+//! Numbers, dates, lists and the like are skipped, so that unknown keys do no harm; tables are an error.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The recipes that come with the program, as texts.
+//! Contains the recipes that come with the program, as texts.
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {

@@ -1,4 +1,4 @@
-//! A whole recipe, checked: what passes here can be bound and rendered.
+//! Validates a whole recipe: one that passes can be bound and rendered.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The templates of a recipe, checked before any of them is used.
+//! Validates the templates of a recipe before any of them is used.
 
 use std::collections::BTreeSet;
 

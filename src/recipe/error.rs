@@ -1,4 +1,4 @@
-//! What is wrong with a recipe: a code, a place, the line itself, and what to do.
+//! Describes what is wrong with a recipe: a code, a position, the line itself, and what to do.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A recipe over the one that it builds on.
+//! Merges a recipe with the recipe that it extends.
 
 use super::file::{CheckFile, Context, Guards, Limits, ModelWishes, Needs, RecipeFile, Requires, Verify};
 

@@ -1,4 +1,4 @@
-//! The recipe file: its keys, as types that refuse everything else.
+//! Defines the recipe file's keys as types that refuse everything else.
 
 use std::collections::BTreeMap;
 

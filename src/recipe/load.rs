@@ -1,4 +1,4 @@
-//! Recipes found and read: the only file of the module that reads.
+//! Finds and reads recipes. No other file of this module reads from disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

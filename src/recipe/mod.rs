@@ -1,7 +1,8 @@
-//! Recipes: one use of the tool as a file that a team can review, version, test and run unattended.
+//! Represents recipes: files that define one use of the program, which a team can review, version, test and run
+//! unattended.
 //!
 //! The YAML is parsed first and templates are rendered after it, field by field: no value can change the structure, and
-//! none is rendered twice. All but [`load`] is pure.
+//! none is rendered twice. Only [`load`] performs I/O.
 
 pub mod builtin;
 pub mod check;

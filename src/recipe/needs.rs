@@ -1,4 +1,4 @@
-//! What a recipe asks of the policy: the run gets what both give.
+//! Defines what a recipe requires of the policy: the run may do what both allow.
 
 use serde_json::{Value, json};
 

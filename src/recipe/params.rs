@@ -1,4 +1,4 @@
-//! Parameters: found at their sources, checked against their declarations, never asked for.
+//! Collects parameters from their sources and checks them against their declarations, without prompting.
 
 use std::collections::BTreeMap;
 

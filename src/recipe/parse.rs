@@ -1,4 +1,4 @@
-//! Bytes of a recipe file into its types: strict, bounded, and every refusal with its place.
+//! Parses a recipe file strictly and with limits; every error has its position.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

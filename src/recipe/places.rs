@@ -1,4 +1,4 @@
-//! Where each key of a recipe stands, so that a mistake found later can still name its line.
+//! Records the position of each key of a recipe, so that a mistake found later can still name its line.
 
 use std::collections::BTreeMap;
 use std::fmt;

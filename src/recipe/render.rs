@@ -1,8 +1,8 @@
-//! Templates: one field at a time, strict, without files, and never a second time.
+//! Renders templates: one field at a time, strictly, without files, and never a second time.
 //!
-//! Untrusted text does not enter the template engine. A mark of two private characters stands for it, and the text takes
-//! the mark's place inside a tagged fence when everything else is rendered; so no filter, condition or further template
-//! can act on it, and it cannot be shown without its fence.
+//! Untrusted text does not enter the template engine. A mark of two private characters represents it, and the text
+//! replaces the mark inside a tagged fence when everything else is rendered. So no filter, condition or further
+//! template can act on it, and it cannot be shown without its fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

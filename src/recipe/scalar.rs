@@ -1,4 +1,4 @@
-//! The words of a recipe file: texts that know their place, values as the file spells them, durations.
+//! Defines the scalars of a recipe file: texts that know their position, values as the file spells them, durations.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Every text of a recipe file, with its path and what may stand in it.
+//! Lists every text of a recipe file, with its path and which template names it may use.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the owner of a recipe should know, though it holds together.
+//! Finds what the owner of a valid recipe should know.
 
 use super::check::{Checker, untrusted};
 use super::error::{Code, RecipeError};

@@ -1,4 +1,5 @@
-//! Answers kept by what was asked: the same recipe, policy, model and prompt give the same answer without a request.
+//! Caches answers by their request: the same recipe, policy, model and prompt give the same answer without a new
+//! request.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The answer of a run as it was asked for: a value of a schema, findings, or a short message.
+//! Converts the answer of a run to the requested form: a value of a schema, findings, or a short message.
 
 use serde_json::Value;
 

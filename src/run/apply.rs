@@ -1,4 +1,5 @@
-//! What a dry run proposed, judged once more and delivered: the whole of `qwen apply`, for every front door that has it.
+//! Judges again what a dry run proposed and delivers it: the implementation of `qwen apply` for every command that uses
+//! it.
 
 use std::path::Path;
 use std::sync::Arc;

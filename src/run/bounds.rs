@@ -1,4 +1,4 @@
-//! The limits of a run: the lowest of flag, setting and policy.
+//! Computes the limits of a run: the lowest of flag, setting and policy.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Commands of recipes and of `--verify`: judged once, run on what is staged, our own small checks without a process.
+//! Runs the commands of recipes and of `--verify`: each is judged once and runs on what is staged; built-in checks need
+//! no process.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

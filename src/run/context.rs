@@ -1,4 +1,4 @@
-//! The context files of a run: the user's, then the project's from the repository's root down to the workspace.
+//! Finds the context files of a run: the user's, then the project's from the repository's root down to the workspace.
 
 use std::path::Path;
 

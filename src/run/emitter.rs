@@ -1,4 +1,4 @@
-//! The one place that events go through on their way to the renderer.
+//! Passes events to the renderer. Every event takes this path.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

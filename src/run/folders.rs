@@ -1,4 +1,4 @@
-//! Folders beside the workspace: included ones, and our own state.
+//! Resolves directories outside the workspace: included ones, and the program's own state.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::PathBuf;

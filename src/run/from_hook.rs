@@ -1,4 +1,4 @@
-//! A run that a hook of git's asked for: what it looks at is the index or a commit, never the files of the work tree.
+//! Prepares a run for a git hook: it sees the index or a commit, never the files of the work tree.
 
 use crate::cli::RunArgs;
 use crate::cli::run::FromHook;

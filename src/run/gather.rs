@@ -1,4 +1,4 @@
-//! The inputs of a recipe: gathered by us before the model is asked, bounded, and masked.
+//! Gathers the inputs of a recipe before the model is asked, bounded and masked.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

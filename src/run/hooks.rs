@@ -1,8 +1,8 @@
-//! Hooks: the user's own commands that are asked before and after a call, at the beginning and at the end.
+//! Runs hooks: the user's own commands before and after a call, at the beginning and at the end of a run.
 //!
-//! They come from the user's settings alone: what a checkout says is left out by `settings`. A hook gets the facts as
-//! JSON on standard input. Exit 2 blocks, and its standard error is the reason; a hook before a call that cannot be run
-//! or whose time runs out blocks too, since nobody knows what it would have said.
+//! They come from the user's settings only; `settings` drops those of a checkout. A hook gets the facts as JSON on
+//! standard input. Exit 2 blocks, and its standard error is the reason; a hook before a call that cannot be run or that
+//! times out blocks too, since its decision is unknown.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! `--image`: pictures that the prompt comes with.
+//! Reads the pictures that `--image` adds to the prompt.
 
 use std::path::{Path, PathBuf};
 

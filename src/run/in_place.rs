@@ -1,4 +1,5 @@
-//! `sandbox.workspace: in-place`: which runs may lend the project itself, and where it is kept how it was.
+//! Prepares `sandbox.workspace: in-place`: decides which runs may use the project itself, and where its snapshot is
+//! kept.
 
 use std::path::{Path, PathBuf};
 

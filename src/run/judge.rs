@@ -1,4 +1,4 @@
-//! The gate of a run: the policy's decision, narrowed by what this run can guarantee.
+//! Applies the policy's decision to calls, narrowed by what this run can guarantee.
 
 use crate::agent::invoke::Judge;
 use crate::policy::decide::Facts;

@@ -1,7 +1,7 @@
-//! A folder as a library of texts for the prompt: context files, what they import, commands, agents and skills.
+//! Offers a directory as a library of texts for the prompt: context files, their imports, commands, agents and skills.
 //!
-//! The folder lies on the disk or in a trusted commit.
-//! What the policy keeps from the model, what `.qwenignore` names and what a link leads out to is not in it.
+//! The directory is on the disk or in a trusted commit. It does not contain files that the policy keeps from the model,
+//! that `.qwenignore` names or that a link outside leads to.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A short list of the project's files for the first message: breadth first, a folder at a time, up to a bound.
+//! Lists a few of the project's files for the first message: breadth first, directory by directory, up to a limit.
 
 use std::collections::VecDeque;
 

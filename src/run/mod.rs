@@ -1,4 +1,4 @@
-//! One run, from flags to exit code: the story, each step in a file of its own.
+//! Executes one run, from flags to exit code; each step has a file of its own.
 
 pub mod answer_cache;
 pub mod answers;

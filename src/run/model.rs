@@ -1,4 +1,4 @@
-//! The model of a run: a server, a server that is recorded, or a cassette.
+//! Creates the model of a run: a server, a server that is recorded, or a cassette.
 
 use crate::model::script::Script;
 use crate::recipe::file::ModelWishes;

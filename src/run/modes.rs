@@ -1,4 +1,4 @@
-//! What the operator asked for by mode and flag, and what the policy makes of it: delivery, isolation, denials.
+//! Combines what the operator asked for by mode and flag with what the policy allows: delivery, isolation, denials.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! How a run ends: delivery, its failures, and what the result says of the changes.
+//! Ends a run: delivery, its failures, and what the result reports about the changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where a run's outputs go: streams, files and colours, from flags and environment.
+//! Resolves where a run's outputs go, from flags and environment: streams, files and colours.
 
 use std::io::Write;
 use std::path::Path;

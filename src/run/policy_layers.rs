@@ -1,4 +1,5 @@
-//! Which policy texts count in this run, and whose word each of them is (docs/policy.md, "Whose policy counts").
+//! Decides which policy texts apply to this run, and who is responsible for each (docs/policy.md, "Whose policy
+//! counts").
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};

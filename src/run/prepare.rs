@@ -1,4 +1,4 @@
-//! What stands before the first request: reads and checks everything, from the outermost layer inwards.
+//! Prepares a run before its first request: reads and checks everything, from the outermost layer inwards.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! The recipe of a run: found, bound to its parameters, and met with the policy.
+//! Prepares the recipe of a run: finds it, binds its parameters, and checks its needs against the policy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Events without secrets: what people, logs and machine formats see of a run. Patches and files are never altered.
+//! Masks secrets in the events that people, logs and machine formats see. Patches and files are never altered.
 
 use serde_json::Value;
 

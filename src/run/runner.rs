@@ -1,4 +1,4 @@
-//! Commands of a run: the workspace lends a tree, the sandbox runs in it, and what changed is taken back.
+//! Runs commands in the command workspace inside the sandbox, and stages what they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! The MCP servers of a run: which of them count, and how their programs are started inside the sandbox.
+//! Selects the MCP servers of a run, and starts their programs inside the sandbox.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

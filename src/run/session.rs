@@ -1,4 +1,4 @@
-//! The session of a run: where its conversation is kept, and the one that it goes on with.
+//! Manages the session of a run: where its conversation is kept, and which one it continues.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

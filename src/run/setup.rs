@@ -1,4 +1,4 @@
-//! Everything that a run needs before its first request, from flags, environment and files.
+//! Holds everything that a run needs before its first request, from flags, environment and files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

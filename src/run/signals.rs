@@ -1,6 +1,6 @@
-//! The signals that end a run: the first one ends the run in order, the second at once.
+//! Handles the signals that end a run: the first one ends it in order, the second at once.
 //!
-//! A thread of its own hears them too, so that a signal counts while the run waits for git or for a slow disk.
+//! A separate thread receives them too, so that a signal works while the run waits for git or for a slow disk.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! `/name args` as a prompt: the command's file found, its template filled, what it wants run and read under the policy.
+//! Expands `/name args`: finds the command's file, fills its template, and runs and reads what it names under the
+//! policy.
 
 use std::path::Path;
 use std::sync::Arc;

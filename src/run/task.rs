@@ -1,4 +1,4 @@
-//! The first message of a run: the task, with what of the project it names.
+//! Builds the first message of a run: the task, and the parts of the project that it names.
 
 use serde_json::{Map, Value};
 

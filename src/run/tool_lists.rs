@@ -1,6 +1,6 @@
-//! Lists of tools from flags and settings (`tools.core`, `exclude`, `allowed`, `permissions`).
+//! Reads lists of tools from flags and settings (`tools.core`, `exclude`, `allowed`, `permissions`).
 //!
-//! Every list is enforced with its brackets in every mode; only the operator's `allowed` adds anything, and only to a
+//! Every list is enforced with its arguments in every mode; only the operator's `allowed` adds anything, and only to a
 //! built-in policy.
 
 use crate::cli::RunArgs;

@@ -1,4 +1,4 @@
-//! The tools of a run: ours, and those that settings and the project add.
+//! Creates the tools of a run: built-in ones, and those that settings and the project add.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

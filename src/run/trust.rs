@@ -1,4 +1,4 @@
-//! Whether this checkout's own files count in a run, and from which commit they are read if not from the tree.
+//! Decides whether this checkout's own files count in a run, and from which commit they are read if not from the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The prompt as the operator gave it: typed, from a file, from standard input.
+//! Reads the prompt as the operator gave it: as arguments, from a file, from standard input.
 
 use std::path::Path;
 

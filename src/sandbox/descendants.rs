@@ -1,4 +1,4 @@
-//! All processes that came from one, however they detached themselves, and how they are ended.
+//! Finds and ends all processes that descend from one, however they detached themselves.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Which isolation this machine gives, and the one thing that would improve it.
+//! Reports which isolation this machine supports, and the one thing that would improve it.
 
 #![expect(clippy::disallowed_methods, reason = "the helper is started to try the machine")]
 

@@ -1,4 +1,4 @@
-//! The environment of commands, from scratch: what they get, and where their programs are looked up.
+//! Builds the environment of commands from nothing: their variables, and where their programs are found.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,8 +1,8 @@
-//! Our own binary, executed again: the keeper outside of the wall, the leader inside of it.
+//! Runs this program's own binary as the sandbox helper: the supervisor outside the sandbox, and init inside it.
 //!
-//! A process can only contain itself, and the safe way to run code between the start of a child and its program is to
-//! be that child. So the keeper is started first; it keeps the time and ends everything when the socket to us closes.
-//! It starts the leader, which builds the wall around itself, starts the programs and waits for them.
+//! A process can only confine itself, and the safe way to run code between the start of a child and its program is to
+//! be that child. So the supervisor is started first; it enforces the time limit and ends everything when its socket
+//! closes. It starts init, which builds the sandbox around itself, starts the programs and waits for them.
 
 #![expect(clippy::disallowed_methods, reason = "the helper starts itself again, and what it was told to start")]
 

@@ -1,7 +1,7 @@
-//! Landlock: which files a command may touch, whatever its user may.
+//! Restricts which files a command may touch with Landlock, whatever its user may.
 //!
-//! It does not guard what is known about files: names, sizes, modes and times can be seen, and the owner of a file can
-//! change its mode and times from inside. T3 hides the files as well.
+//! Landlock does not hide metadata: names, sizes, modes and times can be seen, and the owner of a file can change its
+//! mode and times from inside. T3 hides the files as well.
 
 use std::ffi::OsString;
 

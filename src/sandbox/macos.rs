@@ -1,4 +1,4 @@
-//! The profile for `sandbox-exec` on macOS: written from its documentation, untested.
+//! Generates the profile for `sandbox-exec` on macOS: written from its documentation, untested.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

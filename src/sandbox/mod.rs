@@ -1,13 +1,12 @@
-//! How processes are started, contained and ended.
+//! Starts, confines and ends processes.
 //!
-//! A command never runs as a child of ours directly: our own binary is executed again as a helper that builds the
-//! wall around itself and then starts the programs. The helper comes in two: the *keeper*, outside of the wall, which
-//! keeps the time and ends everything, and the *leader*, inside of it, which starts the programs and waits for them.
-//! They end with us: the socket to us is the keeper's lifeline, and whatever a command leaves behind becomes the
-//! keeper's child, however it detached itself.
+//! A command is never a direct child of this process. This program's own binary is executed again as a helper with two
+//! parts: the *supervisor*, outside the sandbox, enforces the time limit and ends everything; *init*, inside it, starts
+//! the programs and waits for them. Both end with this process: when the socket to it closes, the supervisor ends the
+//! command. Whatever a command leaves behind becomes the supervisor's child, however it detached itself.
 //!
-//! [`Sandbox::new`] finds out what the machine gives ([`Tier`]), [`Sandbox::run`] runs one command,
-//! [`Sandbox::end`] ends those in the background. `main` hands `__sandbox-exec` to [`helper_main`] before anything else.
+//! [`Sandbox::new`] detects what the machine supports ([`Tier`]), [`Sandbox::run`] runs one command, [`Sandbox::end`]
+//! ends those in the background. `main` passes `__sandbox-exec` to [`helper_main`] before anything else.
 
 mod descendants;
 pub mod doctor;

@@ -1,4 +1,4 @@
-//! What an operator's own settings name outright, and what of it a command may see.
+//! Lists the files that an operator's own settings name explicitly, and which of them a command may see.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! Own namespaces for users, mounts, network and processes: what the file system looks like from inside.
+//! Creates namespaces for users, mounts, network and processes, and the file system that is seen inside.
 //!
-//! The keeper makes the namespaces and is root in them, and in nothing else. The leader, their first process, puts a
-//! file system together from an empty one, makes it its root, and goes into one more namespace of users, in which it
-//! has its old number and no power over the mounts.
+//! The supervisor makes the namespaces and is root in them, and in nothing else. Init, their first process, builds a
+//! file system from an empty one, makes it its root, and enters one more user namespace, in which it has its old id and
+//! no power over the mounts.
 
 #![expect(clippy::disallowed_methods, reason = "mount points are made here")]
 

@@ -1,4 +1,4 @@
-//! What a command printed: its beginning and end in memory, all of it in a file once it is long.
+//! Captures what a command printed: its beginning and end in memory, and all of it in a file once it is long.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! A command of the user's own settings (a hook): run as the user would run it, outside of the wall, bounded in time.
+//! Runs a command of the user's own settings (a hook) as the user would run it: outside the sandbox, bounded in time.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,8 +1,8 @@
-//! The one way out of a namespace for commands to which single hosts are open: a proxy of ours.
+//! Serves as the only way out of a network namespace for commands that may reach named hosts: a proxy.
 //!
-//! The keeper opens a listener inside of the command's network and hands it to us, so that the connections that are
-//! made to it inside arrive here, outside. Each is judged by its host, the host's addresses are looked up once, and the
-//! connection goes to an address that was checked. What is spoken through a tunnel is not looked into.
+//! The supervisor opens a listener inside the command's network and passes it to this process, so that connections made
+//! inside arrive outside. Each is judged by its host, the host's addresses are looked up once, and the connection goes
+//! to an address that was checked. The contents of tunnels are not inspected.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,9 +1,9 @@
-//! What this machine was found to give, remembered from one run to the next.
+//! Caches what this machine was found to support, from one run to the next.
 //!
-//! Trying takes longer than everything else before the first request. Remembered is only that everything works, and
-//! only for the same boot, the same namespaces, identity and limits of the process, and the same program. A command is
-//! not let through by it: each one has its wall built anew, and one that cannot be built ends the command and is
-//! forgotten here.
+//! Detection takes longer than everything else before the first request. Only full success is cached, and only for the
+//! same boot, the same namespaces, identity and limits of the process, and the same program. The cache lets no command
+//! through: each one has its sandbox built anew, and a sandbox that cannot be built ends the command and clears the
+//! cache.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! One command from its start to its end, as seen from our side of the socket.
+//! Runs one command from start to end, on this side of the socket.
 
 #![expect(clippy::disallowed_methods, reason = "commands are started here")]
 

@@ -1,4 +1,4 @@
-//! The filter of system calls: no new namespaces or mounts, no looking into other processes, no sockets below T3.
+//! Filters system calls: no new namespaces or mounts, no access to other processes, no sockets below T3.
 
 use std::collections::BTreeMap;
 

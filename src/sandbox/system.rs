@@ -1,4 +1,4 @@
-//! The folders of the system that commands may read.
+//! Lists the system directories that commands may read.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! How strong a wall this machine gives, found by trying.
+//! Detects the isolation tier of this machine by trying each.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! Toolchains and caches of the real home: found, given by variable, readable, without their credential files.
+//! Finds toolchains and caches of the real home, which commands may read without their credential files.
 //!
-//! A command has a private home, so each tool is told where its folder is. Only named parts of a folder are shown:
-//! what is not named, the credential files above all, does not exist inside. Where there are namespaces a scratch
-//! layer over a cache takes what a tool writes into it, and is gone with the command.
+//! A command has a private home, so each tool is told where its directory is. Only named parts of a directory are
+//! visible: everything else, credential files above all, does not exist inside. With namespaces, a scratch layer over a
+//! cache takes what a tool writes into it and is discarded after the command.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,5 @@
-//! The messages between us and the helper: lines of JSON over a socket, with descriptors beside the first.
+//! Defines the messages between this process and the helper: lines of JSON over a socket, with file descriptors next to
+//! the first.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};

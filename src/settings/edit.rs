@@ -1,4 +1,4 @@
-//! One entry of a settings file set or removed; every other byte of the file, comments too, stays as it is.
+//! Sets or removes one entry of a settings file; every other byte of the file, including comments, is kept.
 
 use serde_json::Value;
 

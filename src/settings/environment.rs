@@ -1,4 +1,4 @@
-//! What the process was started with, captured once.
+//! Captures the environment that the process was started with, once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

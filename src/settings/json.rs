@@ -1,7 +1,7 @@
-//! JSON with comments, each value with its place.
+//! Parses JSON with comments, and records the position of each value.
 //!
-//! Written here because errors and origins need the line and column of every key and value, and because today's files
-//! hold comments and trailing commas; nothing else of a parser is needed.
+//! Errors and origins need the line and column of every key and value, and existing files contain comments and trailing
+//! commas; nothing else of a parser is needed.
 
 use serde_json::{Map, Number, Value};
 

@@ -1,4 +1,4 @@
-//! Which server, which key, which model; and that no key goes to a server that it is not for.
+//! Selects server, key and model, and makes sure that no key goes to a server that it is not for.
 
 use url::{Host, Url};
 

@@ -1,4 +1,4 @@
-//! Settings files laid over each other.
+//! Merges settings files by precedence.
 
 use std::collections::BTreeMap;
 

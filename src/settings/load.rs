@@ -1,4 +1,4 @@
-//! Settings read from disk and environment: the only file that does.
+//! Reads settings from disk and environment. No other file of this module does.
 
 #![expect(clippy::disallowed_methods, reason = "the environment is captured here, once")]
 

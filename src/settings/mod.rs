@@ -1,7 +1,7 @@
-//! Settings: which files, variables and flags say what, and which of them counts.
+//! Resolves settings: which files, variables and flags set what, and which of them applies.
 //!
 //! Every value knows its origin, so that `qwen doctor` and each error can name the place. Only `load` reads files and
-//! the environment; all else is a function of what it is given.
+//! the environment; everything else is a function of its arguments.
 
 pub mod edit;
 pub mod environment;

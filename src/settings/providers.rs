@@ -1,11 +1,11 @@
-//! `modelProviders`: servers by the models that they have, as Qwen Code's settings list them.
+//! Reads `modelProviders`: servers by their models, as Qwen Code's settings list them.
 //!
 //! ```json
 //! {"modelProviders": {"openai": [{"id": "my-model", "baseUrl": "https://…/v1", "envKey": "MY_KEY"}]}}
 //! ```
 //!
 //! The entry whose `id` is the model in use gives the server, the variable of its key, and its own `generationConfig`.
-//! A flag or variable that names a server beats it: then the key of the entry, which is for another server, stays home.
+//! A flag or variable that names a server overrides it; the entry's key is then not used, as it is for another server.
 
 use serde_json::{Map, Value};
 

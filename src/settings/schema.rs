@@ -1,4 +1,4 @@
-//! The keys of settings files: one row a key.
+//! Lists the keys of settings files: one row per key.
 
 use serde_json::Value;
 

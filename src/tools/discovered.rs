@@ -1,4 +1,4 @@
-//! Tools that a command of the settings names, and that another command runs.
+//! Offers tools that a command from the settings lists and another command runs.
 
 use std::sync::Arc;
 use std::time::Duration;

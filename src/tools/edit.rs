@@ -1,4 +1,4 @@
-//! `edit`: replaces text in a file, or creates one.
+//! Implements `edit`: replaces text in a file, or creates one.
 
 use std::ops::Range;
 use std::path::PathBuf;

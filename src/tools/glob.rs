@@ -1,4 +1,4 @@
-//! `glob`: files by a pattern of their names, newest first.
+//! Implements `glob`: finds files by a pattern of their names, newest first.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};

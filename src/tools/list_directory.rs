@@ -1,4 +1,4 @@
-//! `list_directory`: the names in one folder.
+//! Implements `list_directory`: lists the names in one directory.
 
 use std::path::PathBuf;
 

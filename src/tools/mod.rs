@@ -1,4 +1,4 @@
-//! What the model can call: one file a tool, one line a tool in the registry.
+//! Contains the tools that the model can call: one file per tool, one line per tool in the registry.
 
 pub mod common;
 pub mod discovered;

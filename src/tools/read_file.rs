@@ -1,4 +1,4 @@
-//! `read_file`: one file as the model sees it: text by lines, images and documents as media.
+//! Implements `read_file`: shows one file to the model: text by lines, images and documents as media.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

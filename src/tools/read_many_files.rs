@@ -1,4 +1,4 @@
-//! `read_many_files`: several files in one answer, by paths and globs. Also what `@path` in a prompt uses.
+//! Implements `read_many_files`: reads several files at once, by paths and globs; `@path` in a prompt uses it too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

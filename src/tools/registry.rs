@@ -1,4 +1,4 @@
-//! The list of built-in tools: one line each, looked up by name or alias.
+//! Lists the built-in tools: one line each, looked up by name or alias.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `run_shell_command`: what is asked of the command runner, and how its report reads.
+//! Implements `run_shell_command`: what it asks of the command runner, and how its report reads.
 
 use std::collections::BTreeMap;
 use std::fmt;

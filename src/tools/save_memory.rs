@@ -1,4 +1,4 @@
-//! `save_memory`: a fact appended to the project's context file, staged like any write.
+//! Implements `save_memory`: appends a fact to the project's context file, staged like any write.
 
 use std::path::{Path, PathBuf};
 

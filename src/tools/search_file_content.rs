@@ -1,4 +1,4 @@
-//! `search_file_content`: lines that match a pattern, by ripgrep's own libraries.
+//! Implements `search_file_content`: finds lines that match a pattern, with ripgrep's own libraries.
 
 use std::collections::BTreeMap;
 use std::fs::File;

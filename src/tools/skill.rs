@@ -1,4 +1,4 @@
-//! `skill`: instructions that the project keeps for a kind of task, loaded when the model asks for them.
+//! Implements `skill`: loads instructions that the project keeps for a kind of task, when the model asks for them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `structured_output`: the answer of a run as a value of the schema that `--json-schema` gave.
+//! Implements `structured_output`: the answer of a run as a value of the schema that `--json-schema` gave.
 
 use std::sync::Mutex;
 

@@ -1,6 +1,6 @@
-//! `task`: a piece of work for another agent of the project, in a conversation of its own.
+//! Implements `task`: gives a piece of work to another agent of the project, in a conversation of its own.
 //!
-//! The tool says who there is and what was asked for; the conversation is held by the agent's loop, which has the model.
+//! The tool lists the agents and parses the request; the agent's loop, which has the model, holds the conversation.
 
 use std::path::Path;
 

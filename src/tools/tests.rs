@@ -1,4 +1,4 @@
-//! What the tests of the tools share: a workspace with files, a grant, and a call run to its end.
+//! Contains what the tests of the tools share: a workspace with files, a grant, and a call run to its end.
 
 mod documented;
 

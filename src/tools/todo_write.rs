@@ -1,4 +1,4 @@
-//! `todo_write`: the model's list of what is to be done, kept in the run.
+//! Implements `todo_write`: the model's list of what is to be done, kept in the run.
 
 use serde_json::{Map, Value, json};
 

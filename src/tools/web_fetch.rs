@@ -1,4 +1,4 @@
-//! `web_fetch`: pages of the web as text, as data that nobody here vouches for.
+//! Implements `web_fetch`: pages of the web as text, marked as untrusted data.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `web_search`: a query to the search provider that the operator chose.
+//! Implements `web_search`: sends a query to the search provider that the operator chose.
 
 use std::sync::Arc;
 use std::time::Duration;

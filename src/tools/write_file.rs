@@ -1,4 +1,4 @@
-//! `write_file`: a whole file, new or overwritten.
+//! Implements `write_file`: writes a whole file, new or overwritten.
 
 use std::path::PathBuf;
 

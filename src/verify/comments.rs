@@ -1,4 +1,4 @@
-//! Comments of the languages that `comments_only` knows.
+//! Finds comments in the languages that `comments_only` knows.
 
 /// A language whose comments are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Findings: each is tied to a quoted line, or it does not count.
+//! Validates findings: each must quote a line that exists, or it does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 

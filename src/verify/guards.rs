@@ -1,4 +1,4 @@
-//! Guards: rules that judge the change itself, so that a check cannot be passed by silencing it.
+//! Checks guards: rules that judge the change itself, so that a check cannot be passed by silencing it.
 //!
 //! They see what was staged: a rename is a deletion and an addition, and a link counts by where it leads.
 

@@ -1,6 +1,6 @@
-//! Checks after the model's work: their feedback goes back into the same conversation, a bounded number of times.
+//! Checks the model's work: failures go back into the same conversation, a limited number of times.
 //!
-//! Pure: what runs the checks is `run`, what judges their commands is `policy`.
+//! Performs no I/O: `run` runs the checks, `policy` judges their commands.
 
 pub mod comments;
 pub mod findings;

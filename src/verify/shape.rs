@@ -1,4 +1,4 @@
-//! Small checks of documents: the shape of a translation, and a new section of a changelog.
+//! Checks documents: the structure of a translation, and a new section of a changelog.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The first copy of the workspace: what commands may see, by reference where the file system can.
+//! Makes the first copy of the workspace, with what commands may see; by reference where the file system can.
 
 #![expect(clippy::disallowed_methods, reason = "the lent tree is copied here")]
 

@@ -1,4 +1,4 @@
-//! The disk as it is, read only.
+//! Reads the disk as it is; never writes.
 
 use std::ffi::OsString;
 use std::io;

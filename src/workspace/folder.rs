@@ -1,4 +1,4 @@
-//! Folders held by descriptor: what is decided about a name happens to that name and no link leads elsewhere.
+//! Holds directories by descriptor: a decision about a name applies to exactly that name, and no link leads elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

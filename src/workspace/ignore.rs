@@ -1,11 +1,11 @@
-//! Which files are ignored, by `.gitignore`, `.qwenignore` and the files that hold beside it ([`BESIDE`]) alone.
+//! Decides which files are ignored, by `.gitignore`, `.qwenignore` and the files next to the latter ([`BESIDE`]) only.
 //!
-//! Git's own rules, byte for byte: the ignore files of every folder from the repository's root down, the last
-//! matching line of the nearest file wins, below an ignored folder nothing comes back, `.git/info/exclude` last.
-//! `.ignore`, `.rgignore` and the user's global ignores are not read: a run is the same on every machine.
+//! Follows git's rules, byte for byte: the ignore files of every directory from the repository's root down, the last
+//! matching line of the nearest file wins, nothing below an ignored directory is included again, `.git/info/exclude`
+//! comes last. `.ignore`, `.rgignore` and the user's global ignores are not read: a run is the same on every machine.
 //!
-//! Why not the matcher of the `ignore` crate: to its globs `{a,b}` is a choice and `[[:alpha:]]` no class, git reads both
-//! the other way; the property test against `git check-ignore` holds this file to git.
+//! The matcher of the `ignore` crate is not used: in its globs `{a,b}` is a choice and `[[:alpha:]]` is not a class;
+//! git reads both the other way. A property test compares this file with `git check-ignore`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;

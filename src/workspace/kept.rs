@@ -1,7 +1,8 @@
-//! How the project was before its own folder was lent to commands (`sandbox.workspace: in-place`), kept to be put back.
+//! Keeps a snapshot of a project whose own directory is the command workspace (`sandbox.workspace: in-place`), to
+//! restore it.
 //!
-//! A copy of every file stands in a folder of the user's state until the run is over, so that `qwen undo` finds it
-//! after a kill. Git's own folders are not part of it: commands cannot write them.
+//! A copy of every file is kept in the user's state directory until the run is over, so that `qwen undo` finds it after
+//! a kill. Git's own directories are not part of it: commands cannot write them.
 
 #![expect(clippy::disallowed_methods, reason = "the copy is made here, and the project put back")]
 

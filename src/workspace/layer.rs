@@ -1,8 +1,8 @@
-//! The layer over the project that commands write where the kernel has overlays, read and written from outside.
+//! Reads and writes, from outside, the layer over the project that commands write where the kernel has overlays.
 //!
-//! Nothing is copied: the project lies beneath and is never written, what a command changes is in `upper`. A name that
-//! is no more is a character device 0/0 there, and a folder with the attribute `user.overlay.opaque` hides the one
-//! beneath (the kernel's `Documentation/filesystems/overlayfs.rst`). While something is mounted nobody writes here.
+//! Nothing is copied: the project is the lower directory and is never written; what a command changes is in `upper`. A
+//! deleted name is a character device 0/0 there, and a directory with the attribute `user.overlay.opaque` hides the one
+//! below (the kernel's `Documentation/filesystems/overlayfs.rst`). While it is mounted nobody else writes here.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,7 +1,8 @@
-//! The tree that commands work in: the workspace as it is staged, in a private folder, looked through after each one.
+//! Maintains the command workspace: the workspace as it is staged, in a private directory, searched for changes after
+//! each command.
 //!
-//! The project's own folder is never lent. What a command changes is judged like any write; build output in ignored
-//! folders stays here and lives as long as the run.
+//! The project's own directory is never used. What a command changes is judged like any write; build output in ignored
+//! directories stays here and lives as long as the run.
 
 #![expect(clippy::disallowed_methods, reason = "the lent tree is made and brought up to date here")]
 

@@ -1,4 +1,4 @@
-//! The folder that the run works in: the disk beneath, the staged changes above it, the tree lent to commands.
+//! Represents the directory that the run works in: the disk, the staged changes over it, the command workspace.
 //!
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 

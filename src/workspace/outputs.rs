@@ -1,4 +1,4 @@
-//! The run's own folder of full outputs: written for the model to read, never delivered.
+//! Keeps full outputs in a directory of the run: written for the model to read, never delivered.
 
 #![expect(clippy::disallowed_methods, reason = "the run's own folder of outputs is made here")]
 

@@ -1,4 +1,4 @@
-//! Small files of the user's own folder, replaced as a whole: tokens and settings.
+//! Replaces small files of the user's own directory atomically: tokens and settings.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};

@@ -1,4 +1,4 @@
-//! The files of sessions: appended to, never rewritten, and each with one writer.
+//! Appends to session files: they are never rewritten, and each has one writer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! What was last seen of each file of the lent tree, so that a changed one is found without reading the others.
+//! Records the last known state of each file of the command workspace, to find a changed one without reading the
+//! others.
 
 use std::collections::HashMap;
 use std::fs::Metadata;

@@ -1,4 +1,4 @@
-//! The write operations of a delivery, counted, so that a test can make each of them fail in turn.
+//! Counts the write operations of a delivery, so that a test can make each of them fail in turn.
 
 use std::cell::Cell;
 use std::io;

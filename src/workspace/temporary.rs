@@ -1,4 +1,4 @@
-//! Private temporary directories that are removed whole, whatever commands left in them.
+//! Creates private temporary directories that are removed completely, whatever commands left in them.
 
 use std::fs::Permissions;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the tests of this module do in a folder by a script.
+//! Runs scripts in a directory, for the tests of this module.
 
 use std::path::Path;
 use std::process::Command;

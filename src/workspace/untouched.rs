@@ -1,7 +1,7 @@
-//! Whether a folder is as it was: what the system says of every file in it, before and after.
+//! Tells whether a directory is unchanged, by the system's metadata of every file in it, before and after.
 //!
 //! For runs without isolation, where nothing else keeps a command from writing to the project, and for those whose
-//! isolation guards contents alone.
+//! isolation protects contents only.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! The files below a folder in the staged view, less what is ignored: in parallel, and in one order.
+//! Lists the files below a directory in the staged view without ignored ones: in parallel, and in a fixed order.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What a model, a file's name or a stranger writes reaches no command, no output and no reader.
+//! Tests that what a model, a file's name or a stranger writes reaches no command, no output and no reader.
 
 use std::collections::BTreeSet;
 

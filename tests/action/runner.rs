@@ -1,4 +1,5 @@
-//! A runner: reads action.yml, fills in expressions in `env`, starts each step with bash, and obeys what it prints.
+//! Simulates a runner: reads action.yml, fills in expressions in `env`, starts each step with bash, and obeys its
+//! output.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! A dry run in one checkout, an artefact, and a second clone that judges it again and pushes: all of it or nothing.
+//! Tests both jobs: a dry run in one checkout, an artefact, and a second clone that judges it again and pushes all or
+//! nothing.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A planted breach of each rule is found, and what looks like one is not.
+//! Tests that a planted breach of each rule is found, and that what only looks like one is not.
 
 use super::rules::{Breaches, check};
 use super::source::Texts;

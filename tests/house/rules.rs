@@ -1,4 +1,4 @@
-//! What the source is held to, and what of it breaks that.
+//! Defines the rules for the source, and finds what breaks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Reads the source as a tree of modules and finds what each name in it leads to.
+//! Reads the source as a tree of modules and resolves each name in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The wall, tried from inside: each test is an attack that must fail, beside the honest work that must not.
+//! Tests the sandbox from inside: attacks that must fail, next to honest work that must succeed.
 
 use std::io::Read;
 use std::net::{TcpListener, UdpSocket};

@@ -1,4 +1,4 @@
-//! Nothing outlives a command, and no command outlives the run.
+//! Tests that nothing outlives a command, and no command outlives the run.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Roundabout ways out of the wall: shared memory, signals by way of the kernel, the helper itself, setuid programs.
+//! Tests indirect ways out of the sandbox: shared memory, signals sent by the kernel, the helper itself, setuid
+//! programs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Single hosts are reached through our proxy, in T3, and nothing else is.
+//! Tests that named hosts are reached through the proxy, in T3, and nothing else is.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! A command gets what its decision names: a table that is wrong about it costs nothing where the kernel holds.
+//! Tests that a command gets only what its decision names: the kernel enforces it even if a table is wrong.
 
 use std::net::TcpListener;
 use std::sync::Arc;

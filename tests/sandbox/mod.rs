@@ -1,4 +1,4 @@
-//! Every promise about commands, tried from inside a command.
+//! Tests every promise about commands from inside a command.
 
 mod containing;
 mod ending;

@@ -1,4 +1,4 @@
-//! What a command is started with, and how its end is told.
+//! Tests how a command is started, and how its end is reported.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Real toolchains work inside, without a network, with the caches of the real home.
+//! Tests that real toolchains work inside, without a network, with the caches of the real home.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the tests build on: a hermetic project, and a model that plays a script.
+//! Provides what the tests share: a hermetic project, and a model that plays a script.
 
 pub(crate) mod network;
 pub(crate) mod project;

@@ -1,4 +1,4 @@
-//! An MCP server on loopback.
+//! Provides an MCP server on loopback.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

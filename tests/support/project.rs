@@ -1,4 +1,4 @@
-//! A project in a folder of its own, with a home of its own, and the program run in it.
+//! Provides a project in a directory of its own, with its own home, and runs the program in it.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! A scripted chat-completions server on loopback: it plays its replies in order and keeps the requests.
+//! Provides a scripted chat-completions server on loopback: it plays its replies in order and keeps the requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

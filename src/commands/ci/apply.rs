@@ -1,5 +1,5 @@
 //! Runs `qwen ci apply`: judges again what an earlier job proposed, without model or key, then commits it, pushes it
-//! and opens a pull request or comments.
+//! and opens a pull request.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

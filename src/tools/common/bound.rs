@@ -1,4 +1,5 @@
-//! Bounding what a call returns: the beginning and the end stay, the middle goes, the full text is kept in a file.
+//! Bounds what a call returns: the beginning and the end are kept, the middle is dropped, and a file keeps the full
+//! text.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the run remembers of the files that it read, to notice that somebody else changed one.
+//! Remembers the files that the run read, to notice when somebody else changes one.
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! What several tools need: naming paths, bounding output.
+//! Contains what several tools need: naming paths, bounding output.
 
 pub mod bound;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! Paths as the model gives them and as messages show them.
+//! Converts paths between the form that the model gives and the form that messages show.
 
 use std::path::{Component, Path, PathBuf};
 

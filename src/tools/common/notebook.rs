@@ -1,4 +1,4 @@
-//! A Jupyter notebook as text: its cells in order, each with what it printed.
+//! Shows a Jupyter notebook as text: its cells in order, each with its output.
 
 use serde_json::Value;
 

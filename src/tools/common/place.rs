@@ -1,4 +1,4 @@
-//! Where the path of a call leads: in the workspace, or in an included folder beside it, where nothing is staged.
+//! Resolves where the path of a call leads: into the workspace, or into an included directory, where nothing is staged.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What `glob`, `search_file_content` and `read_many_files` share: where they look, away from the event loop.
+//! Contains what `glob`, `search_file_content` and `read_many_files` share: where they search, outside the event loop.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Tokens that a client gets with credentials of its own, for runs where nobody signs in.
+//! Gets tokens with the client's own credentials, for runs where nobody signs in.
 //!
-//! A token that is about to end is replaced by a new one on its next use: there is nothing to refresh it with, and
-//! nothing is kept on the disk.
+//! A token that is about to expire is replaced on its next use: there is no refresh token, and nothing is kept on the
+//! disk.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};

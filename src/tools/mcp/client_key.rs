@@ -1,4 +1,4 @@
-//! The private key by which a client proves to a server for tokens who it is (RFC 7523).
+//! Loads the private key with which a client authenticates at a token server (RFC 7523).
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the settings say of one server, checked.
+//! Validates what the settings say about one server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One connection to a server: the handshake, requests that always end, the farewell.
+//! Manages one connection to a server: the handshake, requests that always end, the shutdown.
 
 use std::sync::Mutex;
 use std::time::Duration;

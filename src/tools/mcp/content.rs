@@ -1,4 +1,4 @@
-//! What a server answered, as what the model gets to see.
+//! Converts a server's answer to what the model sees.
 
 use serde_json::Value;
 

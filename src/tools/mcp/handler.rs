@@ -1,4 +1,4 @@
-//! Our side of the conversation: what a server may ask of us, and what it may tell us.
+//! Handles what a server sends on its own: requests to the client, and notifications.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! HTTP to servers on the network: the client, the headers, the newer of the two ways to talk.
+//! Talks to servers over HTTP: the client, the headers, the streamable HTTP transport.
 
 use std::collections::HashMap;
 use std::time::Duration;

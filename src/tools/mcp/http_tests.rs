@@ -1,4 +1,4 @@
-//! Servers on the network that answer with too much, with garbage or with nonsense: each costs one clear message.
+//! Tests servers that answer too much, garbage or nonsense over HTTP: each costs one clear message.
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};

@@ -1,4 +1,4 @@
-//! How a server's program comes to run: in a run inside the sandbox, in tests wherever they like.
+//! Starts a server's program: inside the sandbox in a run, anywhere in tests.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

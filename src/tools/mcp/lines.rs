@@ -1,7 +1,7 @@
-//! JSON-RPC over the standard input and output of a program: one message a line.
+//! Exchanges JSON-RPC with a program over its standard input and output: one message per line.
 //!
-//! Written here because what a server does wrong must cost one clear message: a line without end, a flood, an answer
-//! that is none. What is wrong is noted in [`Faults`] before the connection ends, for whoever waits for an answer.
+//! Any fault of a server must cost one clear message: a line without end, a flood, an answer that is not a message.
+//! Faults are noted in [`Faults`] before the connection ends, for whoever waits for an answer.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,10 +1,11 @@
-//! MCP servers: started side by side before the first request, their tools offered beside our own.
+//! Runs MCP servers: starts them in parallel before the first request, and offers their tools next to the built-in
+//! ones.
 //!
-//! Nothing of a server is believed: every wait ends, every size is bounded, a definition that is no good is left out
-//! and named, and whatever goes wrong with a server is one message about that server. [`Servers::start`] returns when
-//! each server is ready or has failed; [`Servers::close`] ends all of them side by side.
+//! Servers are not trusted: every wait ends, every size is bounded, an invalid definition is left out and named, and
+//! whatever goes wrong with a server is one message about that server. [`Servers::start`] returns when each server is
+//! ready or has failed; [`Servers::close`] ends all of them in parallel.
 //!
-//! The processes are started by a [`Launcher`]: in a run the sandbox, in tests a function in the same process.
+//! A [`Launcher`] starts the processes: in a run the sandbox, in tests a function in the same process.
 
 mod client_credentials;
 mod client_key;

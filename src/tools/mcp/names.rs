@@ -1,4 +1,4 @@
-//! What the model calls the tools of servers.
+//! Assigns the names under which the model calls the tools of servers.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
-//! Tokens for servers that ask for one: kept in a file of the user's own, refreshed by a run, got by `qwen mcp auth`.
+//! Manages tokens for servers that ask for one: kept in a file of the user, refreshed by a run, obtained by `qwen mcp
+//! auth`.
 //!
-//! A run never opens a browser and waits for nobody. What is kept belongs to a server's name *and* address: settings
-//! that lead a known name to another place get no token of the first.
+//! A run never opens a browser and waits for nobody. A token belongs to a server's name *and* address: settings that
+//! point a known name to another address do not get the first one's token.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;

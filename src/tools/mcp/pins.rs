@@ -1,4 +1,4 @@
-//! Pins: the hashes of definitions that somebody has looked at.
+//! Reads and checks pins: the hashes of tool definitions that somebody has reviewed.
 //!
 //! A file of pins is a JSON object by server and tool: `{"github": {"get_issue": "9f2c…"}}`.
 

@@ -1,4 +1,4 @@
-//! Prompts of servers as the prompt of a run: `/name --arg="v"`, or the values in order.
+//! Uses prompts of servers as the prompt of a run: `/name --arg="v"`, or the values in order.
 
 use serde_json::{Map, Value};
 

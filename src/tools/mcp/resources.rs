@@ -1,4 +1,4 @@
-//! The small tool by which the model reads the resources of servers.
+//! Implements the tool with which the model reads the resources of servers.
 
 use std::sync::Arc;
 

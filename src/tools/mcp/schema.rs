@@ -1,4 +1,4 @@
-//! A tool's schema made fit for every provider: no references, no words that some refuse.
+//! Simplifies a tool's schema so that every provider accepts it: no references, no keywords that some refuse.
 
 use serde_json::{Map, Value, json};
 

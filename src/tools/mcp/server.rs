@@ -1,4 +1,4 @@
-//! One server: started, listed, called, started again once when it dies.
+//! Manages one server: starts it, lists and calls its tools, and restarts it once if it dies.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! All servers of a run: started side by side, named together, closed side by side.
+//! Manages all servers of a run: starts them in parallel, names their tools together, closes them in parallel.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The older way over HTTP: one stream of events from the server, one POST for each message to it.
+//! Implements the older HTTP transport: one stream of events from the server, one POST for each message to it.
 //!
-//! Written here because the library has dropped it and servers of today still speak it.
+//! The library has dropped it, but existing servers still use it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The last words of a server on its standard error.
+//! Keeps the end of a server's standard error.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

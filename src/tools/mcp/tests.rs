@@ -1,4 +1,5 @@
-//! Servers that lie, flood, hang, die, answer twice, send too much or print garbage: each costs one clear message.
+//! Tests servers that lie, flood, hang, die, answer twice, send too much or print garbage: each costs one clear
+//! message.
 
 #![expect(clippy::field_reassign_with_default, reason = "the types of rmcp cannot be written out whole")]
 

@@ -1,4 +1,4 @@
-//! A server's tool as the registry has it.
+//! Adapts a server's tool to the registry.
 
 use std::sync::Arc;
 

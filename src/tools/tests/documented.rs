@@ -1,4 +1,4 @@
-//! The messages of the documents, byte for byte: scripts and models know them.
+//! Tests the documented messages byte for byte, as scripts and models rely on them.
 
 use serde_json::json;
 

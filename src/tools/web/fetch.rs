@@ -1,4 +1,4 @@
-//! Fetching one URL: each hop judged, only addresses connected to that were checked, everything bounded.
+//! Fetches one URL: each redirect is judged, only checked addresses are connected to, everything is bounded.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

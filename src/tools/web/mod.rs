@@ -1,4 +1,5 @@
-//! What `web_fetch` and `web_search` share: one GET at a time, pages as text, and the fence around what comes back.
+//! Contains what `web_fetch` and `web_search` share: one GET at a time, pages as text, and the fence around what is
+//! returned.
 
 pub mod fetch;
 pub mod page;

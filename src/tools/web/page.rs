@@ -1,4 +1,4 @@
-//! A fetched body as text for a model.
+//! Converts a fetched body to text for a model.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Search providers: how each is asked, and how its answer reads.
+//! Asks search providers, and reads their answers.
 
 use std::sync::Arc;
 

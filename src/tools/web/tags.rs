@@ -1,4 +1,4 @@
-//! HTML without a parser: how much there is of it, and its text where no parser should be let at it.
+//! Measures HTML without a parser, and extracts its text where a parser would be too expensive.
 
 /// Elements that have no end, or whose end is often left out.
 const OPEN_ENDED: &[&str] = &[

@@ -1,4 +1,5 @@
-//! Against a server on 127.0.0.1 that behaves badly. Its hosts end in `.test`; which address each has is the test's word.
+//! Tests `web_fetch` against a misbehaving server on 127.0.0.1. Its hosts end in `.test`; each test sets their
+//! addresses.
 
 use std::io::Write as _;
 use std::net::IpAddr;

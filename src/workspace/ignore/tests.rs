@@ -1,4 +1,4 @@
-//! The oracle is git itself.
+//! Tests ignore rules against git itself.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The tree that is not copied: the project beneath a [`Layer`], of which only what was written is looked through.
+//! Maintains a command workspace without a copy: the project below a [`Layer`], of which only writes are searched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! A layer and a copy are the same to whoever asks what a command has changed.
+//! Tests that a layer and a copy report the same changes of a command.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Whether commands have changed anything in a directory, ignored files too.
+//! Tells whether commands have changed anything in a directory, including ignored files.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,4 +1,4 @@
-//! The fonts of a PDF: which text the codes of a page stand for, and how wide they are.
+//! Reads the fonts of a PDF: which text the codes of a page mean, and how wide they are.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
-//! The text of a PDF, page by page: enough for a model to read a document, and bounded whatever the file does.
+//! Extracts the text of a PDF, page by page: enough for a model to read a document, with bounds on time and memory.
 //!
-//! Our own, and not a crate's: those that there are inflate without a limit, follow circles or bring a rendering engine.
-//! What it does not do: images (a scan has no text here), encrypted files, LZW, and the order of columns.
+//! Existing crates inflate without a limit, follow circles or include a rendering engine. Not supported: images (a scan
+//! has no text here), encrypted files, LZW, and the order of columns.
 
 mod font;
 mod object;

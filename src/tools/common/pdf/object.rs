@@ -1,7 +1,7 @@
-//! The objects of a PDF: read leniently, wherever they stand in the file, and never more than the budget allows.
+//! Reads the objects of a PDF leniently, wherever they are in the file, and never more than the budget allows.
 //!
-//! The file's own table of objects is not trusted: every `1 0 obj` counts where it stands, the last one of a number wins.
-//! So a truncated file has what is left of it, and a table that points in circles has nothing to point at.
+//! The file's own table of objects is ignored: every `1 0 obj` counts where it occurs, and the last one of a number
+//! wins. So a truncated file gives what is left of it, and a table with circles does no harm.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! Documents are written here object by object, as programs write them and as nobody should.
+//! Tests documents that are written here object by object, as programs write them and as nobody should.
 
 use std::io::Write as _;
 
