@@ -1,4 +1,4 @@
-//! Qwen Code for machines: one prompt or recipe in, one judged patch, commit or answer out.
+//! Non-interactive Qwen Code: turns one prompt or recipe into an answer, a patch, a commit or applied changes.
 //!
 //! # The flow
 //!
@@ -14,26 +14,26 @@
 //! Nothing flows back. Cancelling means dropping the agent's future and ending its process group.
 //!
 //! - **Tools never ask.** A call says what it would touch ([`tools::Call::accesses`]), the [`policy`] decides, and the
-//!   decision is a [`policy::Grant`] that the edges demand.
-//! - **All writes are staged** in one [`change::ChangeSet`]. Dry run, apply, commit and branch differ in the last
-//!   function alone ([`deliver`]), and no tool can find out which it is.
-//! - **Commands see what was staged**: the [`workspace`] lends them a tree, looks at what changed there, and takes it
-//!   into the same change set. The project's own directory is lent only by an operator's
-//!   `workspace: in-place`, with a snapshot that goes back on every ending that delivers nothing.
+//!   decision is a [`policy::Grant`], which every access to files, programs or the network requires.
+//! - **All writes are staged** in one [`change::ChangeSet`]. Dry run, apply, commit and branch differ only in the last
+//!   function ([`deliver`]), and no tool can find out which one runs.
+//! - **Commands see what was staged**: the [`workspace`] gives them a command workspace, finds what changed there, and
+//!   stages it in the same change set. Commands work in the project's own directory only if an operator sets
+//!   `workspace: in-place`; a snapshot restores it unless the run delivers.
 //! - **Unknown is denied, and a check that fails to run is a denial.**
 //!
-//! # The floors: an arrow may only point down
+//! # The layers: a module uses lower layers only
 //!
-//! | floor | modules | what they are |
+//! | layer | modules | what they are |
 //! |---|---|---|
-//! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | wire everything, decide nothing |
-//! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | wings that do not know each other |
-//! | 3 | [`tools`] | one file a tool |
-//! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the edges: the only I/O |
-//! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | pure: no files, environment, clock, network |
-//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | words |
+//! | 6 | `main`, [`cli`], [`commands`], [`run`](mod@run) | connect everything, decide nothing |
+//! | 4 | [`agent`], [`verify`], [`deliver`], [`emit`] | do not use each other |
+//! | 3 | [`tools`] | one file per tool |
+//! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the only modules with I/O |
+//! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | no I/O: no files, environment, clock, network |
+//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | basic types |
 //!
-//! `tests/house/rules.rs` holds the imports to it, and to more.
+//! `tests/house/rules.rs` enforces this and other rules.
 //!
 //! # Where a change belongs
 //!
@@ -42,13 +42,13 @@
 //! - a server's quirk: the table in [`model::quirks`]
 //! - a new output format: a renderer in [`emit`]
 //! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
-//! - what a run takes from where, and in which order: [`run::prepare`]; what it holds then: [`run::setup`]
-//! - another front door: [`commands`] (`hook` for git's hooks, `ci` for the Action's two jobs); what they ask of GitHub:
+//! - what a run reads, and in which order: [`run::prepare`]; what it holds then: [`run::setup`]
+//! - another command: [`commands`] (`hook` for git's hooks, `ci` for the Action's two jobs); what they ask of GitHub:
 //!   [`forge`]; who may start a run there: [`policy::trigger`]
-//! - how a change is applied, committed, taken back: [`deliver`]; the whole of `qwen apply`, for every front door that
-//!   has it: [`run::apply`]
-//! - what a command finds in its sandbox: [`sandbox`]; the tree that it is lent: [`workspace::lend`], as a copy or, where
-//!   that is large, beneath a layer ([`workspace::layer`])
+//! - how a change is applied, committed, reverted: [`deliver`]; `qwen apply`, for every command that uses it:
+//!   [`run::apply`]
+//! - what a command finds in its sandbox: [`sandbox`]; the command workspace: [`workspace::lend`], as a copy or, if that
+//!   is large, as a layer over the project ([`workspace::layer`])
 //! - a new way to end: [`exit::Exit`], with its row in the README
 
 #![cfg_attr(

@@ -1,3 +1,5 @@
+//! Tests the client against a scripted server.
+
 use std::sync::Mutex as StdMutex;
 
 use serde_json::json;

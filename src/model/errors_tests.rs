@@ -1,3 +1,5 @@
+//! Tests how errors of servers are classified.
+
 use serde::Deserialize;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests the bytes of requests.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests how recipes are found and read.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests which files may be read and written.
+
 use std::sync::Arc;
 
 use super::*;

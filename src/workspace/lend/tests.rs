@@ -1,3 +1,5 @@
+//! Tests the command workspace: what it contains, and which changes are found in it.
+
 use std::ffi::OsStr;
 
 use super::*;
