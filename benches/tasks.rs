@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// How to see that a task was done; project and prompt stand in `fixtures/cassettes/tasks.json`, where the replays of
+/// How to see that a task was done; project and prompt are in `fixtures/cassettes/tasks.json`, where the replays of
 /// the conversations read them as well.
 struct Task {
     name: &'static str,

@@ -36,8 +36,8 @@ pub fn regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     within(beginning(path, most.saturating_add(1))?, most)
 }
 
-/// Reads a text below a directory that somebody else may have written: a link that leads out of it is an error, because a
-/// message about the text could show a line of a file that is nobody's business.
+/// Reads a text below a directory that somebody else may have written: a link that leads out of it is an error, because
+/// a message about the text could show a line of a file that is nobody's business.
 pub fn text_below(directory: &Path, path: &Path, most: u64) -> io::Result<String> {
     require_regular(path)?;
     let real = path.canonicalize().map_err(in_words)?;

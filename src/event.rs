@@ -497,7 +497,8 @@ impl RunFinished {
 /// What went wrong.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunError {
-    /// The exit's name, or for exit 1 what exactly: `context_overflow`, `content_filter`, `loop`, `no_answer`, `internal` …
+    /// The exit's name, or for exit 1 what exactly: `context_overflow`, `content_filter`, `loop`, `no_answer`,
+    /// `internal` …
     pub code: String,
     /// What happened, naming file and value.
     pub message: String,

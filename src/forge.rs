@@ -32,7 +32,7 @@ pub enum ForgeError {
     /// It is not there, or breaks off.
     #[error("{0} does not answer: {1}")]
     Transport(String, String),
-    /// It says no.
+    /// It refuses.
     #[error("{what}: GitHub answers {status}: {message}")]
     Refused {
         /// What was asked.
@@ -116,7 +116,7 @@ impl GitHub {
             Ok(answer) => {
                 Ok(matches!(answer.get("permission").and_then(Value::as_str), Some("admin" | "maintain" | "write")))
             }
-            // Somebody who is no collaborator.
+            // Somebody who is not a collaborator.
             Err(ForgeError::Refused { status: 404, .. }) => Ok(false),
             Err(error) => Err(error),
         }

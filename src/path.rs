@@ -48,7 +48,7 @@ impl RelPath {
         Some(RelPath(parts.join(&b'/')))
     }
 
-    /// Returns the path relative to `root`, if it lies below it (by text; both absolute and normalised).
+    /// Returns the path relative to `root`, if it is below it (by text; both absolute and normalised).
     pub fn below(root: &Path, path: &Path) -> Option<RelPath> {
         RelPath::new(path.strip_prefix(root).ok()?)
     }
@@ -83,7 +83,7 @@ impl RelPath {
         self.components().next_back().map(OsStr::from_bytes)
     }
 
-    /// Returns the folder that holds this path; `None` for the root.
+    /// Returns the directory that holds this path; `None` for the root.
     pub fn parent(&self) -> Option<RelPath> {
         if self.is_root() {
             return None;
@@ -92,7 +92,7 @@ impl RelPath {
         Some(RelPath(self.0[..end].to_vec()))
     }
 
-    /// Returns the path of an entry of this folder; `None` if `name` is not one plain component.
+    /// Returns the path of an entry of this directory; `None` if `name` is not one plain component.
     pub fn child(&self, name: impl AsRef<OsStr>) -> Option<RelPath> {
         let name = name.as_ref().as_bytes();
         if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') || name.contains(&0) {
@@ -115,7 +115,7 @@ impl RelPath {
         RelPath::from_bytes(&[&self.0, b"/".as_slice(), path].concat()[usize::from(self.is_root())..])
     }
 
-    /// Tells whether this path is `folder` or lies below it.
+    /// Tells whether this path is `folder` or is below it.
     pub fn is_under(&self, folder: &RelPath) -> bool {
         folder.is_root()
             || self.0 == folder.0
@@ -146,7 +146,7 @@ impl fmt::Debug for RelPath {
     }
 }
 
-/// What stands at a path, without following a link in its last part.
+/// What is at a path, without following a link in its last part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A regular file.
@@ -160,7 +160,7 @@ pub enum Node {
         /// Bytes.
         size: u64,
     },
-    /// A folder.
+    /// A directory.
     Dir,
     /// A symbolic link and the text of its target.
     Link(PathBuf),
@@ -175,7 +175,7 @@ pub trait Tree: Send + Sync {
     /// An error other than "not there" must be reported as one: a check that fails is a denial.
     fn look(&self, path: &Path) -> std::io::Result<Option<Node>>;
 
-    /// Returns the names in a folder, sorted by bytes.
+    /// Returns the names in a directory, sorted by bytes.
     fn names(&self, path: &Path) -> std::io::Result<Vec<OsString>>;
 }
 

@@ -12,7 +12,7 @@ pub enum SecretError {
     /// Nothing is left after trimming.
     #[error("the API key is empty")]
     Empty,
-    /// It cannot stand in a header.
+    /// It cannot be in a header.
     #[error("the API key holds a blank, a line break or a character that is not ASCII; paste it again without them")]
     Unprintable,
 }

@@ -21,7 +21,7 @@ pub const BUILT_IN: [&str; 14] = [
 /// The tool through which an answer of a given shape comes.
 pub const STRUCTURED_OUTPUT: &str = "structured_output";
 
-/// What stands before the name of a discovered tool whose own name means a tool of ours.
+/// What is before the name of a discovered tool whose own name means a tool of ours.
 pub const DISCOVERED: &str = "discovered__";
 
 /// The longest name that every provider takes.
@@ -131,7 +131,7 @@ pub fn listed_name(written: &str) -> Option<&'static str> {
     real_name(written).or_else(class).filter(|name| BUILT_IN.contains(name))
 }
 
-/// Returns the tools that lists mean beside a tool: those that read files with `read_file`, `write_file` with `edit`.
+/// Returns the tools that lists mean next to a tool: those that read files with `read_file`, `write_file` with `edit`.
 pub fn family_of(tool: &str) -> &'static [&'static str] {
     match tool {
         "read_file" => &["read_many_files", "list_directory", "glob", "search_file_content"],

@@ -135,7 +135,7 @@ fn translate(file: &str, text: &str, error: &Error) -> YamlError {
         other => {
             let text = other.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            // The place stands in front already.
+            // The place is in front already.
             let text = match text.rfind(" at line ") {
                 Some(end) if line != 0 => &text[..end],
                 _ => text,
@@ -176,7 +176,7 @@ fn plainly(what: &str) -> String {
     known.to_owned()
 }
 
-/// Names what stands at a place, the key that it is the value of, and what should stand there.
+/// Names what is at a place, the key that it is the value of, and what should be there.
 fn unfit(text: &str, line: u64, column: u64, wanted: &str) -> String {
     let (before, found) = line
         .checked_sub(1)

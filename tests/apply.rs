@@ -219,7 +219,7 @@ fn a_dirty_file_is_a_conflict_and_a_home_that_cannot_be_written_is_told_before_a
 
     let homeless = |arguments: &[&str]| {
         let mut command = project.command(arguments);
-        // A home that is no whole path is none: without the variable the system would name the real one.
+        // A home that is not a whole path is none: without the variable the system would name the real one.
         command.env("HOME", "nowhere").stdin(Stdio::null());
         command.output().unwrap()
     };
@@ -227,7 +227,7 @@ fn a_dirty_file_is_a_conflict_and_a_home_that_cannot_be_written_is_told_before_a
     assert_eq!(refused.status.code(), Some(63), "{}", String::from_utf8_lossy(&refused.stderr));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--no-undo"));
     assert_eq!(homeless(&["apply", "--check", &result]).status.code(), Some(0));
-    // A file stands where the folder of records would be: no right to write helps.
+    // A file is where the directory of records would be: no right to write helps.
     let _gone = std::fs::remove_dir_all(project.home().join(".local"));
     std::fs::write(project.home().join(".local"), "").unwrap();
     assert_refused(&project.qwen(&["apply", &result]), 63, "no undo record can be written");
@@ -272,7 +272,7 @@ fn large() -> (Project, String) {
     (project, patch)
 }
 
-/// Returns what a delivery wrote beside its places, and locks, if any are left.
+/// Returns what a delivery wrote next to its places, and locks, if any are left.
 pub(crate) fn leftovers(project: &Project) -> Vec<std::path::PathBuf> {
     let ours = |path: &std::path::PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -319,7 +319,7 @@ fn kill(times: u32) {
             project.run_git(&["status"]);
         }
         if project.run_git(&["rev-parse", "HEAD"]) != head {
-            // The commit was whole when the kill came, and stands below the delivery that was undone.
+            // The commit was whole when the kill came, and is below the delivery that was undone.
             assert!(commits, "{number}");
             project.run_git(&["reset", "-q", "--hard", head.trim()]);
         }

@@ -28,7 +28,7 @@ fn make(path: &Path, is_pipe: bool) {
 
 #[test]
 fn nothing_that_a_repository_holds_is_read_without_an_end() {
-    // What counts as it stands, and what is only looked at.
+    // What counts as it is, and what is only looked at.
     let count = [
         ".qwen/policy.yaml",
         ".qwen/settings.json",

@@ -138,7 +138,7 @@ fn every_request_begins_with_the_bytes_of_the_one_before() {
     );
 }
 
-/// Returns where the `]` of `messages` stands in a body.
+/// Returns where the `]` of `messages` is in a body.
 fn end_of_messages(body: &[u8]) -> usize {
     let text = std::str::from_utf8(body).unwrap();
     let start = text.find("\"messages\":[").unwrap() + "\"messages\":".len();

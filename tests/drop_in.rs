@@ -278,8 +278,8 @@ fn a_name_that_no_tool_has_is_a_warning_and_52_with_strict() {
     }
 }
 
-/// The fields that the script of Qwen Code's headless documentation reads, of the last message: what `json` prints is an
-/// array there as here, though the script takes it for one object.
+/// The fields that the script of Qwen Code's headless documentation reads, of the last message: what `json` prints is
+/// an array there as here, though the script takes it for one object.
 const TOTAL_TOKENS: &str = ".[-1].stats.models // {} | to_entries | map(.value.tokens.total) | add // 0";
 const MODELS: &str = r#".[-1].stats.models // {} | keys | join(", ") | if . == "" then "none" else . end"#;
 const TOOL_CALLS: &str = ".[-1].stats.tools.totalCalls // 0";

@@ -79,7 +79,7 @@ fn a_discovered_tool_is_called_with_json_on_standard_input() {
     assert!(outcome.stderr.contains("hidden is left out"), "{}", outcome.stderr);
 }
 
-/// In every tier: a program below the home lies in no directory of the system's.
+/// In every tier: a program below the home is in no directory of the system's.
 #[test]
 fn a_discovery_program_of_the_home_runs_with_what_lies_beside_it_and_sees_no_credentials() {
     use std::os::unix::fs::PermissionsExt as _;

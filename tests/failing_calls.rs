@@ -32,7 +32,7 @@ const FAULTS: &[Fault] = &[
     ("scattered writing", &[libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2], libc::ENOSPC, None),
 ];
 
-/// The calls of old that take no folder.
+/// The calls of old that take no directory.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[(&str, &[i64])] = &[
     ("making folders", &[libc::SYS_mkdir]),
@@ -110,7 +110,7 @@ fn a_delivery_and_its_undoing_are_whole_or_not_at_all_whatever_fails() {
             assert_whole(&project, &what, &outcome, AFTER, BEFORE);
             if outcome.code != 0 {
                 if outcome.stderr.contains("git reset") {
-                    // Git's own locks stay where nothing can be removed, and we can say no more than that.
+                    // Git's own locks stay where nothing can be removed, and we can refuse more than that.
                     assert_eq!((fault.0, flag), ("removing", "--commit"), "{}", outcome.stderr);
                     continue;
                 }
@@ -171,8 +171,8 @@ fn commands_in(tier: &str, flags: &[&str], commands: &[&str]) -> Option<(Vec<Str
     run_in(tier, project, flags, &commands.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Lets the model run commands one after the other in a tier; returns what it read of each. `None`: this machine does not
-/// give the tier.
+/// Lets the model run commands one after the other in a tier; returns what it read of each. `None`: this machine does
+/// not give the tier.
 pub(crate) fn run_in(
     tier: &str,
     project: Project,

@@ -36,8 +36,8 @@ fn project() -> Project {
     project.env("QWEN_TRUST_CHECKOUT", "1")
 }
 
-/// What the project holds: files with their modes, directories, index, HEAD and branches by what they hold, and what git
-/// says of it all.
+/// What the project holds: files with their modes, directories, index, HEAD and branches by what they hold, and what
+/// git says of it all.
 #[derive(Debug, Clone, PartialEq)]
 struct State {
     files: BTreeMap<PathBuf, (u32, Vec<u8>)>,
@@ -207,7 +207,8 @@ impl Bench {
         }
     }
 
-    /// Says what is wrong with a success: all is done, or the model was told what was not, and the result tells the truth.
+    /// Says what is wrong with a success: all is done, or the model was told what was not, and the result tells the
+    /// truth.
     fn check_success(&self, outcome: &Outcome) -> Result<(), String> {
         let now = State::of(&self.project);
         if now == self.after {
@@ -355,7 +356,7 @@ fn with_fault(project: &Project, call: (&str, &str), when: usize, arguments: &[&
 }
 
 /// How a program may end of which a call fails: the documented codes; and, where the loader, the standard library or
-/// the runtime has no way to go on, theirs.
+/// the runtime has no way to continue, theirs.
 const CODES: [i32; 13] = [1, 2, 41, 42, 44, 52, 55, 60, 63, 75, 127, 134, 139];
 
 #[test]

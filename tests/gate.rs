@@ -9,7 +9,7 @@ use crate::support::{Project, Reply, call, say};
 
 /// One way to be refused.
 struct Case {
-    /// Keys of the policy beside those of `builtin:open`.
+    /// Keys of the policy next to those of `builtin:open`.
     policy: &'static str,
     /// The call, and what the refusal names it by.
     calls: Vec<Reply>,

@@ -13,7 +13,7 @@ struct Ended {
     text: String,
 }
 
-/// Runs git in a folder as a person would, with the hooks that are installed.
+/// Runs git in a directory as a person would, with the hooks that are installed.
 fn git_in(project: &Project, folder: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
     let plain = project.command(&[]);
     let program = Path::new(env!("CARGO_BIN_EXE_qwen")).parent().unwrap();
@@ -316,10 +316,10 @@ fn a_message_is_drafted_only_where_somebody_will_edit_it() {
     std::fs::write(project.beside("template"), "A template\n").unwrap();
     let template = project.beside("template").display().to_string();
     write(&project, "a.py", "x = 2\n");
-    // An unchanged template is no message: git ends this one itself.
+    // An unchanged template is not a message: git ends this one itself.
     edited(&["commit", "-a", "-t", &template]);
     assert_eq!(requests(&project), 1);
-    // Whatever is wrong, the hook lets git go on.
+    // Whatever is wrong, the hook lets git continue.
     let broken = project.qwen(&["hook", "prepare-commit-msg", "--recipe", "none-such", "missing-file", "{2}", "{3}"]);
     assert_eq!(broken.code, 0, "{}", broken.stderr);
     assert!(broken.stderr.starts_with("qwen: skipped: "), "{}", broken.stderr);

@@ -14,7 +14,7 @@ const LEAVES: &str = "evil-marker";
 fn hostile(elsewhere: &Server, with_attributes: bool) -> Project {
     let url = elsewhere.base_url();
     let outside = "MARKER";
-    // What it prints does not stand in its text, so that reading the file is no running.
+    // What it prints does not be in its text, so that reading the file is not a running.
     let program = format!(
         "#!/bin/sh\nprintf 'EVIL-%s\\n' RAN\nprintf 'EVIL-%s\\n' RAN >&2\ntouch \"$PWD/{LEAVES}\" '{outside}'\n"
     );

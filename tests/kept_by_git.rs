@@ -13,7 +13,7 @@ fn set_mode(project: &Project, path: &str, mode: u32) {
     std::fs::set_permissions(project.root().join(path), std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Writes the product of a run beside the project, applies it with the real git, and returns what git says about it.
+/// Writes the product of a run next to the project, applies it with the real git, and returns what git says about it.
 fn git_apply(project: &Project, patch: &[u8]) -> String {
     let file = project.beside("x.patch");
     std::fs::write(&file, patch).unwrap();
@@ -85,7 +85,7 @@ fn utf16(text: &str) -> Vec<u8> {
     [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
 }
 
-/// Changes a line beside an expanded `$Id$`, and a file that git keeps in another encoding.
+/// Changes a line next to an expanded `$Id$`, and a file that git keeps in another encoding.
 fn converted() -> Project {
     let attributes = "*.c ident\nu.txt working-tree-encoding=UTF-16LE-BOM\n";
     let project = Project::new().file(".gitattributes", attributes).file("i.c", "/* $Id$ */\nint x = 1;\n");

@@ -48,7 +48,7 @@ fn shell(command: &str) -> Reply {
     call("run_shell_command", json!({"command": command}))
 }
 
-/// What is tried in a folder, by `-C` and by `cd`.
+/// What is tried in a directory, by `-C` and by `cd`.
 fn tries(folder: &str) -> Vec<(&'static str, Value)> {
     let verbs = [
         "status",

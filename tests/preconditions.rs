@@ -184,7 +184,7 @@ fn without_object(project: Project, name: &str) -> Project {
     project
 }
 
-/// The real git, found in PATH behind a program that sets a variable for it: none of ours reaches it from outside.
+/// The real git, found in PATH after a program that sets a variable for it: none of ours reaches it from outside.
 fn git_with(project: Project, variable: &str) -> Project {
     let path = std::env::var("PATH").unwrap();
     let real = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|file| file.is_file()).unwrap();

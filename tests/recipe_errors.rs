@@ -25,7 +25,7 @@ fn every_code_has_a_fixture_whose_text_names_the_place_and_the_remedy() {
         .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".yaml").map(str::to_owned))
         .collect();
     names.sort();
-    // One project for all: nothing is ever written. It is no repository, so that what needs one is missing.
+    // One project for all: nothing is ever written. It is not a repository, so that what needs one is missing.
     let mut project = Project::new().model([]);
     for name in &names {
         let bytes = std::fs::read(folder.join(format!("{name}.yaml"))).unwrap();

@@ -68,7 +68,7 @@ fn a_repair_at_the_second_attempt_is_delivered() {
 #[test]
 fn a_cheat_is_stopped_and_nothing_is_delivered() {
     let cheats: [(&str, Vec<Reply>); 4] = [
-        // The test stays a file and is no test any more.
+        // The test stays a file and is not a test any more.
         (
             "forbid_removed",
             vec![

@@ -6,7 +6,8 @@ use crate::support::{Project, call, say};
 
 const SECRET: &str = "hunter2-of-the-file";
 
-/// Runs one command in a repository in which `notes.txt` is another name of `.env`, and returns what the model was told.
+/// Runs one command in a repository in which `notes.txt` is another name of `.env`, and returns what the model was
+/// told.
 fn told(command: &str, is_tracked: bool) -> String {
     let project = Project::new().file("a.txt", "KEY=plain-text\n").file("dir/b.txt", "KEY=plain-text\n");
     let project = if is_tracked { project.file("notes.txt", "KEY=older\n").git() } else { project.git() };

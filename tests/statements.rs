@@ -37,7 +37,7 @@ struct Row {
     env: BTreeMap<String, String>,
     #[serde(default)]
     files: BTreeMap<String, String>,
-    /// The workspace is no repository.
+    /// The workspace is not a repository.
     #[serde(default)]
     no_git: bool,
     #[serde(default)]
@@ -48,7 +48,8 @@ struct Row {
     lacks: Vec<(String, String)>,
     /// The statement does not hold here: the page, and its sentence that says so.
     page: Option<(String, String)>,
-    /// The test that holds it, where it needs more than a command line; or the script that does, where it needs a network.
+    /// The test that holds it, where it needs more than a command line; or the script that does, where it needs a
+    /// network.
     held_by: Option<String>,
 }
 

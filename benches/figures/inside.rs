@@ -181,7 +181,8 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Loading recipes of 256 KiB: one of everything that there can be many of, one of texts, one with a mistake in each key.
+/// Loading recipes of 256 KiB: one of everything that there can be many of, one of texts, one with a mistake in each
+/// key.
 pub(crate) fn recipe(_: &Options) -> Result<Vec<Row>, String> {
     const SIZE: usize = 256 * 1024;
     let head = "recipe: 1\nname: r\ndescription: D\nlimits: {cost_usd: 1}\n";

@@ -30,7 +30,7 @@ pub(crate) struct Sample {
     pub(crate) stderr: String,
 }
 
-/// Runs a program in a folder with no environment but the given one.
+/// Runs a program in a directory with no environment but the given one.
 pub(crate) fn take<S: AsRef<OsStr>>(
     program: &Path,
     arguments: &[S],

@@ -17,7 +17,7 @@ fuzz_target!(|input: &str| {
                 assert!(!replaced.places.is_empty());
                 assert_eq!(replaced.places.len(), replaced.now.len());
                 if replaced.stage == Stage::Exact && wanted == Wanted::All {
-                    // One that would leave half of a `\r\n` behind is none.
+                    // One that would leave half of a `\r\n` behind does not count.
                     assert!(replaced.places.len() <= text.matches(old).count());
                 }
                 let (mut before, mut after) = (0, 0);

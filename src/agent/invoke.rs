@@ -47,7 +47,7 @@ pub trait Hooks: Send + Sync {
     ) -> BoxFuture<'a, Option<String>>;
 }
 
-/// Tools that change while the run goes on.
+/// Tools that change while the run continues.
 pub trait Renewal: Sync {
     /// Returns the tools as they are now; `None` where nothing has changed since it was asked last.
     fn renewed<'a>(&'a self, registry: &'a Registry) -> BoxFuture<'a, Option<Registry>>;

@@ -75,7 +75,7 @@ pub struct Stopped {
     pub error: Box<RunError>,
 }
 
-/// What the loop needs to know beside its parts.
+/// What the loop needs to know besides its parts.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
     /// What a denial does.
@@ -140,7 +140,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Hands every message on as soon as it stands; the first `kept` of the transcript are kept already.
+    /// Passes every message on as soon as it is complete; the first `kept` of the transcript are kept already.
     pub fn keeping(mut self, keep: Option<Keep<'a>>, kept: usize) -> Agent<'a> {
         (self.keep, self.kept) = (keep, kept);
         self
@@ -172,7 +172,7 @@ impl<'a> Agent<'a> {
         self.account
     }
 
-    /// Adds a message of the user: the next [`Agent::converse`] goes on from there.
+    /// Adds a message of the user: the next [`Agent::converse`] continues from there.
     pub fn say(&mut self, text: impl Into<String>) {
         self.transcript.say(text);
     }
@@ -280,7 +280,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// What an answer means that only repeated itself and was cut: the model goes on from what it had, once.
+    /// What an answer means that only repeated itself and was cut: the model continues from what it had, once.
     fn repetition(&mut self, message: AssistantMessage) -> Result<Outcome, Stopped> {
         if self.told_of_repetition {
             return Err(stopped(
@@ -355,7 +355,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Answers the calls of a turn; `text` stands beside them.
+    /// Answers the calls of a turn; `text` is next to them.
     async fn answer_calls(&mut self, number: u32, message: AssistantMessage, text: String) -> Result<Outcome, Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut is_answered = false;
@@ -487,7 +487,7 @@ fn delta_event(turn: u32, delta: Delta) -> Event {
     }
 }
 
-/// Returns the tokens as events have them; the estimate stands where the server reported nothing.
+/// Returns the tokens as events have them; the estimate is where the server reported nothing.
 fn token_usage(usage: &Usage, estimate: u64) -> TokenUsage {
     let reported = usage.input_tokens.is_some() || usage.output_tokens.is_some();
     TokenUsage {
@@ -538,7 +538,7 @@ fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_us
     }
 }
 
-/// Returns the parts of a message as the text that stands in events.
+/// Returns the parts of a message as the text that is in events.
 pub(crate) fn shown(parts: &[Part]) -> String {
     parts
         .iter()

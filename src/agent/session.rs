@@ -12,7 +12,7 @@ use crate::model::{Arguments, AssistantMessage, Message, Part, Reasoning, ToolCa
 /// The version of the format.
 const VERSION: u32 = 1;
 
-/// What stands in the first line.
+/// What is in the first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The session's id.
@@ -48,7 +48,7 @@ pub struct Session {
     pub header: Header,
     /// The conversation, without a system prompt, every call answered.
     pub messages: Vec<Message>,
-    /// Bytes of the file that are whole lines; what stands behind them was torn.
+    /// Bytes of the file that are whole lines; what is after them was torn.
     pub whole: usize,
 }
 

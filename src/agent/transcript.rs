@@ -9,13 +9,13 @@ use crate::model::{AssistantMessage, Lineage, Message, Part, ToolMessage};
 #[derive(Debug)]
 pub struct Transcript {
     messages: Arc<Vec<Message>>,
-    /// Another one whenever messages that stand are changed.
+    /// A new one whenever existing messages are changed.
     lineage: Lineage,
     /// The sum of the messages' estimates.
     estimate: u64,
     /// How many messages at the front are the task itself and survive a compaction verbatim.
     task: usize,
-    /// How many messages of an earlier session stand between the system prompt and the task: they are compacted first.
+    /// How many messages of an earlier session are between the system prompt and the task: they are compacted first.
     history: usize,
 }
 
@@ -64,13 +64,13 @@ impl Transcript {
         self.estimate
     }
 
-    /// Adds messages; what stands is copied only while a request still holds it.
+    /// Adds messages; the existing ones are copied only while a request still holds it.
     fn add(&mut self, messages: Vec<Message>) {
         self.estimate += estimate_tokens(&messages);
         Arc::make_mut(&mut self.messages).extend(messages);
     }
 
-    /// Changes messages that stand: what is remembered of the conversation is no longer true.
+    /// Changes existing messages: what is remembered of the conversation is no longer true.
     fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<Message>) -> T) -> T {
         let done = change(Arc::make_mut(&mut self.messages));
         self.lineage = Lineage::default();

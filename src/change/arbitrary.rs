@@ -58,7 +58,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     ]
 }
 
-/// A tree that a disk can hold: nothing lies below a file.
+/// A tree that a disk can hold: nothing is below a file.
 pub(crate) fn files() -> impl Strategy<Value = Files> {
     proptest::collection::vec(entry(), NAMES.len()).prop_map(|entries| {
         let mut files: Files = Files::new();

@@ -57,7 +57,7 @@ pub fn sha256(content: &[u8]) -> String {
 
 /// Returns the patch of a whole change set; empty if nothing is changed.
 ///
-/// `prefix` is the workspace's folder in its repository: names in the patch are relative to the repository.
+/// `prefix` is the workspace's directory in its repository: names in the patch are relative to the repository.
 ///
 /// ```
 /// use qwen_run::change::{ChangeSet, Entry, patch};
@@ -69,7 +69,7 @@ pub fn sha256(content: &[u8]) -> String {
 /// ```
 pub fn print(changes: &ChangeSet, prefix: &RelPath, format: ObjectFormat) -> Vec<u8> {
     let mut out = Vec::new();
-    // Deletions first: a folder may take the place of a file, and a file that of a folder.
+    // Deletions first: a directory may take the place of a file, and a file that of a directory.
     for deletions in [true, false] {
         for (path, change) in changes.iter() {
             let name = name_in_repository(prefix, path);

@@ -12,7 +12,7 @@ use crate::path::RelPath;
 /// Why a patch cannot be read, or does not fit the files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The text is no patch.
+    /// The text is not a patch.
     #[error("patch line {line}: {reason}")]
     Syntax {
         /// Counted from 1.
@@ -212,7 +212,7 @@ impl Patch {
     }
 }
 
-/// Whether a file stands in the patch for the first time, so that what is there is what the patch was made for.
+/// Whether a file is in the patch for the first time, so that what is there is what the patch was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
     /// It does.
@@ -658,7 +658,7 @@ fn strip_first(name: &[u8]) -> Option<&[u8]> {
     Some(&name[slash + 1..])
 }
 
-/// Accepts a name only as it stands: nothing to normalise, nothing that climbs.
+/// Accepts a name only as it is: nothing to normalise, nothing that climbs.
 fn plain_path(name: &[u8]) -> Option<RelPath> {
     RelPath::from_bytes(name).filter(|path| !path.is_root() && path.as_bytes() == name)
 }

@@ -83,7 +83,7 @@ pub struct Replaced {
     pub text: String,
     /// What was replaced in the old text, in bytes, in order.
     pub places: Vec<Range<usize>>,
-    /// What stands there in the new text.
+    /// What is there in the new text.
     pub now: Vec<Range<usize>>,
     /// What was overlooked to find them.
     pub stage: Stage,

@@ -75,7 +75,7 @@ pub struct Decoded {
     pub text: String,
     /// How it is written.
     pub encoding: Encoding,
-    /// Whether a byte order mark stands in front.
+    /// Whether a byte order mark is in front.
     pub bom: bool,
 }
 

@@ -75,7 +75,7 @@ async fn dispatch(
     }
 }
 
-/// The folder that a command works in, and its repository.
+/// The directory that a command works in, and its repository.
 struct Place {
     workspace: Arc<Workspace>,
     repository: Option<Repository>,
@@ -156,7 +156,7 @@ fn print(out: &mut dyn Write, text: &str) -> Result<Exit, Failure> {
     print_bytes(out, text.as_bytes())
 }
 
-/// Prints; a reader that went away is no failure.
+/// Prints; a reader that went away is not a failure.
 fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Failure> {
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(Exit::Ok),

@@ -126,7 +126,7 @@ fn validate(
             .collect(),
     };
     let top = place.top();
-    // Whoever validates a recipe means the file as it lies there.
+    // Whoever validates a recipe means the file as it is there.
     let trusted = Trusted::as_it_lies();
     let surroundings = surroundings(place, &top, environment, &trusted);
     let mut wrong: Vec<RecipeError> = Vec::new();

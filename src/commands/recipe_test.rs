@@ -35,7 +35,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let (mut passed, mut failed) = (0, 0);
     for file in files {
-        // Whoever tests a recipe means the file as it lies there.
+        // Whoever tests a recipe means the file as it is there.
         let trusted = Trusted::as_it_lies();
         let surroundings = Surroundings {
             environment,
@@ -144,7 +144,8 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
     compare(test, exit, &result)
 }
 
-/// Returns an environment in which a test says the same on every machine: no settings of the user's, but his toolchains.
+/// Returns an environment in which a test says the same on every machine: no settings of the user's, but his
+/// toolchains.
 fn quiet(environment: &Environment, folder: &Path, record: bool) -> Environment {
     let mut quiet = environment.clone();
     for (name, below) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {

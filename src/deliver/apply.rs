@@ -17,7 +17,7 @@ use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
 
-/// Applies a change set to the work tree and returns the undo record's folder.
+/// Applies a change set to the work tree and returns the undo record's directory.
 pub fn apply(changes: &ChangeSet, site: &Site<'_>, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {
     Applied::begin(changes, site, steps)?.finish()
 }
@@ -47,7 +47,7 @@ fn moved(path: &RelPath) -> DeliverError {
     )
 }
 
-/// Changes that stand in the tree and can still be taken back.
+/// Changes that are in the tree and can still be taken back.
 pub struct Applied<'a> {
     root: Folder,
     run_id: String,
@@ -63,7 +63,7 @@ pub struct Applied<'a> {
 struct Item<'a> {
     path: &'a RelPath,
     change: &'a Change,
-    /// The folder of the temporary file: the deepest one on the way that is there from the start to the end.
+    /// The directory of the temporary file: the deepest one on the way that exists from start to end.
     folder: RelPath,
     temporary: OsString,
 }
@@ -190,7 +190,7 @@ impl<'a> Applied<'a> {
         }
     }
 
-    /// Drops the old contents; nothing can be taken back afterwards but by the record, whose folder is returned.
+    /// Drops the old contents; nothing can be taken back afterwards but by the record, whose directory is returned.
     pub fn finish(mut self) -> Result<Option<PathBuf>, DeliverError> {
         for item in 0..self.items.len() {
             if self.items[item].change.before == Entry::Absent || self.items[item].change.after == Entry::Absent {
@@ -417,7 +417,7 @@ impl Drop for Applied<'_> {
     }
 }
 
-/// Puts an entry at a path, whatever file or link stands there, at once; makes the folders on the way.
+/// Puts an entry at a path, whatever file or link is there, at once; makes the directories on the way.
 pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
     for folder in folders_between(&RelPath::root(), path) {
         let (parent, name) = root.parent_of(&folder)?;
@@ -443,12 +443,12 @@ pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str
     }
 }
 
-/// The name beside a file under which its old contents are written before they are swapped in.
+/// The name next to a file under which its old contents are written before they are swapped in.
 pub(super) fn back_name(run_id: &str) -> OsString {
     format!(".qwen-{run_id}-back").into()
 }
 
-/// Returns the folders below `from` on the way to `path`, outermost first.
+/// Returns the directories below `from` on the way to `path`, outermost first.
 pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     let mut folders = Vec::new();
     let mut folder = path.parent();
@@ -460,7 +460,7 @@ pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     folders
 }
 
-/// Finds the deepest folder on the way to a path that is there already.
+/// Finds the deepest directory on the way to a path that is there already.
 fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result<RelPath, DeliverError> {
     let mut standing = RelPath::root();
     for folder in folders_between(&RelPath::root(), path) {
@@ -471,7 +471,7 @@ fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result
         match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Some(FileType::Directory) => standing = folder,
             None => break,
-            // It makes way for the folder.
+            // It makes way for the directory.
             Some(_) if changes.staged(&folder) == Some(&Entry::Absent) => break,
             Some(_) => {
                 return Err(DeliverError::conflict(
@@ -493,7 +493,7 @@ mod tests {
     use crate::change::arbitrary::{self, Files, files, read, write};
     use crate::deliver::undo;
 
-    /// Every kind of change at once, a file that becomes a folder and a folder that becomes a file among them.
+    /// Every kind of change at once, a file that becomes a directory and a directory that becomes a file among them.
     fn project() -> (Project, ChangeSet) {
         let project = Project::new()
             .file("kept", "kept\n")
@@ -547,7 +547,7 @@ mod tests {
             steps.taken()
         };
         assert!(count > 30);
-        // The disk is full, somebody took the right to write away, a folder has vanished.
+        // The disk is full, somebody took the right to write away, a directory has vanished.
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound] {
             for number in 0..count {
                 let (project, changes) = project();

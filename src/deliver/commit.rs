@@ -88,7 +88,8 @@ fn unfit(error: &GitError) -> DeliverError {
     DeliverError::conflict(error.to_string(), error.hint())
 }
 
-/// Refuses to begin where git would refuse in the middle: a lock file names another git at work, or one that was killed.
+/// Refuses to begin where git would refuse in the middle: a lock file names another git at work, or one that was
+/// killed.
 fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverError> {
     match repository.locks(reference, reference == "HEAD").first() {
         None => Ok(()),
@@ -271,8 +272,8 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)
 }
 
-/// Takes back the commit of a record: the index entries that are as the run left them, then the reference if it is still
-/// where the run put it. Returns a warning where somebody has built on the commit, so that it stays.
+/// Takes back the commit of a record: the index entries that are as the run left them, then the reference if it is
+/// still where the run put it. Returns a warning where somebody has built on the commit, so that it stays.
 ///
 /// The reference moves last: until then a repetition begins again, and afterwards nothing is left to do.
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
@@ -491,7 +492,7 @@ fn signing(git: Git, order: &Order) -> Result<(Git, Option<String>, Option<Strin
 /// Returns the committer as `NAME <ADDRESS>`.
 fn committer(git: &Git) -> Result<String, DeliverError> {
     let mut identity = git.line(&["var", "GIT_COMMITTER_IDENT"], b"").map_err(failed)?;
-    // Behind the address stands the time.
+    // After the address is the time.
     if let Some(end) = identity.rfind('>') {
         identity.truncate(end + 1);
     }
@@ -549,7 +550,7 @@ fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result
     let move_all = || -> io::Result<()> {
         for folder in std::fs::read_dir(prepared.scratch.path().join("objects"))? {
             let folder = folder?;
-            // Loose objects only: the private folder's `info` and `pack` have no say.
+            // Loose objects only: the private directory's `info` and `pack` have no say.
             if folder.file_name().len() != 2 {
                 continue;
             }

@@ -114,7 +114,7 @@ pub fn check_accesses(
     Ok(())
 }
 
-/// What no policy can allow: git's own folder, other repositories, links that lead out.
+/// What no policy can allow: git's own directory, other repositories, links that lead out.
 fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'static str> {
     if path.is_root() {
         return Err("the workspace itself is no file");
@@ -141,7 +141,7 @@ fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'sta
     Ok(())
 }
 
-/// Tells whether a link's target, read from its folder, never climbs above the root on its way.
+/// Tells whether a link's target, read from its directory, never climbs above the root on its way.
 fn stays_below(folder: &RelPath, target: &[u8]) -> bool {
     if target.first() == Some(&b'/') {
         return false;

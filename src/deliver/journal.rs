@@ -46,7 +46,7 @@ pub struct Record {
     pub state: State,
     /// Each changed file.
     pub files: Vec<Saved>,
-    /// Folders that were made, outermost first.
+    /// Directories that were made, outermost first.
     pub folders_made: Vec<String>,
     /// Temporary files that may be left over.
     pub temporary: Vec<String>,
@@ -134,7 +134,7 @@ pub fn path(name: &str) -> io::Result<RelPath> {
         .ok_or_else(|| io::Error::other(format!("a damaged name in the record: {name}")))
 }
 
-/// A record's folder on the disk.
+/// A record's directory on the disk.
 pub struct Journal {
     folder: PathBuf,
 }
@@ -185,7 +185,7 @@ impl Journal {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Opens a record's folder.
+    /// Opens a record's directory.
     pub fn open(folder: &Path) -> io::Result<(Journal, Record)> {
         let text = bounded::regular(&folder.join("record.json"), bounded::PRODUCT)?;
         let record: Record = serde_json::from_slice(&text)?;
@@ -226,7 +226,7 @@ impl Journal {
     }
 }
 
-/// Tells whether records can be written in a folder that may not be there yet; nothing is written to find out.
+/// Tells whether records can be written in a directory that may not be there yet; nothing is written to find out.
 pub fn is_writable(undo: &Path) -> bool {
     let standing = undo.ancestors().find(|folder| folder.symlink_metadata().is_ok());
     standing.is_some_and(|folder| folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok())

@@ -54,7 +54,7 @@ pub struct Site<'a> {
     pub root: &'a Path,
     /// The repository that holds it.
     pub repository: Option<&'a Repository>,
-    /// The folder of undo records; `None` where nothing can be undone (`--no-undo`).
+    /// The directory of undo records; `None` where nothing can be undone (`--no-undo`).
     pub undo: Option<&'a Path>,
     /// The run's name: the record's, and part of the names of temporary files. Letters, digits, `-` and `_`.
     pub run_id: &'a str,
@@ -77,7 +77,7 @@ pub struct Delivered {
     pub branch: Option<String>,
     /// What the operator should know.
     pub warnings: Vec<String>,
-    /// The undo record's folder.
+    /// The undo record's directory.
     pub record: Option<PathBuf>,
 }
 
@@ -324,8 +324,8 @@ pub(crate) fn from_repository(error: &RepositoryError) -> DeliverError {
     DeliverError::conflict(format!("the repository cannot be read: {error}"), error.hint())
 }
 
-/// Returns the patch of a change set as `git apply` takes it in this repository, and what the result object says of each
-/// file.
+/// Returns the patch of a change set as `git apply` takes it in this repository, and what the result object says of
+/// each file.
 pub fn proposal(changes: &ChangeSet, repository: Option<&Repository>) -> (Vec<u8>, Vec<FileReport>) {
     let changes = seen::without_modes(changes, repository);
     let Some(repository) = repository else {

@@ -116,7 +116,7 @@ impl Proposal {
         self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it is there already")))
     }
 
-    /// As [`Proposal::changes`], but what has changed since is merged where both changes stand apart. Returns the files
+    /// As [`Proposal::changes`], but what has changed since is merged where both changes are apart. Returns the files
     /// that were merged, too.
     pub fn merged(&self, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
         let (merged, applied) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
@@ -274,7 +274,7 @@ impl Proposal {
 
 /// A file that a patch is for.
 struct Found<'a> {
-    /// As it stands in the work tree.
+    /// As it is in the work tree.
     tree: &'a Entry,
     /// As git keeps it, which patches are made for.
     kept: Entry,
@@ -307,7 +307,7 @@ fn format_of(site: &Site<'_>) -> ObjectFormat {
     site.repository.map_or(ObjectFormat::Sha1, |repository| repository.format)
 }
 
-/// Takes the folder of the workspace off a name of the repository.
+/// Takes the directory of the workspace off a name of the repository.
 fn below(prefix: &RelPath, name: &RelPath) -> Option<RelPath> {
     RelPath::below(&Path::new("/").join(prefix.as_path()), &Path::new("/").join(name.as_path()))
         .filter(|path| !path.is_root())

@@ -78,7 +78,7 @@ impl Project {
         undo::records(&self.undo).unwrap()
     }
 
-    /// Everything below the root, folders and modes included.
+    /// Everything below the root, directories and modes included.
     pub(super) fn tree(&self) -> BTreeMap<PathBuf, (u32, Entry)> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.root.clone()];
@@ -95,7 +95,7 @@ impl Project {
         found
     }
 
-    /// As [`Project::tree`], without the modes of folders: undoing makes them anew.
+    /// As [`Project::tree`], without the modes of directories: undoing makes them anew.
     pub(super) fn files(&self) -> BTreeMap<PathBuf, (u32, Entry)> {
         Project::only_files(self.tree())
     }

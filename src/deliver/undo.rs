@@ -36,7 +36,7 @@ pub(super) fn next_number(undo: &Path) -> io::Result<u64> {
     Ok(records(undo)?.first().map_or(1, |(_, record)| record.number.saturating_add(1)))
 }
 
-/// Returns the records in a folder, newest first; of two that were begun side by side, the one whose run began later
+/// Returns the records in a directory, newest first; of two that were begun side by side, the one whose run began later
 /// (names of runs are UUIDs of version 7, ordered by time).
 pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     let entries = match std::fs::read_dir(undo) {
@@ -107,7 +107,7 @@ impl From<io::Error> for UndoError {
 
 /// Puts back every file of a record that is still as the run left it; others are left alone and named.
 ///
-/// All of them or none: the old contents are written beside their places first, then they are swapped in, and what was
+/// All of them or none: the old contents are written next to their places first, then they are swapped in, and what was
 /// swapped is swapped back if one of them fails. It may be killed and repeated at any point.
 pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, UndoError> {
     Ok(undo_if(folder, root, steps, |_| true)?.unwrap_or_default())
@@ -164,7 +164,7 @@ fn undo_if(
         } else if found == saved.after && saved.before == Shape::Absent {
             added.push(path);
         } else if found == saved.after && (found == Shape::Absent || !is_folder(&tree, &path)?) {
-            // Where a folder took a deleted file's place, it goes first if it is ours.
+            // Where a directory took a deleted file's place, it goes first if it is ours.
             restored.push((path, saved.before.clone()));
         } else {
             report.left_alone.push(path);
@@ -209,7 +209,8 @@ fn undo_if(
     Ok(Some(report))
 }
 
-/// Removes what undoing has put aside, and the folders that the run made, innermost first, as far as they are empty.
+/// Removes what undoing has put aside, and the directories that the run made, innermost first, as far as they are
+/// empty.
 ///
 /// What cannot be removed stays in the record, and goes with the next try.
 fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut UndoReport, steps: &Steps) {
@@ -232,7 +233,7 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
             _ => false,
         };
         match removed {
-            // What somebody else has put there keeps the folder, and it is no longer ours.
+            // What somebody else has put there keeps the directory, and it is no longer ours.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && !standing.iter().any(is_below) => {}
             Err(error) if !is_missing(&error) => {
                 stuck.push(format!("{folder}: {error}"));
@@ -252,7 +253,7 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
 struct Plan<'a> {
     tree: &'a Folder,
     run_id: &'a str,
-    /// The folders that the run made.
+    /// The directories that the run made.
     made: &'a BTreeSet<RelPath>,
     names: usize,
     steps: &'a Steps,
@@ -270,7 +271,7 @@ enum Done {
 }
 
 impl Plan<'_> {
-    /// Returns a free name near a path: in the deepest folder on the way that stands and is not the run's own.
+    /// Returns a free name near a path: in the deepest directory on the way that is and is not the run's own.
     fn beside(&mut self, path: &RelPath) -> io::Result<RelPath> {
         let mut folder = path.parent().unwrap_or_default();
         while !folder.is_root() && (self.made.contains(&folder) || !is_folder(self.tree, &folder)?) {
@@ -291,7 +292,7 @@ impl Plan<'_> {
         parent.create(name, before, like.as_ref(), self.steps)
     }
 
-    /// Puts everything into its place; returns where a folder stands that is not the run's.
+    /// Puts everything into its place; returns where a directory is that is not the run's.
     fn swap(
         &mut self,
         restored: &[(RelPath, RelPath, Shape)],
@@ -392,7 +393,7 @@ fn is_folder(tree: &Folder, path: &RelPath) -> io::Result<bool> {
     }
 }
 
-/// Removes what a delivery or an undoing wrote beside its place, with the second name that it may have.
+/// Removes what a delivery or an undoing wrote next to its place, with the second name that it may have.
 fn remove_left_over(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
     // Where names cannot be swapped, a second name holds the old file for a moment.
     if let Some(second) = RelPath::from_bytes(&[path.as_bytes(), b"-old"].concat()) {
@@ -455,7 +456,7 @@ mod tests {
         (project, record)
     }
 
-    /// What stands in the project, by relative paths.
+    /// What is in the project, by relative paths.
     fn names(project: &Project) -> Vec<(PathBuf, (u32, Entry))> {
         let relative = |path: PathBuf| path.strip_prefix(project.root()).unwrap().to_owned();
         project.files().into_iter().map(|(path, state)| (relative(path), state)).collect()

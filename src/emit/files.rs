@@ -16,15 +16,15 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A file that an output flag names, checked before any work.
 ///
-/// A regular file is written beside its name and renamed, so that a reader sees the old contents or the new, never a
-/// part. It is not held open until then: the file beside it would show in the tree that the run works on. A pipe or a
+/// A regular file is written next to its name and renamed, so that a reader sees the old contents or the new, never a
+/// part. It is not held open until then: the file next to it would show in the tree that the run works on. A pipe or a
 /// device (`/dev/stderr`, `/dev/fd/3`) is opened at once and written in place. A link is replaced, not followed: a
 /// checkout must not choose where our output goes. Missing directories are not made.
 #[derive(Debug)]
 pub(super) enum OutputFile {
     /// A regular file, there or not.
     Regular(PathBuf),
-    /// A pipe or a device. A reader that goes away is no error.
+    /// A pipe or a device. A reader that goes away is not an error.
     Stream(Sink),
 }
 

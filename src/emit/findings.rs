@@ -75,7 +75,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Reads what the run found. A value that is no finding is left out: nothing could be said of it.
+    /// Reads what the run found. A value that is not a finding is left out: nothing could be said of it.
     pub(super) fn read(started: Option<&RunStarted>, end: &RunFinished) -> Findings {
         let mut seen = BTreeMap::new();
         let mut all = Vec::new();
@@ -114,8 +114,8 @@ impl Findings {
     }
 }
 
-/// Hashes what stays when lines move: the rule, the path, the quoted text without its blanks, and which of several equal
-/// ones it is. Neither the line's number nor the model's words are part of it.
+/// Hashes what stays when lines move: the rule, the path, the quoted text without its blanks, and which of several
+/// equal ones it is. Neither the line's number nor the model's words are part of it.
 fn fingerprint(found: &Found, occurrence: u64) -> String {
     let normal: Vec<String> =
         found.quote.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -82,8 +82,8 @@ pub fn output(name: &str, value: &str, random: &mut dyn FnMut() -> String) -> St
 
 /// Lines of a log on their way to a runner: our own groups are commands, nothing else is.
 ///
-/// Everything but a group stands between `::stop-commands::` and its token, which nobody can guess; and a line that looks
-/// like a command is set behind a mark besides.
+/// Everything but a group is between `::stop-commands::` and its token, which nobody can guess; and a line that looks
+/// like a command is set after a mark besides.
 #[derive(Debug)]
 pub struct Guarded {
     token: String,

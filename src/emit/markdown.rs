@@ -21,8 +21,8 @@ pub(super) fn cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// Returns a text as prose of one line: each word that could act stands in code, every mark of markdown is a letter.
-/// What stands between backticks already is code.
+/// Returns a text as prose of one line: each word that could act is in code, every mark of markdown is a letter.
+/// What is between backticks already is code.
 pub(super) fn prose(text: &str, most: usize) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = one_line_of(&joined, most);

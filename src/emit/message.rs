@@ -53,7 +53,7 @@ pub(super) struct Messages {
     partial: Option<Partial>,
     /// The model that answers.
     model: String,
-    /// What happened before the session stood: `system/init` goes first.
+    /// What happened before the session existed: `system/init` goes first.
     before: Option<Vec<Event>>,
 }
 
@@ -124,7 +124,7 @@ impl Messages {
         }
     }
 
-    /// Returns the last messages: what happened where no session came to stand, and the result object with what every
+    /// Returns the last messages: what happened where no session came to be, and the result object with what every
     /// message carries.
     pub(super) fn result(&mut self, report: &Report) -> Vec<Value> {
         let before = self.before.take().unwrap_or_default();

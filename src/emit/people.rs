@@ -398,7 +398,7 @@ impl People {
             }
             let word = if self.colour { format!("{style}error{style:#}") } else { "error".to_owned() };
             for (index, line) in lines.iter().enumerate() {
-                // What follows stands further in: no text in an error looks like a line of ours.
+                // What follows is further in: no text in an error looks like a line of ours.
                 let before = if index == 0 { format!("{word}: ") } else { "  ".to_owned() };
                 self.raw(&format!("{before}{}", one_line(line)));
             }

@@ -313,7 +313,7 @@ impl Renderer {
         let report = if self.problems.is_empty() || end.error.as_ref().is_some_and(|e| e.code == "output") {
             report
         } else {
-            // The files that stand already say what was true when they were written; what is printed says all.
+            // Files that are already written say what was true when they were written; what is printed says all.
             self.blame_problems(&mut end);
             shorten(&mut end);
             self.fold.replace_end(end.clone());

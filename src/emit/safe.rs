@@ -101,7 +101,7 @@ fn brief_word(word: &str) -> Cow<'_, str> {
 
 /// Makes a line that a CI system would take for a command into one that it prints.
 ///
-/// GitHub acts on lines that begin with `::` behind any blanks, and on `##[` wherever it stands; Azure and TeamCity on
+/// GitHub acts on lines that begin with `::` after any blanks, and on `##[` wherever it is; Azure and TeamCity on
 /// `##vso[` and `##teamcity[`.
 pub fn ci_line(line: &str) -> Cow<'_, str> {
     let broken = break_hash_commands(line, "## ");

@@ -21,7 +21,7 @@ pub(super) struct Reader {
 
 /// Returns what `text` prints: the answer, and what a dry run would change.
 ///
-/// A structured answer stands alone, so that whoever asked for JSON can read all of it as JSON.
+/// A structured answer is alone, so that whoever asked for JSON can read all of it as JSON.
 pub(super) fn answer(end: &RunFinished, mode: &str, reader: Reader) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(value) = &end.structured {

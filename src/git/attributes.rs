@@ -69,7 +69,7 @@ impl<'r> Conversions<'r> {
         })
     }
 
-    /// Returns a file that git keeps as it stands in the work tree.
+    /// Returns a file that git keeps as it is in the work tree.
     pub fn checked_out(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
         self.converted(name, entry, |git, content| {
             let object = git.line(&["hash-object", "-w", "--stdin", "--no-filters"], content)?;

@@ -203,8 +203,8 @@ impl Pipes<'_> {
     }
 }
 
-/// Writes what fits; `false` when all is written or nobody reads. A child that does not read to the end is fine; one that
-/// could not be given all of its input would take a part for the whole.
+/// Writes what fits; `false` when all is written or nobody reads. A child that does not read to the end is fine; one
+/// that could not be given all of its input would take a part for the whole.
 fn feed(to: &mut impl io::Write, rest: &mut &[u8]) -> io::Result<bool> {
     while !rest.is_empty() {
         match to.write(rest) {

@@ -11,10 +11,10 @@ use super::children::{self, Unfinished, run_deadline};
 use super::programs::{NotFound, Programs};
 
 /// What every git process is told, ours and the model's: no hooks, no monitor, no pager, no foreign diff, no
-/// credentials, no prompt, no fetching behind our back, and no bare repository that lies where git looks for one.
+/// credentials, no prompt, no fetching behind our back, and no bare repository that is where git looks for one.
 ///
-/// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from the
-/// system's program, not from one that the repository names.
+/// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from
+/// the system's program, not from one that the repository names.
 const CONFIGURATION: [(&str, &str); 26] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -75,8 +75,8 @@ pub const KEYS: [&str; 6] = [
     "GITHUB_TOKEN",
 ];
 
-/// Tells whether a variable of our own environment must not reach git: a hook sets `GIT_INDEX_FILE` and others, and keys
-/// are nobody else's.
+/// Tells whether a variable of our own environment must not reach git: a hook sets `GIT_INDEX_FILE` and others, and
+/// keys are nobody else's.
 pub fn is_inherited(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
 }
@@ -245,7 +245,7 @@ impl Git {
     }
 }
 
-/// Cuts off what git says behind its last word, the line that begins with `fatal:`.
+/// Cuts off what git says after its last word, the line that begins with `fatal:`.
 fn without_advice(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     let end = lines.iter().position(|line| line.starts_with("fatal: ")).map_or(lines.len(), |fatal| fatal + 1);

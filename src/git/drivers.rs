@@ -16,7 +16,8 @@ const PROGRAMS: [(&str, &[&str], &str); 3] = [
 
 /// Returns the drivers that the repository's own configuration names and its attributes pick, as `filter.NAME`.
 ///
-/// `filter.lfs` is not among them where it starts what `git lfs install` writes. What cannot be found out counts as picked. Without such a section nothing is started.
+/// `filter.lfs` is not among them where it starts what `git lfs install` writes. What cannot be found out counts as
+/// picked. Without such a section nothing is started.
 pub fn drivers(repository: &Repository) -> Vec<String> {
     if !mentions_drivers(repository) {
         return Vec::new();

@@ -18,8 +18,8 @@ const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 const SUBMODULE: u32 = 0o160_000;
 
-/// Returns every file that the index holds, or a commit that a head, a reference or a log of one reaches, relative to the
-/// repository's top. That it is not known by `end`, or is stored in a way that is not known, is an error.
+/// Returns every file that the index holds, or a commit that a head, a reference or a log of one reaches, relative to
+/// the repository's top. That it is not known by `end`, or is stored in a way that is not known, is an error.
 pub fn files(repository: &Repository, end: Instant) -> Result<Vec<RelPath>, String> {
     let mut ids = Vec::new();
     ids_in(&repository.git_dir, &mut ids, false)?;
@@ -178,7 +178,7 @@ impl Search {
     }
 }
 
-// `MODE NAME\0` and the twenty bytes of an id, one behind the other.
+// `MODE NAME\0` and the twenty bytes of an id, repeated.
 fn entries(mut data: &[u8]) -> impl Iterator<Item = (u32, &[u8], Oid)> {
     std::iter::from_fn(move || {
         let space = data.iter().position(|byte| *byte == b' ')?;

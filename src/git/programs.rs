@@ -95,9 +95,9 @@ impl Programs {
         std::env::join_paths(self.path()).unwrap_or_default()
     }
 
-    /// Returns the variables by which the dynamic loader of a child of ours would load code from the workspace, with what
-    /// is left of their values: absolute paths outside of it. `None` where nothing is. An empty or relative entry means
-    /// the child's working directory.
+    /// Returns the variables by which the dynamic loader of a child of ours would load code from the workspace, with
+    /// what is left of their values: absolute paths outside of it. `None` where nothing is. An empty or relative entry
+    /// means the child's working directory.
     pub fn loader_variables(&self) -> Vec<(&'static str, Option<OsString>)> {
         let is_outside = |entry: &Path| {
             let real = entry.canonicalize().unwrap_or_else(|_| entry.to_path_buf());

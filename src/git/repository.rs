@@ -18,13 +18,13 @@ use crate::path::RelPath;
 /// A repository with a work tree that holds the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
-    /// This work tree's own git folder.
+    /// This work tree's own git directory.
     pub git_dir: PathBuf,
-    /// The git folder that all work trees share.
+    /// The git directory that all work trees share.
     pub common_dir: PathBuf,
     /// The top of the work tree.
     pub top: PathBuf,
-    /// The workspace's folder, relative to the top.
+    /// The workspace's directory, relative to the top.
     pub prefix: RelPath,
     /// The commit of HEAD; `None` on an unborn branch.
     pub head: Option<String>,
@@ -67,7 +67,7 @@ pub enum RepositoryError {
         /// What.
         reason: String,
     },
-    /// Git says no.
+    /// Git refuses.
     #[error(transparent)]
     Git(#[from] GitError),
 }
@@ -93,9 +93,11 @@ impl RepositoryError {
 }
 
 impl Repository {
-    /// Finds the repository that holds a canonical folder; `None` if there is none or the folder is in no work tree.
+    /// Finds the repository that holds a canonical directory; `None` if there is none or the directory is in no work
+    /// tree.
     ///
-    /// A folder on the way that is laid out like a git directory is an error: git would work in it, by its configuration.
+    /// A directory on the way that is laid out like a git directory is an error: git would work in it, by its
+    /// configuration.
     pub fn discover(root: &Path) -> Result<Option<Repository>, RepositoryError> {
         for top in root.ancestors() {
             let dot_git = top.join(".git");
@@ -161,8 +163,8 @@ impl Repository {
         if by_file && let Some(head) = self.head_by_file() {
             return Ok(head);
         }
-        // Git says nothing and fails where HEAD is no branch, and where there is no commit; anything that it says is a
-        // fault.
+        // Git says nothing and fails where HEAD is not a branch, and where there is no commit; anything that it says is
+        // a fault.
         let is_silent = |message: &str| message.starts_with("exit status");
         let branch = match self.git().line(&["symbolic-ref", "-q", "HEAD"], b"") {
             Ok(branch) => Some(branch),
@@ -208,8 +210,8 @@ impl Repository {
         Some((commit, Some(branch.to_owned())))
     }
 
-    /// Finds out whether git starts, takes the repository for its own, and can read the index and every directory of the
-    /// commit of HEAD. The contents of files are not looked at.
+    /// Finds out whether git starts, takes the repository for its own, and can read the index and every directory of
+    /// the commit of HEAD. The contents of files are not looked at.
     pub fn check(&self) -> Result<(), RepositoryError> {
         let git = self.git();
         // No index holds this path; to find that out git reads the whole of it.
@@ -242,8 +244,8 @@ impl Repository {
         Ok(is_file.then(|| reference.to_owned()))
     }
 
-    /// Returns the lock files that keep git from moving `HEAD` and its branch (or another reference) and, if asked, from
-    /// writing the index. They belong to another git at work, or to one that was killed.
+    /// Returns the lock files that keep git from moving `HEAD` and its branch (or another reference) and, if asked,
+    /// from writing the index. They belong to another git at work, or to one that was killed.
     pub fn locks(&self, reference: &str, with_index: bool) -> Vec<PathBuf> {
         let branch = match (reference, &self.branch) {
             ("HEAD", Some(branch)) => Some(format!("refs/heads/{branch}")),
@@ -381,8 +383,8 @@ impl Repository {
         Ok(keys.filter(|(_, name)| matches!(name.as_str(), "clean" | "process")).map(|(driver, _)| driver).collect())
     }
 
-    /// Returns what is configured of filter drivers other than Git LFS: the driver, and the last part of the key. A driver
-    /// that is only called `lfs` and starts something else counts as any other.
+    /// Returns what is configured of filter drivers other than Git LFS: the driver, and the last part of the key. A
+    /// driver that is only called `lfs` and starts something else counts as any other.
     fn filter_keys(&self) -> Result<Vec<(String, String)>, GitError> {
         let listed = match self.git().run(&["config", "-z", "--get-regexp", r"^filter\."], b"") {
             Ok(listed) => listed,
@@ -490,7 +492,7 @@ impl Repository {
     }
 }
 
-/// How the changed paths stand to HEAD and the index.
+/// How the changed paths differ from HEAD and the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Tracked, and in the work tree or the index other than in HEAD when the run found them. Untracked is not dirty.
@@ -708,7 +710,7 @@ mod tests {
         assert!(Repository::discover(&top.join("inner")).is_err());
     }
 
-    /// A comment behind a value, and settings that only an included file makes.
+    /// A comment after a value, and settings that only an included file makes.
     #[test]
     fn the_configuration_is_read_as_git_reads_it() {
         let folder = tempfile::tempdir().unwrap();

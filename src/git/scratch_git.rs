@@ -39,8 +39,8 @@ const KEYS: [&str; 19] = [
     "merge.conflictstyle",
 ];
 
-/// What of a repository a command workspace may read. Whoever writes a checkout's git directory also writes the paths in
-/// it: none of them gives a right to anything but the parts of a repository.
+/// What of a repository a command workspace may read. Whoever writes a checkout's git directory also writes the paths
+/// in it: none of them gives a right to anything but the parts of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     /// The directory of this work tree, and the one that all work trees share.
@@ -53,8 +53,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Finds the parts; `None` where the repository is not laid out as git lays it out: its objects or references lie
-    /// behind a link that leads out of it, or a path in it names another kind of directory.
+    /// Finds the parts; `None` where the repository is not laid out as git lays it out: its objects or references are
+    /// after a link that leads out of it, or a path in it names another kind of directory.
     pub fn of(repository: &Repository) -> Option<Parts> {
         let own = repository.git_dir.canonicalize().ok()?;
         let common = repository.common_dir.canonicalize().ok()?;
@@ -135,7 +135,7 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
     }
     copy_folder(&common.join("refs"), &at.join("refs"))?;
     copy_folder(&common.join("reftable"), &at.join("reftable"))?;
-    // Where references are in tables, a file stands here and says so.
+    // Where references are in tables, a file is here and says so.
     if !at.join("refs/heads").exists() {
         std::fs::create_dir_all(at.join("refs/heads"))?;
     }
@@ -151,7 +151,7 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
     hide_outside(repository, at)
 }
 
-/// Only the workspace is lent: what the repository holds beside it must not look deleted.
+/// Commands get the workspace only: what the repository holds next to it must not look deleted.
 fn hide_outside(repository: &Repository, at: &Path) -> io::Result<()> {
     if repository.prefix.is_root() {
         return Ok(());

@@ -7,7 +7,7 @@ use super::{Git, GitError};
 /// Every setting that decides whether, with which key and by which program something is signed.
 const SETTINGS: &str = r"^(commit\.gpgsign|user\.signingkey|gpg\..*)$";
 
-/// What stands in for a program that the user's own configuration does not name; git's own defaults.
+/// What replaces a program that the user's own configuration does not name; git's own defaults.
 const PROGRAMS: [(&str, &str); 3] =
     [("gpg.openpgp.program", "gpg"), ("gpg.x509.program", "gpgsm"), ("gpg.ssh.program", "ssh-keygen")];
 
@@ -28,7 +28,7 @@ pub struct Signing {
 pub struct NoKey;
 
 impl Signing {
-    /// Reads it, as git sees it in a folder.
+    /// Reads it, as git sees it in a directory.
     pub fn read(git: &Git) -> Result<Signing, GitError> {
         let list = ["config", "--show-scope", "--includes", "-z", "--get-regexp", SETTINGS];
         match git.run(&list, b"") {

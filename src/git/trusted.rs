@@ -40,21 +40,21 @@ pub enum TrustedError {
         /// What was asked for.
         revision: String,
     },
-    /// What stands there cannot be taken.
+    /// What is there cannot be taken.
     #[error("{path} in the trusted commit {reason}")]
     Unfit {
-        /// The path below the top folder.
+        /// The path below the top directory.
         path: String,
         /// Why.
         reason: String,
     },
-    /// Git says no.
+    /// Git refuses.
     #[error(transparent)]
     Git(#[from] GitError),
 }
 
 impl TrustedTree {
-    /// Finds the commit in the repository with this top folder.
+    /// Finds the commit in the repository with this top directory.
     pub fn find(top: &Path, revision: &str, why: &str) -> Result<TrustedTree, TrustedError> {
         // A replaced object would be somebody else's file under a trusted name.
         let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
@@ -72,7 +72,7 @@ impl TrustedTree {
         format!("{path}@{}", &self.commit[..self.commit.len().min(12)])
     }
 
-    /// Reads a file by its path below the top folder; `None` where there is none. A link is refused, not followed.
+    /// Reads a file by its path below the top directory; `None` where there is none. A link is refused, not followed.
     pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, TrustedError> {
         let entries = self.entries(path, false)?;
         let Some(entry) = entries.into_iter().find(|entry| entry.path == path) else { return Ok(None) };
@@ -94,7 +94,7 @@ impl TrustedTree {
         self.read(path)?.map(|bytes| String::from_utf8(bytes).map_err(unfit)).transpose()
     }
 
-    /// Returns the paths of the files below a folder, sorted; links and submodules are left out.
+    /// Returns the paths of the files below a directory, sorted; links and submodules are left out.
     pub fn files_below(&self, folder: &str) -> Result<Vec<String>, TrustedError> {
         let files = self.entries(folder, true)?.into_iter().filter(|entry| entry.mode.starts_with("100"));
         let below = |path: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
@@ -103,7 +103,7 @@ impl TrustedTree {
         Ok(paths)
     }
 
-    /// Reads every file of this name, wherever it stands, by the path of its folder below the top one.
+    /// Reads every file of this name, wherever it is, by the path of its directory below the top one.
     pub fn every(&self, name: &str) -> Result<BTreeMap<String, Vec<u8>>, TrustedError> {
         let listed = self.git.run(&["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str()], b"")?;
         let entries =
@@ -122,13 +122,13 @@ impl TrustedTree {
         Ok(found)
     }
 
-    /// Tells whether something other than a folder stands at a path.
+    /// Tells whether something other than a directory is at a path.
     pub fn has(&self, path: &str) -> Result<bool, TrustedError> {
         Ok(self.entries(path, false)?.iter().any(|entry| entry.path == path && entry.mode != "040000"))
     }
 
-    /// Returns the object names of the files at these paths and below them, by path. Links and submodules are in it, too,
-    /// with no name.
+    /// Returns the object names of the files at these paths and below them, by path. Links and submodules are in it,
+    /// too, with no name.
     fn objects(&self, paths: &[&str]) -> Result<BTreeMap<String, String>, TrustedError> {
         let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str(), "--"];
         arguments.extend(paths);
@@ -216,8 +216,8 @@ impl Entry {
     }
 }
 
-/// Hashes what an approval speaks of: `.qwen/**`, `.mcp.json` and `.env` of the top folder, and of each folder on the
-/// way down to the workspace. A link, or too much, is an error: nothing can be said about it.
+/// Hashes what an approval speaks of: `.qwen/**`, `.mcp.json` and `.env` of the top directory, and of each directory on
+/// the way down to the workspace. A link, or too much, is an error: nothing can be said about it.
 pub fn fingerprint(top: &Path, workspace: &Path) -> io::Result<Approval> {
     let mut found = Approval { checkout: top.display().to_string(), ..Approval::default() };
     let mut bytes_left = MOST_BYTES;
@@ -265,13 +265,13 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
     Ok(())
 }
 
-/// Returns where the approval of a checkout is kept below the folder of our own state.
+/// Returns where the approval of a checkout is kept below the directory of our own state.
 pub fn approval_file(state: &Path, top: &Path) -> PathBuf {
     let digest: String = Sha256::digest(top.as_os_str().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     state.join("trust").join(format!("{digest}.json"))
 }
 
-/// Reads an approval; `None` if there is none, or it is no file of ours.
+/// Reads an approval; `None` if there is none, or it is not a file of ours.
 pub fn read_approval(file: &Path) -> Option<Approval> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.symlink_metadata().ok()?;

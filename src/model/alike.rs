@@ -20,7 +20,7 @@ enum Place {
     Reasoning,
 }
 
-/// The keys that a string may stand behind.
+/// The keys that a string may be after.
 const KEYS: [(&str, Place); 4] = [
     ("\"arguments\"", Place::Arguments),
     ("\"content\"", Place::Content),
@@ -28,7 +28,7 @@ const KEYS: [(&str, Place); 4] = [
     ("\"reasoning\"", Place::Reasoning),
 ];
 
-/// What stands in the place of the string while it is made sure that nothing else depends on it. An event that holds
+/// What is in the place of the string while it is made sure that nothing else depends on it. An event that holds
 /// it already is not learned.
 const PROBE: &str = "d0e6a1c94f";
 
@@ -38,7 +38,7 @@ struct Pattern {
     place: Place,
     /// Everything before the string, its quote included.
     head: String,
-    /// Everything behind it, from its quote.
+    /// Everything after it, from its quote.
     tail: String,
     /// The call that the event belongs to.
     call: CallPiece,
@@ -134,7 +134,7 @@ impl Pattern {
         raw.len() >= self.head.len() + self.tail.len() && raw.starts_with(&self.head) && raw.ends_with(&self.tail)
     }
 
-    /// Cuts the string behind `key` out of an event; `None` unless the event means the same with any other string.
+    /// Cuts the string after `key` out of an event; `None` unless the event means the same with any other string.
     fn of(raw: &str, chunk: &Chunk, key: &str, place: Place) -> Option<Pattern> {
         let at = raw.find(key)? + key.len();
         let rest = raw[at..].trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;

@@ -25,7 +25,7 @@ const MAX_TEXT: usize = 16 << 20;
 /// Opaque pieces of reasoning of one turn.
 const MAX_DETAILS: usize = 10_000;
 
-/// What the assembler has to know beside the bytes.
+/// What the assembler has to know besides the bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The turn's number: part of generated call ids.
@@ -79,7 +79,7 @@ pub struct ErrorFrame {
     pub body: String,
 }
 
-/// Why what arrived is no turn.
+/// Why what arrived is not a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// It broke the protocol.
@@ -161,7 +161,7 @@ impl Assembled {
         }
     }
 
-    /// Tells whether only reasoning came, which is no answer.
+    /// Tells whether only reasoning came, which is not an answer.
     pub fn is_reasoning_only(&self) -> bool {
         self.calls.is_empty() && self.text.trim().is_empty() && self.reasoning.is_some()
     }
@@ -346,7 +346,7 @@ impl Assembler {
         let reasoning = self.take_reasoning();
         let mut text = self.text.take(&mut self.content);
         if let Some(at) = may_be_call {
-            // Half a call in the text is no text to go on from.
+            // Half a call in the text is not a text to continue from.
             text.truncate(at);
             incomplete_calls += 1;
         }
@@ -651,7 +651,7 @@ impl Assembler {
         let mut calls = finished.calls;
         let mut text = Cow::Borrowed(self.text.of(&self.content));
         if !self.spilled.is_empty() && text.trim().is_empty() && calls.is_empty() {
-            // What spilled is all that there is: an answer behind which a tag was left.
+            // What spilled is all that there is: an answer after which a tag was left.
             text = Cow::Owned(format!("{}{text}", self.spilled));
         }
         let mut reasoning = reasoning_of(&self.field_reasoning, &self.tag_reasoning);
@@ -699,7 +699,7 @@ impl Assembler {
                 return Err(Fault::Stream(StreamFault::TagLeak));
             }
         } else if !text.trim().is_empty() && leaked_calls::is_only_tags(&text) {
-            // The server parsed the call and left its tags behind.
+            // The server parsed the call and left its tags in the text.
             flag(&mut self.flags, "stray_tags");
             text = Cow::Owned(String::new());
         }
@@ -744,7 +744,7 @@ impl Assembler {
     }
 }
 
-/// Returns the text where it is no part of another one.
+/// Returns the text where it is not a part of another one.
 fn owned(text: Cow<'_, str>) -> Option<String> {
     match text {
         Cow::Owned(text) => Some(text),
@@ -801,12 +801,12 @@ impl Watch {
     }
 }
 
-/// Why a body that came whole is no turn.
+/// Why a body that came whole is not a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BodyError {
     /// It is an error object.
     Frame(ErrorFrame),
-    /// It is a completion that is no turn.
+    /// It is a completion that is not a turn.
     Failed(Failed),
     /// It is neither JSON nor lines of JSON: its first 512 bytes.
     NotJson(String),

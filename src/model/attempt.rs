@@ -19,10 +19,10 @@ use super::{ErrorClass, StreamFault, TimeoutKind};
 /// The most bytes read of an error's body.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
-/// How much of a body that is no answer is shown.
+/// How much of a body that is not an answer is shown.
 const SHOWN_BODY: usize = 512;
 
-/// How long the end of the bytes is waited for behind `[DONE]`, so that the connection can be used again.
+/// How long the end of the bytes is waited for after `[DONE]`, so that the connection can be used again.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Where an attempt goes and how long it may take.
@@ -48,7 +48,7 @@ pub struct Attempt<'a> {
 pub struct Failure {
     /// The class.
     pub class: ErrorClass,
-    /// The words behind "the server".
+    /// The words after "the server".
     pub message: String,
     /// What to do, where only this place knows.
     pub hint: Option<String>,
@@ -126,7 +126,7 @@ impl Clock {
         };
         let first = match (self.last_data, self.first_byte) {
             (Some(_), _) | (None, None) => None,
-            // A ping is no answer, but the first byte has come.
+            // A ping is not an answer, but the first byte has come.
             (None, Some(at)) if self.alive => silence.map(|silence| at.max(silence)),
             (None, Some(at)) => Some(at),
         };
@@ -241,7 +241,7 @@ impl Attempt<'_> {
             match self.next(response.body.as_mut(), clock).await {
                 Ok(Some(more)) => bytes.extend(more),
                 Ok(None) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-                // What came of a refusal says more than the connection that broke behind it.
+                // A refusal says more than the connection that broke after it.
                 Err(_) if refused => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
                 Err(failure) => return Err(failure),
             }
@@ -306,7 +306,7 @@ impl Attempt<'_> {
                 }
                 Ok(None) => (decoder.finish(), true),
                 Err(failure) => {
-                    // An answer that was complete stays one when the connection breaks behind it.
+                    // An answer that was complete stays one when the connection breaks after it.
                     let end = reading.finish(Ending::Broken, printed);
                     return end.map_err(|failed| Box::new(failure.after(*failed.partial)));
                 }
@@ -357,7 +357,7 @@ impl Attempt<'_> {
         reading.finish(ending, printed).map_err(|failed| Box::new(self.of_failed(*failed, no_events, response)))
     }
 
-    /// Reads on behind `[DONE]` for a moment: at the end of its bytes a connection can be used again.
+    /// Reads on after `[DONE]` for a moment: at the end of its bytes a connection can be used again.
     async fn leave(&self, body: &mut dyn Body) {
         let until = Instant::now() + GRACE;
         loop {

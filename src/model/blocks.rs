@@ -14,7 +14,7 @@ use crate::tool_name;
 /// What a call in tags begins with.
 const OPENERS: [&str; 4] = ["<tool_call>", "<function=", "<function name", "<tools>"];
 
-/// What stands before a call that somebody only talks of.
+/// What is before a call that somebody only talks of.
 const QUOTES: [char; 5] = ['"', '\'', '\u{201c}', '\u{2018}', '\u{ab}'];
 
 /// A call as written.
@@ -189,7 +189,7 @@ fn whole(text: &str, start: usize, end: usize, tools: &ToolSet) -> Option<Block>
     body.starts_with(['{', '[']).then(|| json(body, tools, false)).flatten().and_then(block)
 }
 
-/// Finds the blocks that end a message of a model whose tools stand in the prompt.
+/// Finds the blocks that end a message of a model whose tools are in the prompt.
 fn trailing(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Vec<Block> {
     if fences.last().is_none_or(|fence| fence.end < end) {
         // A bare object that begins a line and ends the message.
@@ -231,7 +231,7 @@ fn trailing(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Vec<Bl
         }
         return blocks;
     }
-    // Other fences stand in the message: the ones in a row at its end are the calls.
+    // Other fences are in the message: the ones in a row at its end are the calls.
     let mut from = count - 1;
     while from > 0 && read[from - 1].is_some() && is_adjacent(&fences[from - 1], &fences[from]) {
         from -= 1;
@@ -239,7 +239,7 @@ fn trailing(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Vec<Bl
     read.into_iter().skip(from).flatten().collect()
 }
 
-/// Reads calls in tags that stand in fences and end the message. Their values may hold fences of their own, so the
+/// Reads calls in tags that are in fences and end the message. Their values may hold fences of their own, so the
 /// tags say where they end.
 fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -> Option<Vec<Block>> {
     let begins = |fence: &&Fence| OPENERS.iter().any(|tag| text[fence.inside.clone()].trim_start().starts_with(tag));
@@ -247,7 +247,7 @@ fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -
     let mut blocks = tagged_blocks(text, first.inside.start, tools);
     let is_frame = |between: &str| between.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("```"));
     let last = blocks.last()?;
-    // What is cut reaches behind the last word, to the end of the blanks.
+    // What is cut reaches after the last word, to the end of the blanks.
     if !is_frame(&text[last.end.min(end)..end]) || !matches!(last.outcome, Outcome::Calls(_)) {
         return None;
     }
@@ -378,7 +378,7 @@ fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -
         };
         return Some(Candidate { name, arguments, shape, is_plain });
     }
-    // {"name": "edit", "file_path": …}: the arguments stand beside the name.
+    // {"name": "edit", "file_path": …}: the arguments are next to the name.
     let spec = tools.exact(&name)?;
     let arguments: Map<String, Value> =
         object.iter().filter(|(key, _)| *key != name_key).map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -492,7 +492,7 @@ fn strip_closer(text: &str, at: usize, closer: &str) -> Option<usize> {
     (!rest.is_empty() && closer.starts_with(rest.trim_end())).then_some(text.len())
 }
 
-/// Puts a broken call beside those that could be read before it.
+/// Puts a broken call next to those that could be read before it.
 fn beside(mut calls: Vec<Candidate>, broken: Outcome, raw: &str) -> Outcome {
     if calls.is_empty() {
         return broken;

@@ -12,21 +12,21 @@ use crate::secret::mask_credentials;
 /// What is replaced in every text of a body.
 #[derive(Debug, Clone, Default)]
 pub struct Masks {
-    /// Texts with their placeholders, such as the current folder and `<cwd>`.
+    /// Texts with their placeholders, such as the current directory and `<cwd>`.
     pub placeholders: Vec<(String, String)>,
     /// Texts that no cassette may hold: secrets in each of their spellings, the longest first.
     pub secrets: Vec<String>,
 }
 
 impl Masks {
-    /// Replaces the folders of this machine and masks the secrets of this run.
+    /// Replaces the directories of this machine and masks the secrets of this run.
     pub fn new(cwd: &str, home: Option<&str>, tmp: Option<&str>, mut secrets: Vec<String>) -> Masks {
         let mut placeholders: Vec<(String, String)> = [(Some(cwd), "<cwd>"), (home, "<home>"), (tmp, "<tmp>")]
             .into_iter()
             .filter_map(|(path, placeholder)| Some((path?.trim_end_matches('/').to_owned(), placeholder.to_owned())))
             .filter(|(path, _)| !path.is_empty())
             .collect();
-        // The longest first: the project mostly lies in the home folder.
+        // The longest first: the project mostly is in the home directory.
         placeholders.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         secrets.sort_by_key(|text| std::cmp::Reverse(text.len()));
         Masks { placeholders, secrets }
@@ -86,7 +86,7 @@ impl Masks {
 /// Fields of the body that mean nothing to the answer.
 const DROPPED: &[&str] = &["metadata", "user", "prompt_cache_key", "seed", "stream_options"];
 
-/// Returns the canonical form of a body; a body that is no JSON stands as text.
+/// Returns the canonical form of a body; a body that is no JSON is as text.
 pub fn canonical(body: &[u8], masks: &Masks) -> Value {
     let Ok(mut value) = serde_json::from_slice::<Value>(body) else {
         return Value::String(masks.text(&String::from_utf8_lossy(body)));
@@ -102,7 +102,7 @@ pub fn canonical(body: &[u8], masks: &Masks) -> Value {
     sorted(&value, masks)
 }
 
-/// Numbers the ids of calls, and evens out what commands and folders answer differently each time.
+/// Numbers the ids of calls, and evens out what commands and directories answer differently each time.
 fn canonical_messages(messages: &mut [Value]) {
     let mut calls: HashMap<String, (String, String)> = HashMap::new();
     for message in messages {
@@ -172,7 +172,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the first place where two canonical bodies differ, with what stands there; `None` if they are the same.
+/// Returns the first place where two canonical bodies differ, with what is there; `None` if they are the same.
 pub fn first_difference(recorded: &Value, now: &Value) -> Option<String> {
     difference("", recorded, now)
 }

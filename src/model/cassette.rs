@@ -226,7 +226,7 @@ impl Transport for Recorder {
     }
 }
 
-/// An exchange that is not written yet. Dropped, it is written as it stands: the run may have been cancelled.
+/// An exchange that is not written yet. Dropped, it is written as it is: the run may have been cancelled.
 struct Pending {
     sink: Arc<Mutex<Sink>>,
     masks: Arc<Masks>,
@@ -261,7 +261,7 @@ impl Pending {
     fn write(&mut self) {
         let Some(mut exchange) = self.exchange.take() else { return };
         if let Some(response) = &mut exchange.response {
-            // Of the whole: a secret may lie across two pieces.
+            // Of the whole: a secret may be across two pieces.
             self.masks.overwrite(&mut self.body);
             let mut rest = self.body.as_slice();
             for (dt_ms, length) in self.chunks.drain(..) {
@@ -397,7 +397,7 @@ impl Player {
 
     fn find(&self, request: &WireRequest) -> Result<&Exchange, TransportError> {
         let method = request.method.name();
-        // A look at what the server serves may happen beside anything else.
+        // A look at what the server serves may happen next to anything else.
         if is_probe(request.operation) {
             return self
                 .exchanges

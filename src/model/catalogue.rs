@@ -32,7 +32,7 @@ const M: u64 = 1_000_000;
 const K262: u64 = 262_144;
 const K128: u64 = 131_072;
 
-/// The first row that matches wins, so the more particular stands first.
+/// The first row that matches wins, so the more particular is first.
 const ROWS: &[Row] = &[
     vision("qwen3.8-max*", 983_616, 131_072, cached(2.0, 6.0, 0.25, 2.5)),
     vision("qwen3.8*", 983_616, 131_072, None),

@@ -51,7 +51,7 @@ pub(super) struct State {
     model: usize,
     pub(super) given_up: HashSet<Feature>,
     pub(super) prompted: bool,
-    /// A valid call came as one: the server knows how the model calls, and what stands in the text is no reason to
+    /// A valid call came as one: the server knows how the model calls, and what is in the text is not a reason to
     /// put the tools there.
     calls_natively: bool,
     /// The server was asked, or need not be asked, which window it serves.
@@ -74,14 +74,15 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Prepares a client; nothing is sent, no connection opened, no certificate read.
     ///
-    /// Refuses a base URL that is none, plain http beyond this machine, and a key that is missing or another provider's.
+    /// Refuses a base URL that is none, plain http beyond this machine, and a key that is missing or another
+    /// provider's.
     pub fn new(config: ClientConfig) -> Result<Client, ModelError> {
         let endpoint = checked_endpoint(&config)?;
         let http = Arc::new(Http::new(endpoint, &config));
         Client::with_transport(config, http)
     }
 
-    /// Prepares a client that writes a cassette beside its work.
+    /// Prepares a client that records a cassette while it works.
     pub fn recording(config: ClientConfig, out: Box<dyn Write + Send>, masks: Masks) -> Result<Client, ModelError> {
         let endpoint = checked_endpoint(&config)?;
         let (base_url, model, served) = (endpoint.to_string(), config.model.clone(), config.served_window);
@@ -441,7 +442,7 @@ impl Client {
         }
     }
 
-    /// Corrects what the class alone cannot know: a bare refusal of a short conversation is no overflow.
+    /// Corrects what the class alone cannot know: a bare refusal of a short conversation is not an overflow.
     fn judged(&self, failure: Failure, estimate: u64) -> Failure {
         let bare = failure.class == ErrorClass::ContextOverflow { limit: None, actual: None };
         let said_nothing = failure.message == format!("answered {}", failure.status.unwrap_or(0));
@@ -452,8 +453,8 @@ impl Client {
         }
     }
 
-    /// Puts the tools into the prompt once all calls of a turn came as text, before any came as one: the server does not
-    /// know them.
+    /// Puts the tools into the prompt once all calls of a turn came as text, before any came as one: the server does
+    /// not know them.
     fn learn_calls(&self, turn: &Turn, request: &Request, printed: &mut Printed<'_>) {
         let calls = &turn.message.calls;
         let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());

@@ -65,7 +65,7 @@ impl Parameters {
     /// Validates arguments, coerces them where they do not fit, and validates again.
     ///
     /// Aliases of a built-in tool's parameters count at once, and what such a tool does not know is left out with a
-    /// note; a schema that is not ours is taken as it stands until something does not fit. The error is what the model
+    /// note; a schema that is not ours is taken as it is until something does not fit. The error is what the model
     /// reads: the schema's message first, then what came and what would fit.
     pub fn fit(&self, arguments: Map<String, Value>) -> Result<Fitted, String> {
         let mut fitted = self.fit_schema(arguments)?;

@@ -48,11 +48,11 @@ pub struct ClientConfig {
     pub extra_body: Map<String, Value>,
     /// Headers for every request.
     pub headers: Vec<(String, String)>,
-    /// Whether the tools stand in the prompt instead of in `tools`.
+    /// Whether the tools are in the prompt instead of in `tools`.
     pub text_tools: TextToolsMode,
     /// The proxies; none is taken from the environment.
     pub proxy: Proxies,
-    /// Files of certificates to trust beside the system's, as PEM.
+    /// Files of certificates to trust next to the system's, as PEM.
     pub ca_files: Vec<PathBuf>,
     /// Whether plain http may leave this machine.
     pub allow_http: bool,
@@ -62,7 +62,7 @@ pub struct ClientConfig {
     pub context_window: Option<u64>,
     /// The window in tokens that the server was seen to serve: the catalogue's counts only as far as this.
     pub served_window: Option<u64>,
-    /// Whether the server may be asked which window it serves, beside the first request; only on this machine.
+    /// Whether the server may be asked which window it serves, next to the first request; only on this machine.
     pub asks_for_window: bool,
     /// The price, where the owner knows better than the catalogue.
     pub price: Option<Price>,
@@ -149,7 +149,7 @@ pub struct Sampling {
     pub seed: Option<i64>,
 }
 
-/// Where the tools stand (`--text-tools`).
+/// Where the tools are (`--text-tools`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TextToolsMode {
     /// In `tools`; in the prompt once the server refuses that or the model shows that it does not know it.

@@ -1,9 +1,9 @@
 //! Removes the repetition of servers that send the whole text so far in every chunk.
 
-/// From here on a chunk that begins with everything so far is no coincidence.
+/// From here on a chunk that begins with everything so far is not a coincidence.
 const SURE: usize = 16;
 
-/// Different bytes from which on a text tells something: a line of dashes goes on with a longer piece of itself.
+/// Different bytes from which on a text tells something: a line of dashes continues with a longer piece of itself.
 const TELLING: usize = 4;
 
 /// Joins chunks that are pieces, or the whole text so far.

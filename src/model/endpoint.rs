@@ -14,13 +14,13 @@ pub const DEFAULT_BASE_URL: &str = "https://dashscope-intl.aliyuncs.com/compatib
 /// Where the key of the Coding Plan chooses to go.
 pub const CODING_PLAN_BASE_URL: &str = "https://coding-intl.dashscope.aliyuncs.com/v1";
 
-/// A base URL in its normal form: no trailing slash, no query, no operation pasted behind it.
+/// A base URL in its normal form: no trailing slash, no query, no operation pasted after it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     base: Url,
 }
 
-/// Why a text is no endpoint, or a key may not go to it.
+/// Why a text is not an endpoint, or a key may not go to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Not a URL of a server.
@@ -118,7 +118,7 @@ impl Endpoint {
         url
     }
 
-    /// Returns the URL of what stands beside the version and not below it, for example `props` of llama.cpp.
+    /// Returns the URL of what is next to the version and not below it, for example `props` of llama.cpp.
     pub fn url_beside(&self, name: &str) -> Url {
         let mut url = self.base.clone();
         let path = self.base.path().trim_end_matches('/');
@@ -173,7 +173,7 @@ impl Endpoint {
             .any(|part| part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
     }
 
-    /// Returns the same endpoint with `/v1` behind its path.
+    /// Returns the same endpoint with `/v1` after its path.
     pub fn with_version(&self) -> Endpoint {
         Endpoint { base: self.url_of("v1") }
     }

@@ -71,7 +71,7 @@ struct Said {
 /// How deep JSON inside JSON strings is followed.
 const MAX_NESTING: usize = 8;
 
-/// What is looked at of a message: some servers echo the whole prompt behind their words.
+/// What is looked at of a message: some servers echo the whole prompt after their words.
 const MAX_LOOKED_AT: usize = 2_000;
 
 impl Said {
@@ -612,7 +612,7 @@ pub fn retry_after(headers: &[(String, String)], now: Option<SystemTime>) -> Opt
     Some(seconds(at.duration_since(now).as_secs_f64()))
 }
 
-/// Reads a date of HTTP, in any of its three forms, or one with an offset. As a date of the calendar it may lie at the
+/// Reads a date of HTTP, in any of its three forms, or one with an offset. As a date of the calendar it may be at the
 /// end of the year 9999, which is beyond what a time stamp can say.
 fn parse_date(text: &str) -> Option<jiff::civil::DateTime> {
     ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]

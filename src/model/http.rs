@@ -177,7 +177,7 @@ impl Body for HttpBody {
     fn abandon(&mut self, _: End) {}
 }
 
-/// Tells whether a connection that stood was closed before a byte of the answer came.
+/// Tells whether an open connection was closed before a byte of the answer came.
 fn was_closed(error: &reqwest::Error) -> bool {
     let message = causes(error).to_ascii_lowercase();
     !error.is_connect()

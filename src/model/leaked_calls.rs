@@ -17,7 +17,7 @@ pub enum TextTools {
     /// Where the text cannot mean anything else.
     #[default]
     Auto,
-    /// The tools stand in the prompt: fenced blocks that end the message count too.
+    /// The tools are in the prompt: fenced blocks that end the message count too.
     Prompted,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn is_only_tags(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Blanks that may stand before a message that is nothing but a call.
+/// Blanks that may be before a message that is nothing but a call.
 const MAX_BLANKS: usize = 4096;
 
 /// Looks on for the beginning of a call; returns how far the text is certain, and where a call may begin.
@@ -162,7 +162,7 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
         }
         Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
     };
-    // Beside a call that is certain, what is broken is a call as well, and is answered with what is wrong with it.
+    // Next to a call that is certain, what is broken is a call as well, and is answered with what is wrong with it.
     let is_beside = blocks.len() > 1
         || matches!(blocks.as_slice(), [Block { outcome: Outcome::Calls(calls), .. }] if calls.len() > 1);
     let has_good = is_beside
@@ -248,12 +248,12 @@ fn unnumbered(name: String, arguments: Arguments, shape: &'static str) -> Unnumb
     Unnumbered { id: None, name, arguments, recovered: Some(shape), notes: Vec::new(), has_arguments: true }
 }
 
-/// What is known of the message in which a call stands.
+/// What is known of the message in which a call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
     /// Nothing: only what is certain is a call.
     None,
-    /// The tools stand in the prompt.
+    /// The tools are in the prompt.
     Prompted,
     /// Another call in it is certain.
     Beside,
@@ -498,7 +498,7 @@ mod tests {
         let (arguments, notes) = read("<parameter=cmd>\nls\n<parameter=Background>\ntrue\n</parameter>");
         assert_eq!(arguments["command"], "ls");
         assert_eq!(notes[0], "`cmd` was taken as `command`");
-        // Inside a line both are text, and a line that opens what is no parameter is as well.
+        // Inside a line both are text, and a line that opens what is not a parameter is as well.
         for value in [
             "echo '</parameter> <parameter=description>'",
             "echo '<parameter=background>'",

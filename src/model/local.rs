@@ -48,7 +48,7 @@ pub enum LocalError {
     Ended {
         /// How.
         status: ExitStatus,
-        /// Its last words, behind a colon.
+        /// Its last words, after a colon.
         said: String,
     },
     /// It did not get ready in time.
@@ -85,8 +85,8 @@ pub struct LocalServer {
 
 /// Starts the server with the model's own template and waits until it is ready.
 ///
-/// `program` is where it was found; `tell` hears of the waiting. `launcher` is the command line that starts a program so
-/// that it ends with us, however we end; empty where the system has no such thing.
+/// `program` is where it was found; `tell` hears of the waiting. `launcher` is the command line that starts a program
+/// so that it ends with us, however we end; empty where the system has no such thing.
 pub async fn start(
     model: &Path,
     program: Option<&Path>,

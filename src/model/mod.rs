@@ -66,7 +66,7 @@ pub enum Message {
     Tool(ToolMessage),
 }
 
-/// A model's turn as it stands in the history.
+/// A model's turn as it is in the history.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AssistantMessage {
     /// The visible text.
@@ -407,7 +407,7 @@ pub enum StreamFault {
     MalformedCall,
     /// Not a stream of events.
     NotSse,
-    /// A protocol tag of the model stands in the text.
+    /// A protocol tag of the model is in the text.
     TagLeak,
     /// It broke a cap on size or number.
     TooLarge,
@@ -454,14 +454,15 @@ pub trait Model: Send + Sync {
     /// Returns what is known of the model that answers now.
     fn facts(&self) -> ModelFacts;
 
-    /// Tells whether the tools stand in the prompt now instead of in `tools`.
+    /// Tells whether the tools are in the prompt now instead of in `tools`.
     fn text_tools(&self) -> bool {
         false
     }
 
-    /// Reads a turn without calls once more, as if the tools stood in the prompt.
+    /// Reads a turn without calls once more, as if the tools were in the prompt.
     ///
-    /// `None` if no tool on offer is called in it even so, or if the model has called one natively before; otherwise the tools stand in the prompt from now on.
+    /// `None` if no tool on offer is called in it even so, or if the model has called one natively before; otherwise
+    /// the tools are in the prompt from now on.
     fn read_again(&self, _turn: &Turn, _request: &Request) -> Option<Turn> {
         None
     }

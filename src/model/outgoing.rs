@@ -12,7 +12,7 @@ use super::{AssistantMessage, Feature, Message, Model as _, ModelFacts, Part, Re
 pub(super) const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
 
 impl Client {
-    /// Writes the body of a request as things stand now.
+    /// Writes the body of a request as things are now.
     pub(super) fn body(&self, request: &Request, continued: Option<&str>) -> request::Body {
         let model = self.model_name().to_owned();
         let facts = self.facts();

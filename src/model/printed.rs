@@ -38,7 +38,7 @@ impl<'a> Printed<'a> {
         }
     }
 
-    /// Begins an attempt whose words stand behind `kept`, which is shown first where it had been held back; an empty
+    /// Begins an attempt whose words are after `kept`, which is shown first where it had been held back; an empty
     /// `kept` begins the turn again.
     pub fn begin(&mut self, kept: &str) {
         if let Some(rest) = kept.strip_prefix(self.text.as_str()) {

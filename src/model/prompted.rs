@@ -62,7 +62,7 @@ fn examples(tools: &[ToolSpec]) -> Vec<String> {
 }
 
 /// Writes a call in the shape that the description asks for; one that could not be read stays as the model wrote it,
-/// so that the answer's words about it make sense and an empty call is no example to follow.
+/// so that the answer's words about it make sense and an empty call is not an example to follow.
 pub fn call(call: &ToolCall) -> String {
     let arguments = match &call.arguments {
         Arguments::Object(map) => map,
@@ -83,7 +83,7 @@ pub fn response(words: &str) -> String {
     format!("<tool_response>\n{words}\n</tool_response>")
 }
 
-/// Follows the answers of a turn: small models go on calling for ever when nothing tells them that they may stop.
+/// Follows the answers of a turn: small models continue calling for ever when nothing tells them that they may stop.
 const AFTER_SUCCESS: &str =
     "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
 

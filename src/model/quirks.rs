@@ -121,7 +121,7 @@ pub struct Quirks {
     pub provider: Provider,
     /// Its name for people.
     pub name: &'static str,
-    /// The hosts, matched whole or behind a dot.
+    /// The hosts, matched whole or after a dot.
     pub host_suffixes: &'static [&'static str],
     /// The ports that tell it where the host does not.
     pub ports: &'static [u16],
@@ -149,9 +149,9 @@ pub struct Quirks {
     pub thinking_switch: ThinkingSwitch,
     /// How the prompt cache is asked for.
     pub cache: Cache,
-    /// Whether media may stand in a tool's message.
+    /// Whether media may be in a tool's message.
     pub tool_media: bool,
-    /// The sampling fields that it takes beside `temperature` and `top_p`.
+    /// The sampling fields that it takes next to `temperature` and `top_p`.
     pub sampling: &'static [&'static str],
     /// Whether it is known to cut the front of a conversation without a word.
     pub silent_truncation: bool,
@@ -267,7 +267,7 @@ pub const TABLE: &[Quirks] = &[
         ..LOCAL
     },
     Quirks { provider: Provider::Sglang, name: "SGLang", ports: &[30000], ..LOCAL },
-    // Port 8000 is vLLM's and llama-cpp-python's: what stands here holds for both.
+    // Port 8000 is vLLM's and llama-cpp-python's: what is here holds for both.
     Quirks { provider: Provider::Vllm, name: "vLLM", ports: &[8000], ..LOCAL },
     // Told by no port of its own: chosen by configuration alone.
     Quirks {

@@ -84,7 +84,7 @@ fn read_level(raw: &str, steps: &mut Vec<&'static str>, level: usize) -> Reading
     sequence(fenced, steps)
 }
 
-/// Reads one or more objects with what stands around them.
+/// Reads one or more objects with what is around them.
 fn sequence(text: &str, steps: &mut Vec<&'static str>) -> Reading {
     let Some(start) = text.find('{') else {
         return invalid(text, 0, "expected `{`");
@@ -165,7 +165,7 @@ pub(super) fn array_at(text: &str, at: usize) -> Found<Vec<Value>> {
 pub(super) enum ObjectError {
     /// The text ends inside it.
     Cut,
-    /// Something stands where it may not.
+    /// Something is where it may not be.
     Bad { at: usize, problem: String },
 }
 
@@ -239,7 +239,7 @@ fn strip_fence(text: &str) -> &str {
 enum Stop {
     /// The text ended inside the value.
     End,
-    /// Something else stands at this byte.
+    /// Something else is at this byte.
     Bad(usize, String),
 }
 

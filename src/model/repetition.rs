@@ -28,7 +28,7 @@ const MAX_WORD: usize = 30;
 /// The multiplier of the rolling hash.
 const FACTOR: u64 = 0x0000_0100_0000_01b3;
 
-/// Where a text stands, which says how much of it may repeat.
+/// Where a text is, which says how much of it may repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// An answer, or reasoning.
@@ -107,7 +107,7 @@ impl Repetition {
         (is_long && self.span >= self.bound(place)).then(|| self.length - self.span)
     }
 
-    /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may go on for longer than
+    /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may continue for longer than
     /// words, and in files they may do so for ever.
     fn bound(&self, place: Place) -> usize {
         match (place, self.is_words()) {

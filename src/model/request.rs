@@ -16,7 +16,7 @@ use super::{Arguments, AssistantMessage, Lineage, Message, Part, ToolMessage, To
 /// How messages are written: what a provider's table and the run's downgrades decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// The tools stand in the prompt.
+    /// The tools are in the prompt.
     pub prompted: bool,
     /// Content is always a list of parts, so that a mark can be set without changing the rest.
     pub parts: bool,
@@ -26,11 +26,11 @@ pub struct Shape {
     pub reasoning: ReasoningOut,
     /// A message of calls alone has `content: null`.
     pub null_content: bool,
-    /// Media may stand in a tool's message.
+    /// Media may be in a tool's message.
     pub tool_media: bool,
 }
 
-/// What stands behind the messages.
+/// What is after the messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Ask for a stream.
@@ -60,7 +60,7 @@ pub struct Options {
 pub struct Body {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where the messages' closing bracket stands: the bytes before it begin the next body.
+    /// Where the messages' closing bracket is: the bytes before it begin the next body.
     pub prefix: usize,
     /// Our guess of the prompt's tokens.
     pub estimate: u64,
@@ -481,7 +481,7 @@ impl Writer {
             .filter(|reasoning| !reasoning.text.trim().is_empty() || reasoning.details.is_some());
         let sends_reasoning = reasoning.is_some() && self.shape.reasoning != ReasoningOut::Never;
         self.raw(",\"content\":");
-        // Ollama refuses `null` beside reasoning, and templates stumble over it: only calls alone may have it.
+        // Ollama refuses `null` next to reasoning, and templates stumble over it: only calls alone may have it.
         if turn.text.is_empty() && self.shape.null_content && !sends_reasoning && !turn.calls.is_empty() {
             self.raw("null");
         } else {
@@ -669,7 +669,8 @@ pub const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 fn arguments_text(arguments: &Arguments) -> String {
     match arguments {
         Arguments::Object(map) => serde_json::to_string(map).expect("a JSON object always serialises"),
-        // The answer to the call names what was wrong; a broken text here would make servers refuse every later request.
+        // The answer to the call names what was wrong; a broken text here would make servers refuse every later
+        // request.
         Arguments::Incomplete { .. } | Arguments::Invalid { .. } => "{}".to_owned(),
     }
 }

@@ -106,7 +106,7 @@ fn the_body_reads_as_servers_want_it() {
 #[test]
 fn r45_each_request_begins_with_the_one_before() {
     let conversation = conversation();
-    // Where a request is made: behind a user's message, and behind all answers of a turn.
+    // Where a request is made: after a user's message, and after all answers of a turn.
     let requests = [2, 5, 7, 9];
     for parts in [false, true] {
         for prompted in [false, true] {
@@ -366,7 +366,7 @@ fn a_turn_costs_what_it_adds() {
         let given: Vec<&Message> = messages.iter().collect();
         let body = begin(&mut stem, &lineage, "m", &tools, &given, shape, &options).finish(&options);
         let last = given.iter().rposition(|message| matches!(message, Message::Assistant(_)));
-        // All but the last turn is kept; before there is one, the system message is no reason to keep anything.
+        // All but the last turn is kept; before there is one, the system message is not a reason to keep anything.
         assert_eq!(stem.units, if last.is_some() { number + 1 } else { 0 });
         assert!(body.bytes.starts_with(&stem.bytes));
         let id = number.to_string();

@@ -66,7 +66,7 @@ impl Retry {
     /// Decides about a failure, and spends from its budget if it is tried again.
     ///
     /// `retry_after` is what the server asks for: it is honoured exactly, or not waited for at all. A server that asks
-    /// for no wait gets the back-off: it says no more than that trying again may help.
+    /// for no wait gets the back-off: it refuses more than that trying again may help.
     pub fn next(&mut self, class: &ErrorClass, retry_after: Option<Duration>, time_left: Option<Duration>) -> Verdict {
         let Some(kind) = kind_of(class) else { return Verdict::GiveUp(None) };
         let left = match kind {

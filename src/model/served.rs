@@ -94,10 +94,10 @@ pub struct ServedModel {
     pub window: Option<u64>,
 }
 
-/// How long the question for the window may take, beside the first request.
+/// How long the question for the window may take, next to the first request.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Less than this is no window that anybody serves.
+/// Less than this is not a window that anybody serves.
 const LEAST_WINDOW: u64 = 512;
 
 /// Tells whether a list of models comes from llama.cpp.

@@ -36,7 +36,7 @@ struct Nesting {
     start: usize,
     /// Objects at the top that are complete.
     objects: usize,
-    /// Something else stands at the top.
+    /// Something else is at the top level.
     other: bool,
     /// Anything but blanks came.
     has_begun: bool,
@@ -271,8 +271,8 @@ impl Slots {
             return match at {
                 Some(at) => {
                     let slot = &self.slots[at];
-                    // Some servers make an id of its own for every piece: what stands in the middle of an object,
-                    // or has arguments and no name, goes on with the call that is open.
+                    // Some servers make an id of its own for every piece: what is in the middle of an object,
+                    // or has arguments and no name, continues with the call that is open.
                     let goes_on = slot.nesting.is_open() && !is_blank && !starts_object
                         || piece.name.is_none() && !is_blank && !slot.name.is_empty() && !slot.has_arguments();
                     if slot.id.is_none() && !is_other_name(slot) && !slot.is_complete() {

@@ -27,7 +27,7 @@ pub enum Frame {
     },
     /// A comment, which shows that the connection lives and nothing else.
     Comment(String),
-    /// DashScope's comment `:HTTP_STATUS/429`: the status of the event that it stands in.
+    /// DashScope's comment `:HTTP_STATUS/429`: the status of the event that it is in.
     HttpStatus(u16),
     /// The whole body, which is JSON or HTML and no stream of events. Only [`Decoder::finish`] returns it.
     Body(String),
@@ -267,7 +267,7 @@ impl Decoder {
     }
 }
 
-/// Tells whether a line is the JSON of an error that stands where a field should.
+/// Tells whether a line is the JSON of an error that is where a field should be.
 fn is_bare_error(line: &[u8]) -> bool {
     line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\"error\""))
 }

@@ -25,7 +25,7 @@ pub fn opens_thinking_itself(model: &str) -> bool {
         || ["deepseek-r1", "qwq", "-thinking"].iter().any(|name| model.contains(name))
 }
 
-/// Where the splitter stands.
+/// Where the splitter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Text,

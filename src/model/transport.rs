@@ -11,9 +11,9 @@ pub struct WireRequest {
     pub method: Method,
     /// The whole URL.
     pub url: String,
-    /// What stands behind the base URL, for example `chat/completions`: what a cassette goes by.
+    /// What is after the base URL, for example `chat/completions`: what a cassette goes by.
     pub operation: &'static str,
-    /// Headers beside authorization and content type.
+    /// Headers next to authorization and content type.
     pub headers: Vec<(String, String)>,
     /// The body; empty for `GET`.
     pub body: Vec<u8>,
@@ -114,7 +114,7 @@ pub trait Transport: Send + Sync {
         wait
     }
 
-    /// Returns why what is written beside the work has a hole; `None` where nothing is, or all of it is whole.
+    /// Returns why the cassette that is being written is incomplete; `None` where nothing is, or all of it is whole.
     fn failure(&self) -> Option<String> {
         None
     }

@@ -19,7 +19,7 @@ pub(super) struct Tries {
     /// Time spent waiting for the server.
     pub(super) api_time: Duration,
     pub(super) continuations: u32,
-    /// Text of attempts that were cut, to go on behind.
+    /// Text of attempts that were cut, to continue after.
     pub(super) kept: String,
     kept_usage: Usage,
     kept_reasoning: Option<Reasoning>,
@@ -39,7 +39,7 @@ impl Tries {
         }
     }
 
-    /// Makes the turn of the last attempt, behind what was kept of those before.
+    /// Makes the turn of the last attempt, after what was kept of those before.
     pub(super) fn turn(&mut self, assembled: Assembled) -> Turn {
         let mut turn = assembled.into_turn(self.requests, self.api_time);
         if !self.kept.is_empty() {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::cumulative::Joined;
 
-/// A text that grows behind the content that it is taken out of.
+/// A text that grows with the content that it is taken from.
 #[derive(Debug)]
 pub(super) enum Visible {
     /// It is this part of the content.

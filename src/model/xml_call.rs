@@ -14,14 +14,14 @@ use super::coerce::{ToolSet, parameter_meant};
 /// The longest tag.
 const MAX_TAG: usize = 256;
 
-/// What stands at a place.
+/// What is at a place.
 #[derive(Debug, PartialEq)]
 pub(super) enum XmlCall {
     /// A call.
     Call { name: String, arguments: Map<String, Value>, end: usize },
     /// The text ends inside it.
     Cut { name: String },
-    /// Something else stands where a parameter should.
+    /// Something else is where a parameter should be.
     Bad { name: String, problem: String },
     /// No call.
     None,
@@ -30,7 +30,7 @@ pub(super) enum XmlCall {
 /// Where calls begin and may end.
 #[derive(Debug)]
 pub(super) struct Ends {
-    /// The ends after which a message may go on or be over.
+    /// The ends after which a message may continue or be over.
     certain: Nesting,
     /// These and the ends on lines of their own, which belong to calls in values.
     any: Nesting,
@@ -85,7 +85,7 @@ impl Ends {
         Ends { certain: Nesting::of(&begins, certain), any }
     }
 
-    /// Tells whether `at` lies in a call that began behind `start`, inside of a value: it and the call around it both
+    /// Tells whether `at` is in a call that began after `start`, inside of a value: it and the call around it both
     /// have their ends further on.
     fn is_nested(&self, start: usize, at: usize) -> bool {
         let next = self.any.before(at);
@@ -236,7 +236,7 @@ fn value_end(
 ) -> Option<(usize, usize)> {
     let next_parameter =
         |at: usize| tag(text, at, "<parameter").or_else(|| own_tag(text, at)).is_some_and(|(key, _)| is_new(key));
-    // A value that begins beside its tag may end so, too.
+    // A value that begins next to its tag may end so, too.
     let is_inline = |place: usize| !text[start..place].contains('\n');
     let begins_line = |place: usize| place == start || text[..place].trim_end_matches([' ', '\t']).ends_with('\n');
     let mut at = start;

@@ -12,12 +12,13 @@ pub enum Access {
         /// The file.
         path: PathBuf,
     },
-    /// The names in a folder are listed.
+    /// The names in a directory are listed.
     List {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
-    /// Names or contents below a folder (or of one file) are searched; what may not be read is left out of the results.
+    /// Names or contents below a directory (or of one file) are searched; what may not be read is left out of the
+    /// results.
     Search {
         /// Where the search starts.
         root: PathBuf,
@@ -33,7 +34,7 @@ pub enum Access {
     Run {
         /// The model's text.
         command: String,
-        /// The folder it starts in; judged as a `cd` before the command.
+        /// The directory it starts in; judged as a `cd` before the command.
         directory: Option<PathBuf>,
     },
     /// A URL is fetched with GET.

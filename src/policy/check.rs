@@ -24,7 +24,7 @@ pub struct Answer {
     pub decision: Verdict,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Where it stands.
+    /// Where it is.
     pub source: Option<String>,
     /// Why.
     pub reason: String,
@@ -48,7 +48,8 @@ impl Answer {
     }
 }
 
-/// Decides each line `{"id","tool","input":{…}}`, by itself; a line that is none is denied. Empty lines are passed over.
+/// Decides each line `{"id","tool","input":{…}}`, by itself; a line that is none is denied. Empty lines are passed
+/// over.
 pub fn run_calls<'a>(
     policy: &'a Policy,
     facts: &'a Facts,
@@ -227,7 +228,7 @@ fn mcp_accesses(input: &Map<String, Value>) -> Result<(String, Vec<Access>), Den
 /// The outcome of one inline test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestResult {
-    /// Where it stands: `.qwen/policy.yaml:58`.
+    /// Where it is: `.qwen/policy.yaml:58`.
     pub source: String,
     /// The call, as one line.
     pub call: String,
@@ -314,7 +315,7 @@ pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
 pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut found = Vec::new();
     for layer in policy.layers.iter() {
-        // What a builtin says is no news to whoever extends it.
+        // Whoever extends a builtin knows what it says.
         let own = |source: &str| source == layer.source || !source.starts_with("builtin:");
         for rule in layer.shell.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
             // `deno test` runs the project's tests; `deno` alone runs whatever it is given.

@@ -24,7 +24,7 @@ pub struct Facts {
     pub root: PathBuf,
     /// Included directories: absolute, canonical.
     pub included: Vec<PathBuf>,
-    /// The run's folder of full outputs, for reading.
+    /// The run's directory of full outputs, for reading.
     pub outputs: Option<PathBuf>,
     /// The value of `$HOME`.
     pub home: String,
@@ -76,7 +76,7 @@ impl Policy {
         Some(Policy::new(&text, &[], &crate::policy::layers::no_parents).expect("a test reads every built-in policy"))
     }
 
-    /// Adds further narrowing layers, such as a mode's built-in policy beside a file.
+    /// Adds further narrowing layers, such as a mode's built-in policy next to a file.
     pub fn narrowed(&self, narrowing: &[LayerText], parents: Parents<'_>) -> Result<Policy, LayerError> {
         let mut all = self.layers.as_ref().clone();
         for text in narrowing {
@@ -173,7 +173,7 @@ impl Policy {
         rules.filter_map(|rules| rules.value.network.clone()).next()
     }
 
-    /// Returns the folders that an MCP server may write.
+    /// Returns the directories that an MCP server may write.
     pub fn mcp_write(&self, server: &str) -> Vec<String> {
         let rules = self.layers.first().and_then(|layer| layer.mcp.as_ref()?.get(server));
         rules.map(|rules| rules.value.write.clone()).unwrap_or_default()
@@ -196,17 +196,17 @@ impl Policy {
         if first == Some(LentTree::InPlace) && !staged { LentTree::InPlace } else { LentTree::Staged }
     }
 
-    /// Returns the most bytes of ignored folders that are copied for commands.
+    /// Returns the most bytes of ignored directories that are copied for commands.
     pub fn copy_max(&self) -> u64 {
         self.layers.iter().filter_map(|layer| layer.copy_max).min().unwrap_or(1 << 30)
     }
 
-    /// Returns further folders of the system that commands may read.
+    /// Returns further directories of the system that commands may read.
     pub fn read_system(&self) -> Vec<String> {
         self.layers.first().map(|layer| layer.read_system.clone()).unwrap_or_default()
     }
 
-    /// Tells whether known secrets are replaced in what the model sees: unless the granting layer says no, and no other
+    /// Tells whether known secrets are replaced in what the model sees: unless the granting layer refuses, and no other
     /// layer says yes.
     pub fn redacts(&self) -> bool {
         self.layers.first().is_none_or(|layer| layer.redact != Some(false))
@@ -257,7 +257,8 @@ impl Policy {
         PathRules::new(&self.layers, facts).shows_nothing(path, &path.to_string())
     }
 
-    /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile: folders are looked at once.
+    /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile: directories are looked at
+    /// once.
     pub fn reader<'a>(&'a self, facts: &'a Facts) -> impl Fn(&RelPath) -> bool + 'a {
         let folders = Folders::default();
         move |path| self.reads(&path.under(&facts.root), facts, &folders)
@@ -315,7 +316,8 @@ impl Policy {
         (files.unwrap_or(200), bytes.unwrap_or(10 << 20))
     }
 
-    /// Returns the programs of the workspace that rules pin, with their digests: checked in the lent tree at each start.
+    /// Returns the programs of the workspace that rules pin, with their digests: checked in the command workspace at
+    /// each start.
     pub fn pinned_programs(&self) -> Vec<(RelPath, String)> {
         let rules = self.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
         let pins = rules.filter_map(|rule| {
@@ -330,7 +332,8 @@ impl Policy {
         name_allowed(&self.layers, |layer| &layer.tools, tool, "tools").is_err()
     }
 
-    /// Sums up for the system prompt what is restricted, in a few lines; whole tools aside, see [`Policy::denies_tool`].
+    /// Sums up for the system prompt what is restricted, in a few lines; whole tools aside, see
+    /// [`Policy::denies_tool`].
     pub fn summary(&self) -> String {
         let mut lines = Vec::new();
         let globs = |rules: &[layers::Located<super::glob::Glob>]| {
@@ -530,7 +533,7 @@ impl<'a> Judge<'a> {
         if resolved.last_is_link || many {
             return Err(Denial::new(format!("`{}` is a link", path.display())).by("F6"));
         }
-        // The global memory lies outside the workspace; its folder is the tool's own.
+        // The global memory is outside the workspace; its directory is the tool's own.
         Ok(self.paths.place(&resolved.absolute).unwrap_or(Place::Outputs(RelPath::root())))
     }
 

@@ -13,7 +13,7 @@ pub enum Verdict {
     Deny,
 }
 
-/// Where a rule stands.
+/// Where a rule is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleRef {
     /// The rule's place in its file, for example `shell.deny[0]`, or the name of a built-in rule, for example `F4`.
@@ -38,7 +38,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Tells whether the call may go on.
+    /// Tells whether the call may continue.
     pub fn is_allowed(&self) -> bool {
         self.verdict == Verdict::Allow
     }

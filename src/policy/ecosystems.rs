@@ -12,11 +12,11 @@ use crate::path::{Node, Tree};
 /// The rules that are cut to what the workspace uses.
 pub(crate) const CUT: &str = "builtin:ci-dev";
 
-/// Folders below the workspace that are looked into, and names that are looked at.
+/// Directories below the workspace that are looked into, and names that are looked at in each.
 const DEEPEST: usize = 3;
 const MOST_NAMES: usize = 5_000;
 
-/// Folders with other people's projects, or with what a build makes.
+/// Directories with other people's projects, or with what a build makes.
 const PASSED_OVER: [&str; 6] = ["node_modules", "target", "vendor", "build", "dist", "third_party"];
 
 /// An ecosystem: the programs of [`CUT`] that belong to it, and the files that show it; `*` stands for a beginning.
@@ -85,8 +85,8 @@ pub(crate) fn is_tool(program: &str) -> bool {
 }
 
 impl Policy {
-    /// Returns the policy without the rules of `builtin:ci-dev` for ecosystems that the workspace does not use. Looks at
-    /// files only where such rules are in force.
+    /// Returns the policy without the rules of `builtin:ci-dev` for ecosystems that the workspace does not use. Looks
+    /// at files only where such rules are in force.
     #[must_use]
     pub fn for_workspace(self, tree: &dyn Tree, root: &Path) -> Policy {
         let is_cut = |source: &str| source == CUT;

@@ -15,14 +15,14 @@ pub enum Pattern {
     Ignore(String),
 }
 
-/// One effect of a command on a path. The text is the decoded operand, relative to the command's folder or absolute.
+/// One effect of a command on a path. The text is the decoded operand, relative to the command's directory or absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// The contents of one file are read.
     Read(String),
-    /// Contents below a folder are read (or of the one file, if it is one).
+    /// Contents below a directory are read (or of the one file, if it is one).
     ReadTree {
-        /// The folder or file.
+        /// The directory or file.
         path: String,
         /// Whether links below it are followed (`grep -R`, `cp -L`).
         follow_links: bool,
@@ -37,13 +37,13 @@ pub enum Effect {
     List(String),
     /// A file is created or changed.
     Write(String),
-    /// Everything below a folder may be created or changed (`tar -x -C DIR`).
+    /// Everything below a directory may be created or changed (`tar -x -C DIR`).
     WriteTree(String),
-    /// A file or empty folder is removed.
+    /// A file or empty directory is removed.
     Delete(String),
-    /// A folder and everything below it is removed.
+    /// A directory and everything below it is removed.
     DeleteTree(String),
-    /// The command's folder becomes this one (`cd`, `git -C`).
+    /// The command's directory becomes this one (`cd`, `git -C`).
     Enter(String),
 }
 

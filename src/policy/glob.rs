@@ -25,7 +25,7 @@ impl Glob {
         if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == ".." || part == ".") {
             return Err(format!("`{text}`: globs are relative to the workspace, without `.` and `..`"));
         }
-        // A trailing slash means the folder; its contents are `dir/**`.
+        // A trailing slash means the directory; its contents are `dir/**`.
         let plain = text.trim_end_matches('/');
         let compile = |text: &str| {
             let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build();
@@ -45,7 +45,7 @@ impl Glob {
         self.exact.is_match(path)
     }
 
-    /// Matches a path that [`fold`] made, for denies. What lies below a match matches too.
+    /// Matches a path that [`fold`] made, for denies. What is below a match matches too.
     pub(crate) fn covers_folded(&self, folded: &str) -> bool {
         prefixes(folded).any(|prefix| self.folded.is_match(prefix))
     }

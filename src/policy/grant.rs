@@ -122,7 +122,8 @@ pub enum Isolation {
     None,
     /// T2 or better, or the operator's `--sandbox off`.
     Waivable,
-    /// T2 or better: it cannot be read, or its arguments are a program, and no rule of the operator's own file allows it.
+    /// T2 or better: it cannot be read, or its arguments are a program, and no rule of the operator's own file allows
+    /// it.
     Required,
 }
 

@@ -36,7 +36,7 @@ struct Committed {
 pub struct Unreadable {
     /// Relative to the workspace, in the order of paths.
     files: Vec<RelPath>,
-    /// Whether there is one beside the workspace.
+    /// Whether there is one next to the workspace.
     outside: bool,
 }
 
@@ -82,7 +82,7 @@ impl History {
 }
 
 impl Unreadable {
-    /// Tells whether there is none, also beside the workspace.
+    /// Tells whether there is none, also next to the workspace.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && !self.outside
     }
@@ -92,7 +92,7 @@ impl Unreadable {
         self.files.first()
     }
 
-    /// Returns one that is `path` or lies below it.
+    /// Returns one that is `path` or is below it.
     pub(super) fn under(&self, path: &RelPath) -> Option<&RelPath> {
         let at = self.files.partition_point(|file| file.as_path() < path.as_path());
         self.files.get(at).filter(|file| file.is_under(path))

@@ -65,7 +65,7 @@ pub enum LayerError {
     Tests(Vec<String>),
 }
 
-/// A value with the place that it stands at.
+/// A value with the place that it is at.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
@@ -138,7 +138,7 @@ pub(crate) struct ShellRules {
     pub(crate) env: Option<Env>,
     pub(crate) allow: Option<Rules<CommandRule>>,
     pub(crate) deny: Rules<CommandRule>,
-    /// Rules that stood here before they were cut to what the workspace uses: they allow nothing, and who needs one of
+    /// Rules that were here before they were cut to what the workspace uses: they allow nothing, and who needs one of
     /// them where there is nothing for it to do is not refused.
     pub(crate) before_cut: Rules<CommandRule>,
 }

@@ -53,7 +53,7 @@ pub struct EntryContext<'a> {
     pub servers: &'a [String],
     /// The workspace.
     pub workspace: &'a Path,
-    /// Directories that are read beside it.
+    /// Directories that may be read in addition to it.
     pub included: &'a [PathBuf],
     /// The user's home directory.
     pub home: Option<&'a Path>,
@@ -115,7 +115,7 @@ impl ToolEntry {
         Some(format!("{}: `{}` allows nothing: {why}", self.origin, self.text))
     }
 
-    /// Says what an entry that takes away takes beside what it names, if there is such a thing.
+    /// Says what an entry that takes away takes next to what it names, if there is such a thing.
     pub fn takes_more(&self) -> Option<String> {
         let more = match &self.target {
             Target::Command(words) => match words.iter().position(|word| is_special(word))? {
@@ -237,8 +237,8 @@ fn allowed_command(words: &[String]) -> Option<CommandRule> {
     (!words.iter().any(|word| is_special(word))).then(|| command(words.to_vec(), Vec::new()))
 }
 
-/// A rule that denies a command: by its words before the first option, or any of its options; `None` where that is every
-/// command.
+/// A rule that denies a command: by its words before the first option, or any of its options; `None` where that is
+/// every command.
 fn denied_command(words: &[String]) -> Option<CommandRule> {
     let literal = words.iter().take_while(|word| !is_special(word));
     let (options, _): (Vec<&String>, Vec<&String>) = literal.clone().partition(|word| word.starts_with('-'));

@@ -8,7 +8,7 @@ use crate::path::RelPath;
 /// Directories of installed packages.
 const PACKAGES: [&[u8]; 4] = [b"node_modules", b"vendor", b".venv", b"venv"];
 
-/// What programs write beside the packages as they run.
+/// What programs write next to the packages as they run.
 const CACHES: [&[u8]; 7] = [b".cache", b".vite", b".vite-temp", b".vitest", b".tmp", b".astro", b".prisma"];
 
 /// Returns the directories with the packages that a program is one of, or finds.

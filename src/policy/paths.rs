@@ -29,14 +29,14 @@ pub(crate) struct Resolved {
     pub(crate) node: Option<Node>,
 }
 
-/// Which root a path lies below.
+/// Which root a path is below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The workspace.
     Workspace(RelPath),
     /// An included directory; the path is relative to it.
     Included(RelPath),
-    /// The run's folder of full outputs.
+    /// The run's directory of full outputs.
     Outputs(RelPath),
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct PathRules<'a> {
 /// What was found out of a tree. Made for one call, as a search asks of each file in it.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
-    /// Folders that are reached through no link.
+    /// Directories that are reached through no link.
     known: Mutex<HashSet<PathBuf>>,
-    /// Folders, and the git directory that each is or lies in.
+    /// Directories, and the git directory that each is or is in.
     git_directories: Mutex<HashMap<PathBuf, Option<RelPath>>>,
     /// Files with several names of which one may not be read.
     denied_files: OnceLock<DeniedFiles>,
@@ -77,7 +77,7 @@ impl<'a> PathRules<'a> {
         PathRules { layers, facts, denied_files: OnceLock::new(), folders: None }
     }
 
-    /// Remembers folders from one path to the next.
+    /// Remembers directories from one path to the next.
     pub(crate) fn remembering(self, folders: &'a Folders) -> PathRules<'a> {
         PathRules { folders: Some(folders), ..self }
     }
@@ -86,8 +86,8 @@ impl<'a> PathRules<'a> {
         self.facts.tree.as_ref()
     }
 
-    /// Follows a path from a folder of the workspace to where it leads: every link by hand, `..` after links, dangling
-    /// targets by their text, parts that do not exist as they stand.
+    /// Follows a path from a directory of the workspace to where it leads: every link by hand, `..` after links,
+    /// dangling targets by their text, parts that do not exist as they are.
     pub(crate) fn resolve(&self, folder: &RelPath, path: &Path) -> Result<Resolved, Denial> {
         let bytes = path.as_os_str().as_bytes();
         let text = String::from_utf8_lossy(bytes);
@@ -167,7 +167,7 @@ impl<'a> PathRules<'a> {
         self.layers.iter().all(|layer| layer.symlinks == Some(true) || (layer.symlinks.is_none() && !layer.grants))
     }
 
-    /// Returns the root that an absolute, resolved path lies below.
+    /// Returns the root that an absolute, resolved path is below.
     pub(crate) fn place(&self, absolute: &Path) -> Option<Place> {
         if ["/proc", "/sys", "/dev"].iter().any(|never| absolute.starts_with(never)) {
             return None;
@@ -194,7 +194,7 @@ impl<'a> PathRules<'a> {
         Ok((resolved, place))
     }
 
-    /// Judges reading the contents of a file (of a folder: only that it is not denied).
+    /// Judges reading the contents of a file (of a directory: only that it is not denied).
     pub(crate) fn read(&self, folder: &RelPath, path: &Path) -> Result<(Resolved, Place), Denial> {
         let (resolved, place) = self.inside(folder, path)?;
         self.read_resolved(&resolved, &place, &path.to_string_lossy())?;
@@ -215,7 +215,7 @@ impl<'a> PathRules<'a> {
         {
             return Err(Denial::new(format!("`{shown}` is another name of a file that may not be read")).by("F6"));
         }
-        // Folders hold names, and names may be listed; what is below is judged file by file.
+        // Directories hold names, and names may be listed; what is below is judged file by file.
         if resolved.node == Some(Node::Dir) {
             return Ok(());
         }
@@ -358,8 +358,8 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Returns the other names in the workspace of files that may not be read: a name that is no secret itself, whose file
-    /// has one that is. A tree of which this cannot be found out is an error.
+    /// Returns the other names in the workspace of files that may not be read: a name that is not a secret itself,
+    /// whose file has one that is. A tree of which this cannot be found out is an error.
     pub(crate) fn other_names(&self) -> Result<Vec<RelPath>, Denial> {
         let mut denied = HashSet::new();
         let mut others = Vec::new();
@@ -396,7 +396,7 @@ impl<'a> PathRules<'a> {
             Place::Workspace(path) | Place::Included(path) => path.clone(),
             Place::Outputs(_) => return Ok(()),
         };
-        // A folder that is denied as a whole is denied whether or not anything is in it.
+        // A directory that is denied as a whole is denied whether or not anything is in it.
         if let Some(denial) = self.read_denied(&start, tree.path).or_else(|| self.contents_denied(&start, tree.path)) {
             return Err(denial);
         }
@@ -586,7 +586,7 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Judges removing a file, link or empty folder.
+    /// Judges removing a file, link or empty directory.
     pub(crate) fn delete(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
         let resolved = self.unfollowed(folder, path)?;
         let shown = path.to_string_lossy();
@@ -657,8 +657,8 @@ impl<'a> PathRules<'a> {
         Some(Denial::new(reason).by_rule(rule.rule.clone()))
     }
 
-    /// Judges that files may be created whose names begin so and go on in a way that is not known: `letters`: with small
-    /// letters and digits alone.
+    /// Judges that files may be created whose names begin so and continue in a way that is not known: `letters`: with
+    /// small letters and digits alone.
     pub(crate) fn write_beginning(&self, folder: &RelPath, start: &str, letters: bool) -> Result<(), Denial> {
         for ending in ["aa", "00"] {
             self.write(folder, Path::new(&format!("{start}{ending}")))?;
@@ -684,7 +684,7 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Judges that everything below a folder may be written (or removed).
+    /// Judges that everything below a directory may be written (or removed).
     pub(crate) fn write_tree(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
         let (resolved, place) = self.inside(folder, path)?;
         let shown = path.to_string_lossy();
@@ -737,7 +737,7 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Judges a folder that a build keeps its own files in: inside and not protected.
+    /// Judges a directory that a build keeps its own files in: inside and not protected.
     pub(crate) fn own_folder(&self, folder: &RelPath, path: &Path) -> Result<(), Denial> {
         let (_, place) = self.inside(folder, path)?;
         let shown = path.to_string_lossy();
@@ -747,7 +747,7 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Resolves a folder for `cd`: inside and not denied for reading.
+    /// Resolves a directory for `cd`: inside and not denied for reading.
     pub(crate) fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial> {
         let (_, place) = self.inside(folder, Path::new(path))?;
         match place {
@@ -763,7 +763,7 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Judges one effect of a command from each of the folders it may run in.
+    /// Judges one effect of a command from each of the directories it may run in.
     pub(crate) fn effect(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
         let root = [RelPath::root()];
         for folder in if folders.is_empty() { root.as_slice() } else { folders } {
@@ -851,8 +851,8 @@ impl Sieve {
         Ok(Sieve { glob: glob.compile_matcher(), pattern: pattern.clone(), by_path })
     }
 
-    /// `shown` is the path as the program sees it, beginning with its operand; below the folder that it works in, from
-    /// there. Where that is not known, `unknown` is the answer of a pattern for paths.
+    /// `shown` is the path as the program sees it, beginning with its operand; below the directory that it works in,
+    /// from there. Where that is not known, `unknown` is the answer of a pattern for paths.
     fn is_match(&self, shown: Option<&str>, name: &str, is_folder: bool, unknown: bool) -> bool {
         match &self.pattern {
             Pattern::File(_) => !is_folder && self.glob.is_match(name),
@@ -890,7 +890,7 @@ impl Tree for Open<'_> {
     }
 }
 
-/// Visits everything from a path down, links not followed; the visitor says whether to go below a folder.
+/// Visits everything from a path down, links not followed; the visitor says whether to go below a directory.
 pub(crate) fn walk(
     tree: &dyn Tree,
     root: &Path,

@@ -62,7 +62,7 @@ struct Met {
 #[derive(Debug, Clone)]
 struct Origin {
     text: String,
-    /// It is no secret: the text looked like a placeholder by itself.
+    /// It is not a secret: the text looked like a placeholder by itself.
     is_plain: bool,
 }
 
@@ -85,7 +85,8 @@ pub struct NotHeld {
 }
 
 impl Secrets {
-    /// Finds the secrets of an environment. `patterns` are further shapes; the error names the one that is no pattern.
+    /// Finds the secrets of an environment. `patterns` are further shapes; the error names the one that is not a
+    /// pattern.
     pub fn new(variables: &BTreeMap<String, String>, patterns: &[String]) -> Result<Secrets, String> {
         let mut values = HashMap::new();
         for (name, value) in variables.iter().filter(|(name, value)| is_secret(name, value)) {
@@ -203,7 +204,7 @@ impl Secrets {
         placeholder
     }
 
-    /// Returns how much of a text that goes on can be shown: what is behind may be the beginning of a secret.
+    /// Returns how much of a text that continues can be shown: what is after may be the beginning of a secret.
     ///
     /// A secret has no blank in it but for values that have one and private keys, so a piece ends before its last word.
     /// `most` bounds what is kept back: without a blank in so many bytes only values and what has begun to look like a
@@ -325,8 +326,8 @@ fn is_secret(name: &str, value: &str) -> bool {
         && !value.contains("[redacted:")
 }
 
-/// Returns a secret as it is, in base64 (also where it begins within a longer text), percent-encoded, in hexadecimal and
-/// as JSON writes it, each with the name of the spelling.
+/// Returns a secret as it is, in base64 (also where it begins within a longer text), percent-encoded, in hexadecimal
+/// and as JSON writes it, each with the name of the spelling.
 fn spellings(value: &str) -> Vec<(&'static str, String)> {
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     let mut all = vec![("", value.to_owned())];
@@ -339,7 +340,7 @@ fn spellings(value: &str) -> Vec<(&'static str, String)> {
         bytes.extend_from_slice(value.as_bytes());
         for (kind, engine) in [("base64", &STANDARD_NO_PAD), ("base64url", &URL_SAFE_NO_PAD)] {
             let text = engine.encode(&bytes);
-            // The first characters hold bits of what stands before; the last one may hold bits of what follows.
+            // The first characters hold bits of what is before; the last one may hold bits of what follows.
             let start = (offset * 8).div_ceil(6);
             let end = if bytes.len() % 3 == 0 { text.len() } else { text.len() - 1 };
             all.push((kind, text[start..end].to_owned()));

@@ -6,8 +6,8 @@ use super::decision::Denial;
 use crate::change::layout::is_git_directory;
 use crate::path::{RelPath, Tree};
 
-/// Returns the first folder, from `folder` up to the workspace's root, that git would take for a repository other than
-/// the workspace's own: with a `.git` of any kind in it, or laid out like one itself.
+/// Returns the first directory, from `folder` up to the workspace's root, that git would take for a repository other
+/// than the workspace's own: with a `.git` of any kind in it, or laid out like one itself.
 pub(crate) fn other_repository(tree: &dyn Tree, root: &Path, folder: &RelPath) -> Result<Option<RelPath>, Denial> {
     let mut at = Some(folder.clone());
     while let Some(folder) = at {

@@ -203,7 +203,7 @@ impl<'a> Answers<'a> {
                 }
                 return Ok(None);
             };
-            // The names of scripts and tasks may stand behind options of the subcommand.
+            // The names of scripts and tasks may be after options of the subcommand.
             let judges = subcommand(table, &first.text)
                 .is_some_and(|sub| matches!(sub.operands, Operands::Tasks(_) | Operands::Script));
             let places = if judges { listed.len().min(1) } else { listed.len() };
@@ -242,7 +242,7 @@ impl<'a> Answers<'a> {
         Ok(Some(call.out))
     }
 
-    // `git -C DIR`: the folders it works in then.
+    // `git -C DIR`: the directories it works in then.
     fn moved(&self, call: &Call<'_>) -> Result<Option<Vec<RelPath>>, Denial> {
         let values = call.values("-C");
         if values.is_empty() {
@@ -260,7 +260,8 @@ impl<'a> Answers<'a> {
         Ok(Some(folders))
     }
 
-    // Effects are judged from the folder that the command starts in: where it works in another, paths become absolute.
+    // Effects are judged from the directory that the command starts in: where it works in another, paths become
+    // absolute.
     fn seen_from(&self, call: &mut Call<'_>, started: Context<'_>) {
         if std::ptr::eq(call.cx.folders, started.folders) {
             return;
@@ -343,7 +344,8 @@ impl<'a> Answers<'a> {
         Ok(call.out)
     }
 
-    // A program of the workspace and the links that lead to it, from each folder; what a wrapper loads belongs to it.
+    // A program of the workspace and the links that lead to it, from each directory; what a wrapper loads belongs to
+    // it.
     fn programs_at(&self, cx: Context<'_>, path: &str) -> Result<Vec<RelPath>, Denial> {
         self.program_path(cx, path)?;
         let outside = || Denial::new(format!("the program `{path}` is outside the workspace")).by("G7");
@@ -362,7 +364,7 @@ impl<'a> Answers<'a> {
         Ok(found)
     }
 
-    // Whether a program's path lies in the workspace; otherwise it must be one of the system's folders.
+    // Whether a program's path is in the workspace; otherwise it must be one of the system's directories.
     fn program_path(&self, cx: Context<'_>, path: &str) -> Result<bool, Denial> {
         let mut inside = false;
         for folder in cx.folders {
@@ -381,7 +383,7 @@ impl<'a> Answers<'a> {
 }
 
 impl Answers<'_> {
-    // Git takes the repository of the folder that it works in, with all that its configuration names.
+    // Git takes the repository of the directory that it works in, with all that its configuration names.
     fn own_repository(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Result<(), Denial> {
         let Some(program) = words.first() else { return Ok(()) };
         let name = fold_name(base_name(&program.text));
@@ -540,7 +542,8 @@ fn asks_only(words: &[Word]) -> bool {
         && ["--version", "-V", "-v", "-version", "--info", "--help", "-h"].contains(&words[1].text.as_str())
 }
 
-/// Folders of the workspace in which programs are installed: a rule of `builtin:ci-dev` names them by their bare name.
+/// Directories of the workspace in which programs are installed: a rule of `builtin:ci-dev` names them by their bare
+/// name.
 const INSTALLED: [&str; 5] = ["node_modules/.bin", "vendor/bin", ".venv/bin", "venv/bin", "bin"];
 
 // Whether a rule speaks of a program as it was written.
@@ -585,7 +588,7 @@ fn denied_by(layer: &Layer, words: &[Word]) -> Option<Denial> {
     Some(Denial::new(reason).by_rule(rule.rule.clone()))
 }
 
-// Tools that run the program behind a word of theirs, which a deny rule must find there too. What they fetch and run
+// Tools that run the program after a word of theirs, which a deny rule must find there too. What they fetch and run
 // under a name of their own is theirs.
 fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     // Other names for subcommands would hide them.
@@ -618,7 +621,7 @@ fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
 }
 
 // Where no table says what a program does with its words, each may name a program that it starts, alone or in a line of
-// a shell, and the ones behind it are that program's: deny rules are asked about all of them.
+// a shell, and the ones after it are that program's: deny rules are asked about all of them.
 fn hidden_start(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     let table = programs::find(name).filter(|_| !words[0].text.contains('/'));
     let known = table.is_some_and(|table| {
@@ -691,7 +694,7 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
         && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
 }
 
-// Whether the next level of a rule stands behind any options. Once an option's arity is unknown, each later word counts.
+// Whether the next level of a rule is after any options. Once an option's arity is unknown, each later word counts.
 fn subcommand_matches(
     program: &str,
     elements: &[super::file::Element],
@@ -716,7 +719,7 @@ fn subcommand_matches(
         if element.0.iter().any(is) && below() {
             return true;
         }
-        // `cargo +nightly`; npm takes `true` and `false` behind a flag as its value.
+        // `cargo +nightly`; npm takes `true` and `false` after a flag as its value.
         if word.text.starts_with('+') || matches!(word.text.as_str(), "true" | "false" | "null") {
             continue;
         }
@@ -780,7 +783,7 @@ fn has_option(option: &str, words: &[Word], options: &'static str) -> bool {
     false
 }
 
-// Whether a letter stands in a bundle before one that takes the rest as its value.
+// Whether a letter is in a bundle before one that takes the rest as its value.
 fn bundled(word: &str, letter: &str, options: &'static str) -> bool {
     for (index, c) in word.char_indices().skip(1) {
         if letter.starts_with(c) {
@@ -922,7 +925,7 @@ const LISTS: [(&str, &str); 5] = [
     ("pax", "-w"),
 ];
 
-/// Programs without a table that unpack files under the names that an archive gives; behind which words. None: always.
+/// Programs without a table that unpack files under the names that an archive gives; after which words. None: always.
 const UNPACKS: [(&str, &str); 7] = [
     ("7z 7za 7zr 7zz unrar rar arj lha lzh zoo xar", "x e"),
     ("jar", "x --extract"),
@@ -937,7 +940,7 @@ const UNPACKS: [(&str, &str); 7] = [
     ),
 ];
 
-// Tells whether a program gives files names that its words do not tell. `ar xv`, `jar -xf`: the verb stands in a bundle.
+// Tells whether a program gives files names that its words do not tell. `ar xv`, `jar -xf`: the verb is in a bundle.
 fn unpacks(program: &str, words: &[Word]) -> bool {
     UNPACKS.iter().filter(|(programs, _)| named(programs, program)).any(|(programs, verbs)| {
         let bundled = matches!(*programs, "jar" | "ar llvm-ar");
@@ -968,7 +971,7 @@ fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
         .any(|(_, options)| options.split(' ').any(|option| !option.is_empty() && is(option)))
 }
 
-/// Under `shell.default: allow`: each word that is no option, and each value after `=`, is a path read and written.
+/// Under `shell.default: allow`: each word that is not an option, and each value after `=`, is a path read and written.
 pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     call.out.writes = true;
     call.out.open_ended = true;

@@ -31,7 +31,7 @@ struct Wanted {
     denied: Vec<String>,
 }
 
-/// Returns the text of the policy. What no policy allows stands in it as a comment, with the reason.
+/// Returns the text of the policy. What no policy allows is in it as a comment, with the reason.
 pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
     let mut wanted = Wanted::default();
     let open = Policy::builtin("open");

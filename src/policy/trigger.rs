@@ -144,7 +144,7 @@ impl Trigger<'_> {
     }
 }
 
-/// Tells whether a text can be a login: letters, digits and hyphens, `[bot]` behind those of apps.
+/// Tells whether a text can be a login: letters, digits and hyphens, `[bot]` after those of apps.
 pub fn is_login(text: &str) -> bool {
     let name = text.strip_suffix("[bot]").unwrap_or(text);
     (1..=100).contains(&name.len())

@@ -29,7 +29,7 @@ pub struct Circumstances<'a> {
 /// Whose `.qwen/`, settings, recipes and context files count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Those of the checkout as it lies there.
+    /// Those of the checkout as it is there.
     Checkout,
     /// Those of this commit, never those of the tree under review.
     Ref(TrustedRef),
@@ -127,9 +127,9 @@ fn is_branch(name: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The checkout's top folder.
+    /// The checkout's top directory.
     pub checkout: String,
-    /// SHA-256 of each file, by its path below the top folder.
+    /// SHA-256 of each file, by its path below the top directory.
     pub files: BTreeMap<String, String>,
 }
 

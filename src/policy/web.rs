@@ -212,8 +212,8 @@ fn decode(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// Tells whether an address is one that a fetch may connect to: neither loopback, private, link-local, shared, multicast,
-/// unspecified, reserved, nor a form of IPv6 that carries such an IPv4 address.
+/// Tells whether an address is one that a fetch may connect to: neither loopback, private, link-local, shared,
+/// multicast, unspecified, reserved, nor a form of IPv6 that carries such an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

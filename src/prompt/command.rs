@@ -26,7 +26,7 @@ pub struct Command {
 /// A piece of a command's prompt, arguments in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// Text as it stands.
+    /// Text as it is.
     Text(String),
     /// `!{cmd}`: the output of a command, arguments quoted for the shell.
     Shell(String),
@@ -110,7 +110,7 @@ impl Command {
 
 /// Splits a prompt that calls a command into its name and arguments; `None` for any other prompt.
 ///
-/// A path (`/etc/hosts is wrong`) is no call: a name holds no further slash.
+/// A path (`/etc/hosts is wrong`) is not a call: a name holds no further slash.
 pub fn called(prompt: &str) -> Option<(&str, &str)> {
     let rest = prompt.trim().strip_prefix('/')?;
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -120,7 +120,7 @@ pub fn called(prompt: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, arguments.trim()))
 }
 
-/// Returns the name of a command by its file below the folder of commands: `git/fix.toml` is `git:fix`.
+/// Returns the name of a command by its file below the directory of commands: `git/fix.toml` is `git:fix`.
 pub fn name_of(file: &RelPath) -> Option<String> {
     let text = std::str::from_utf8(file.as_bytes()).ok()?;
     let stem = text.strip_suffix(".toml").or_else(|| text.strip_suffix(".md"))?;

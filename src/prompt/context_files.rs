@@ -20,13 +20,13 @@ pub const TOTAL_BYTES: usize = 160 << 10;
 /// Files that are imported at most, so that a tree of imports cannot grow without bound.
 const IMPORTS: usize = 100;
 
-/// How an imported file stands in the text (`context.importFormat`).
+/// How an imported file is in the text (`context.importFormat`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImportFormat {
     /// In the place of the import.
     #[default]
     Tree,
-    /// Each file once, behind the file that imports it.
+    /// Each file once, after the file that imports it.
     Flat,
 }
 
@@ -243,7 +243,7 @@ fn in_line(line: &str, begin: usize, in_comment: &mut bool, found: &mut Vec<Impo
         if bytes[at] == b'`' {
             let run = run_of(&bytes[at..], b'`');
             let rest = at + run;
-            // A span that is not closed on its line is no span.
+            // A span that is not closed on its line is not a span.
             at = closing(&bytes[rest..], run).map_or(rest, |end| rest + end);
             continue;
         }
@@ -269,7 +269,7 @@ fn run_of(bytes: &[u8], mark: u8) -> usize {
     bytes.iter().take_while(|byte| **byte == mark).count()
 }
 
-/// Returns where a code span of `run` backquotes ends, behind its closing ones.
+/// Returns where a code span of `run` backquotes ends, after its closing ones.
 fn closing(bytes: &[u8], run: usize) -> Option<usize> {
     let mut at = 0;
     while at < bytes.len() {

@@ -24,7 +24,7 @@ pub struct TomlEntry {
     pub key: String,
     /// What it holds.
     pub value: TomlValue,
-    /// Where the key stands.
+    /// Where the key is.
     pub at: Position,
 }
 

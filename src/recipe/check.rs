@@ -71,7 +71,7 @@ impl Recipe {
         with_line(error, &self.texts)
     }
 
-    /// Returns the place of a key, such as `requires.git`, or of what it would stand in.
+    /// Returns the place of a key, such as `requires.git`, or of what it would be in.
     pub fn place(&self, path: &str) -> Place {
         self.file.places.of(path).unwrap_or_default()
     }
@@ -181,13 +181,13 @@ impl Checker<'_> {
         self.errors.push(RecipeError::new(code, place.clone(), message).help(help));
     }
 
-    /// Returns the place of a key, or of what it would stand in.
+    /// Returns the place of a key, or of what it would be in.
     fn at(&self, path: &str) -> Place {
         self.file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 })
     }
 
-    /// Returns the place of a byte of a text: its own line and column where the file has the text as it is, else the place
-    /// of the whole.
+    /// Returns the place of a byte of a text: its own line and column where the file has the text as it is, else the
+    /// place of the whole.
     pub(super) fn place_in(&self, text: &Text, offset: usize) -> Place {
         // Where there are so many, nobody looks for each.
         let source = self.texts.get(&*text.place.file).filter(|_| self.errors.len() < MOST_ERRORS);
@@ -559,7 +559,7 @@ pub fn parse_version(text: &str) -> Option<[u64; 3]> {
     <[u64; 3]>::try_from(parts).ok()
 }
 
-/// Tells whether a version lies in a range: comparisons with `>=`, `>`, `<=`, `<`, `=`, joined by commas.
+/// Tells whether a version is in a range: comparisons with `>=`, `>`, `<=`, `<`, `=`, joined by commas.
 pub fn satisfies(range: &str, version: &str) -> Result<bool, String> {
     let wrong = |part: &str| format!("`{part}` is no range; write for example `>=0.1, <2`");
     let own = parse_version(version).ok_or_else(|| wrong(version))?;

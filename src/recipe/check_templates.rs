@@ -97,7 +97,7 @@ impl Checker<'_> {
                     ("params", None) => self.file.params.iter().flatten().map(|(name, _)| name.as_str()).collect(),
                     (_, None) => inputs.iter().map(String::as_str).collect(),
                 };
-                // Every name is compared with every other: after the first mistakes that is no help any more.
+                // Every name is compared with every other: after the first mistakes that is not a help any more.
                 let known = if self.errors.len() < MOST_NEIGHBOURS { &known[..] } else { &[] };
                 let message = match nearest(member, known.iter().copied()) {
                     Some(near) => format!("`{path}`: `{full}` is not declared; did you mean `{space}.{near}`?"),

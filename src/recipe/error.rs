@@ -149,7 +149,7 @@ pub struct RecipeError {
 /// A line of the file, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The line, or as much of it as stands around the place.
+    /// The line, or as much of it as is around the place.
     text: String,
     /// Columns of a terminal before the place.
     before: usize,
@@ -159,7 +159,7 @@ impl Snippet {
     /// The most columns of a line: with its number it stays below a hundred.
     const WIDTH: usize = 90;
 
-    /// Cuts a line to what stands around a column, counted from 1.
+    /// Cuts a line to what is around a column, counted from 1.
     fn of(line: &str, column: u64) -> Snippet {
         // What may hide in a line must not reach the terminal through its error.
         let shown: Vec<char> = line.chars().map(|c| if is_hidden(c) || c == '\t' { '\u{fffd}' } else { c }).collect();
@@ -167,7 +167,7 @@ impl Snippet {
         let width = |chars: &[char]| chars.iter().map(|c| 1 + usize::from(is_wide(*c))).sum::<usize>();
         let (mut start, mut end) = (0, shown.len());
         if width(&shown) > Self::WIDTH {
-            // A third of the room for what stands before the place.
+            // A third of the room for what is before the place.
             start = place;
             while start > 0 && width(&shown[start - 1..place]) <= Self::WIDTH / 3 {
                 start -= 1;

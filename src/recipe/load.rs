@@ -14,7 +14,7 @@ use super::{Recipe, builtin, params};
 
 /// Where recipes are looked for.
 pub struct Library<'a> {
-    /// The folder in which a path on the command line is meant.
+    /// The directory in which a path on the command line is meant.
     pub cwd: &'a Path,
     /// The user's home.
     pub home: Option<&'a Path>,
@@ -53,7 +53,7 @@ pub fn is_path(word: &str) -> bool {
     word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml")
 }
 
-/// A folder of recipes: how messages call it, and how its files are read by their relative path.
+/// A directory of recipes: how messages call it, and how its files are read by their relative path.
 struct Folder<'a> {
     shown: String,
     read: Box<ReadBelow<'a>>,
@@ -263,7 +263,7 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
     Recipe::check(merged, &stem, &format!("{}{file}", folder.shown), &texts)
 }
 
-/// Returns the path of a file that another one names, inside the folder of recipes.
+/// Returns the path of a file that another one names, inside the directory of recipes.
 fn beside(file: &str, named: &Text) -> Result<String, RecipeError> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let joined = if folder.is_empty() { named.value.clone() } else { format!("{folder}/{}", named.value) };
@@ -277,7 +277,7 @@ fn beside(file: &str, named: &Text) -> Result<String, RecipeError> {
     params::normalised(&joined).map(|path| path.to_string_lossy()).ok_or_else(outside)
 }
 
-/// Reads what stands in files of its own: the prompt, the instructions, the schema.
+/// Reads what is in files of its own: the prompt, the instructions, the schema.
 fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut Texts) -> Result<(), RecipeError> {
     let mut read = |named: &Text| -> Result<Text, RecipeError> {
         let path = beside(file, named)?;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Loads `r.yaml` of a folder of texts.
+/// Loads `r.yaml` of a directory of texts.
 fn load_all(files: &[(&str, &str)]) -> Result<Recipe, Vec<RecipeError>> {
     let files: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();

@@ -10,7 +10,7 @@ use super::file::{Given, Param, ParamType, Place, Text};
 use crate::path::RelPath;
 use crate::yaml::nearest;
 
-/// Where a value may come from beside the command line.
+/// Where a value may come from next to the command line.
 pub trait World {
     /// Reads a file that `k=@FILE` names.
     fn file(&self, path: &str) -> Result<String, String>;
@@ -132,7 +132,7 @@ fn unknown(name: &str, params: &BTreeMap<String, Param>) -> RecipeError {
     }
 }
 
-/// Reads what stands behind the `=` of a flag.
+/// Reads what is after the `=` of a flag.
 fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw, RecipeError> {
     let failed = |what: String| usage(Code::P003, format!("{name}: {what}"));
     if let Some(literal) = value.strip_prefix("@@") {
@@ -208,7 +208,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn World>) -> Result<Value, RecipeError> {
-    // What nobody may see, or strangers wrote, does not stand in a message.
+    // A message does not quote what is secret or untrusted.
     let quoted = |text: &str| {
         if param.untrusted || param.secret { "the value".to_owned() } else { format!("`{text}`") }
     };
@@ -321,7 +321,7 @@ fn path(name: &str, param: &Param, text: &str, world: Option<&dyn World>, quoted
     Ok(Value::String(normal.to_string_lossy()))
 }
 
-/// Takes `.` and `..` out of a relative path; `None` if it leaves the folder, is absolute or empty.
+/// Takes `.` and `..` out of a relative path; `None` if it leaves the directory, is absolute or empty.
 pub fn normalised(text: &str) -> Option<RelPath> {
     if text.is_empty() || text.starts_with('/') || text.contains('\0') {
         return None;

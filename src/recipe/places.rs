@@ -15,7 +15,7 @@ use crate::yaml::Spanned;
 pub struct Places(BTreeMap<String, Place>);
 
 impl Places {
-    /// Returns the place of a key; where the file does not have it, that of what it would stand in.
+    /// Returns the place of a key; where the file does not have it, that of what it would be in.
     pub fn of(&self, path: &str) -> Option<Place> {
         let mut path = path;
         loop {
@@ -35,9 +35,9 @@ impl Places {
     }
 }
 
-/// A document as it stands, with the place of every key.
+/// A document as it is, with the place of every key.
 pub(super) enum Node {
-    /// Keys and what stands below them.
+    /// Keys and what is below them.
     Map(Vec<(Spanned<String>, Node)>),
     /// Items.
     List(Vec<Spanned<Node>>),

@@ -182,9 +182,10 @@ impl Renderer {
         Ok(substitute(&rendered, &self.untrusted, |text| fenced(text, "", Some(&self.secret))))
     }
 
-    /// Renders the words of a command: no value adds, drops or splits one, but a list alone in an element, which spreads.
+    /// Renders the words of a command: no value adds, drops or splits one, but a list alone in an element, which
+    /// spreads.
     ///
-    /// A word that begins with `-` only through a value is refused, unless a literal `--` stands before it or the list
+    /// A word that begins with `-` only through a value is refused, unless a literal `--` is before it or the list
     /// is the command itself.
     pub fn words(&self, templates: &[&str]) -> Result<Vec<String>, TemplateProblem> {
         let mut words = Vec::with_capacity(templates.len());
@@ -539,7 +540,7 @@ mod tests {
             let kept = |text: &str| text.chars().filter(|c| *c != OPEN).collect::<String>();
             prop_assert_eq!(&words[2..2 + items.len()], &items.iter().map(|item| item.to_owned()).collect::<Vec<_>>()[..]);
             prop_assert_eq!(&words[3 + items.len()], &format!("--o={}", kept(&other)));
-            // The text of another value appears only where its own template stands.
+            // The text of another value appears only where its own template is.
             prop_assert!(!words.concat().contains("TOP"));
         }
 

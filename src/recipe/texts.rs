@@ -8,13 +8,13 @@ use super::scalar::{Given, Text};
 /// What a text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A template; untrusted values may stand in it, inside a fence.
+    /// A template; untrusted values may be in it, inside a fence.
     Prompt,
     /// A template without untrusted values.
     Template,
     /// A template that is one word of a command.
     Word,
-    /// A template that is the value of a command's variable: secrets may stand in it.
+    /// A template that is the value of a command's variable: secrets may be in it.
     Variable,
     /// No template at all: permissions cannot depend on input.
     Fixed,

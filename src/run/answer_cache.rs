@@ -35,7 +35,7 @@ pub struct Kept {
     any_age_offline: bool,
 }
 
-/// An answer as it lies on the disk.
+/// An answer as it is on the disk.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -46,8 +46,8 @@ struct Stored {
 }
 
 impl Folder {
-    /// Finds the folder; `None` where there is no home, or where every request must be made: while recording, replaying
-    /// and in tests of recipes.
+    /// Finds the directory; `None` where there is no home, or where every request must be made: while recording,
+    /// replaying and in tests of recipes.
     pub fn of(arguments: &RunArgs, environment: &Environment) -> Option<Folder> {
         let test = &arguments.test;
         if test.record.is_some() || test.replay.is_some() || test.script.is_some() {
@@ -90,7 +90,7 @@ impl Kept {
         is_fresh.then_some((stored.text, stored.structured))
     }
 
-    /// Returns the answer whatever its age, for a recipe that takes an old one while no provider is to be had.
+    /// Returns the answer whatever its age, for a recipe that takes an old one while no provider is available.
     pub fn of_any_age(&self) -> Option<(String, Option<Value>)> {
         let stored = self.stored().filter(|_| self.any_age_offline)?;
         Some((stored.text, stored.structured))

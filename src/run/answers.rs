@@ -40,7 +40,7 @@ pub struct Taken {
     pub structured: Option<Value>,
     /// The findings.
     pub findings: Vec<Value>,
-    /// How each stands to the diff under review.
+    /// How each relates to the diff under review.
     pub places: Vec<FindingPlace>,
     /// Those that do not count, by reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
@@ -243,8 +243,8 @@ fn coerced_to(schema: &Value, value: Value) -> Value {
     }
 }
 
-/// Returns the last fenced block that is a JSON object or list, else the whole text if it is one, else what the text ends
-/// with, from the beginning of a line. A fence inside of a value does not end the block.
+/// Returns the last fenced block that is a JSON object or list, else the whole text if it is one, else what the text
+/// ends with, from the beginning of a line. A fence inside of a value does not end the block.
 fn written_json(text: &str) -> Result<Value, String> {
     let mut last = None;
     let mut rest = text;

@@ -24,7 +24,7 @@ use super::runner::judge_change;
 pub enum Fit {
     /// Exactly so; of [`Base::SameCommit`] HEAD, too.
     Exact(Base),
-    /// What has changed since is merged where both changes stand apart.
+    /// What has changed since is merged where both changes are apart.
     Merge,
 }
 
@@ -69,8 +69,8 @@ pub struct Applied {
     pub taken_back: Vec<String>,
 }
 
-/// Applies all of a proposal or nothing: its digest, its base, every path by the policy, protected paths, secrets, sizes.
-/// The same place takes part in a delivery of a run, so that neither can do what the other may not.
+/// Applies all of a proposal or nothing: its digest, its base, every path by the policy, protected paths, secrets,
+/// sizes. The same place takes part in a delivery of a run, so that neither can do what the other may not.
 pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Result<Applied, Failure> {
     let refused = |error: deliver::DeliverError| from_delivery(&error);
     let proposal = Proposal::read(request.input, request.digest).map_err(refused)?;

@@ -72,8 +72,8 @@ pub struct Place<'a> {
     pub repository: Option<&'a Repository>,
 }
 
-/// Returns what the words of a recipe's command come to. The policy alone decides; our own checks of documents are always
-/// allowed, and of `qwen check repeat … -- COMMAND` the command is judged.
+/// Returns what the words of a recipe's command come to. The policy alone decides; our own checks of documents are
+/// always allowed, and of `qwen check repeat … -- COMMAND` the command is judged.
 pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let path =

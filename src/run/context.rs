@@ -12,9 +12,9 @@ use super::trust::Source;
 
 /// Where context files are looked for.
 pub struct ContextSources<'a> {
-    /// The home folder.
+    /// The home directory.
     pub home: Option<&'a Path>,
-    /// The repository's top folder, else the workspace.
+    /// The repository's top directory, else the workspace.
     pub top: &'a Path,
     /// The workspace.
     pub workspace: &'a Path,
@@ -72,7 +72,7 @@ pub fn names(settings: &Settings) -> Vec<String> {
     }
 }
 
-/// Returns the folders from the root down to the workspace, both included.
+/// Returns the directories from the root down to the workspace, both included.
 fn folders_down(top: &Path, workspace: &Path) -> Vec<RelPath> {
     let mut folders = vec![RelPath::root()];
     let Some(below) = RelPath::below(top, workspace) else { return folders };

@@ -10,7 +10,7 @@ use crate::workspace::temporary::is_in_checkout;
 
 use super::Failure;
 
-/// Returns the folders that may be read beside the workspace. One that is not there is an error.
+/// Returns the directories that may be read next to the workspace. One that is not there is an error.
 pub fn included_folders(
     arguments: &RunArgs,
     settings: &Settings,
@@ -61,8 +61,8 @@ pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Returns the directory of what can be found out again; `None` where there is no home, or only one inside the repository
-/// that we work in.
+/// Returns the directory of what can be found out again; `None` where there is no home, or only one inside the
+/// repository that we work in.
 pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
     let base = base(environment, "XDG_CACHE_HOME", ".cache")?;
     (!is_in_checkout(&base, &environment.cwd)).then(|| base.join("qwen"))

@@ -117,7 +117,7 @@ enum Verdict {
 }
 
 impl Hooks {
-    /// Reads the hooks of the settings. What is no hook is 52; an event that we do not have is a warning.
+    /// Reads the hooks of the settings. What is not a hook is 52; an event that we do not have is a warning.
     pub fn of(
         settings: &Settings,
         environment: &Environment,
@@ -316,7 +316,7 @@ fn decision(stdout: &str) -> Option<Verdict> {
     Some(Verdict::Pass { said: text(specific, "additionalContext").map(|said| words(&said, "")).unwrap_or_default() })
 }
 
-/// Returns the commands of all hooks, each with a name for messages; what is no hook is found by [`Hooks::of`].
+/// Returns the commands of all hooks, each with a name for messages; what is not a hook is found by [`Hooks::of`].
 pub fn commands(hooks: &Map<String, Value>) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (event, groups) in hooks {

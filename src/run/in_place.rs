@@ -12,7 +12,7 @@ use super::folders::state_folder;
 use super::outcome::Mode;
 use super::runner::InPlace;
 
-/// Returns the folder below which it is kept how projects were.
+/// Returns the directory that holds the snapshots of projects.
 pub fn folder(environment: &Environment) -> Result<PathBuf, Failure> {
     Ok(state_folder(environment)?.join("in-place"))
 }

@@ -18,7 +18,7 @@ use crate::workspace::ignore::{Kind, Rules};
 use super::outcome;
 use super::trust::Source;
 
-/// The readable texts below one folder.
+/// The readable texts below one directory.
 pub struct Folder {
     workspace: Arc<Workspace>,
     commit: Option<TrustedTree>,
@@ -41,7 +41,7 @@ impl Tree for Plain {
 }
 
 impl Folder {
-    /// Opens a folder; `None` if there is none.
+    /// Opens a directory; `None` if there is none.
     pub fn open(root: &Path, home: &str, policy: &Policy) -> Option<Folder> {
         let workspace = Arc::new(Workspace::open(root).ok()?);
         let facts =
@@ -49,7 +49,7 @@ impl Folder {
         Some(Folder { rules: Rules::new(&workspace), facts, workspace, commit: None, policy: policy.clone() })
     }
 
-    /// Opens the project's folder where its texts count; `None` where they count nowhere.
+    /// Opens the project's directory where its texts count; `None` where they count nowhere.
     pub fn of_project(source: Source<'_>, top: &Path, home: &str, policy: &Policy) -> Option<Folder> {
         let on_disk = match source {
             Source::Nowhere => None,
@@ -72,7 +72,7 @@ impl Folder {
         }
     }
 
-    /// Returns the files below a folder whose names end in one of these, in order, at most `most`.
+    /// Returns the files below a directory whose names end in one of these, in order, at most `most`.
     pub fn files(&self, folder: &RelPath, endings: &[&str], most: usize) -> Vec<RelPath> {
         let mut found = Vec::new();
         if let Some(commit) = &self.commit {

@@ -11,8 +11,8 @@ const DULL: &[&str] = &[".git", "node_modules", "__pycache__", ".venv", "target"
 
 /// Lists files below the root, ignored ones left out, in at most `chars` characters.
 ///
-/// A project that does not fit ends with its further folders by name alone. Only names are read, and only of as many
-/// folders as fit: the cost does not grow with the project.
+/// A project that does not fit ends with its further directories by name alone. Only names are read, and only of as
+/// many directories as fit: the cost does not grow with the project.
 pub fn listing(workspace: &Workspace, chars: usize) -> String {
     let source = Source::new(workspace);
     let mut folders = VecDeque::from([(RelPath::root(), Level::root(&source))]);

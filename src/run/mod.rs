@@ -79,7 +79,7 @@ const UNREAD: Duration = Duration::from_secs(60 * 60);
 /// And the least, whatever it says.
 const LEAST_UNREAD: Duration = Duration::from_secs(5);
 
-/// Why a run ends before or beside the model's work.
+/// Why a run ends before or besides the model's work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// The way to end.
@@ -243,7 +243,7 @@ async fn work(
         Err(failure) => {
             let mut finished = RunFinished::failed(failure.exit, *failure.error);
             if failure.exit == Exit::Verify && setup.discards() {
-                // `on_exhausted: discard`: the change does not stand in the result.
+                // `on_exhausted: discard`: the change does not be in the result.
                 finished.changes.mode = stage.mode.name().into();
             }
             finished
@@ -331,7 +331,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         return Ok(Answer::nothing_to_do(text));
     }
     let kept = match &prompt {
-        // An answer that goes on with a conversation depends on more than its prompt.
+        // An answer that continues with a conversation depends on more than its prompt.
         Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => setup.kept_answer(prompt),
         Some(_) | None => None,
     };

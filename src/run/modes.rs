@@ -53,7 +53,8 @@ pub fn builtin_of(mode: ApprovalMode) -> &'static str {
     }
 }
 
-/// How strong a wall is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched off.
+/// How strong a sandbox is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched
+/// off.
 pub fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
     match (arguments.policy.sandbox, policy.sandbox_required()) {
         (Some(SandboxMode::Off), true) => Err(Failure::new(

@@ -67,7 +67,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns the name that stands in results.
+    /// Returns the name that is in results.
     pub fn name(&self) -> &'static str {
         match self {
             Mode::DryRun => "dry-run",
@@ -92,8 +92,8 @@ impl Stage {
         finished.changes.rolled_back = rolled_back;
     }
 
-    /// Ends a run as a failure whose commands changed the project past the delivery: where isolation does not hold this,
-    /// only a look afterwards can tell.
+    /// Ends a run as a failure whose commands changed the project past the delivery: where isolation does not hold
+    /// this, only a look afterwards can tell.
     pub fn compare(&self, finished: &mut RunFinished) {
         let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
             (
@@ -174,7 +174,7 @@ impl Stage {
     }
 }
 
-/// Tells whether a path (relative to the repository) is the policy, or a file beside it that it may extend.
+/// Tells whether a path (relative to the repository) is the policy, or a file next to it that it may extend.
 fn is_policy(name: &[u8]) -> bool {
     name.strip_prefix(b".qwen/").is_some_and(|rest| rest.ends_with(b".yaml") || rest.ends_with(b".yml"))
 }

@@ -28,9 +28,9 @@ pub struct PolicySources<'a> {
     pub delivers: bool,
     /// Lists of tools that the flags and settings name.
     pub lists: &'a ToolLists,
-    /// The folder in which relative names are looked up.
+    /// The directory in which relative names are looked up.
     pub cwd: &'a Path,
-    /// The repository's top folder, else the workspace.
+    /// The repository's top directory, else the workspace.
     pub top: &'a Path,
     /// Whose files of the checkout count.
     pub trusted: &'a Trusted,
@@ -47,7 +47,7 @@ pub struct Chosen {
     pub warnings: Vec<String>,
     /// Whether the granting layer is a file (then a mode only narrows).
     pub from_file: bool,
-    /// The folder in which files that it names are looked up.
+    /// The directory in which files that it names are looked up.
     pub folder: PathBuf,
     /// Each file with inline tests as a policy of its own, so that a flag that narrows cannot make a test fail.
     tested: Vec<Policy>,
@@ -120,7 +120,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     if let Some(mode) = sources.mode
         && (from_file || sources.named.is_some())
     {
-        // Beside a file a mode takes away and never adds; with a delivery flag the plain mode counts as `edit`.
+        // Next to a file a mode takes away and never adds; with a delivery flag the plain mode counts as `edit`.
         let name = if mode == "default" && sources.delivers { "edit" } else { mode };
         narrowing.push(builtin_layer(name)?);
     }
@@ -158,7 +158,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
 }
 
 /// Reads a file that a flag or variable names. One that came with a checkout under review is read from the trusted
-/// commit, and the tree's own narrows beside it where it says something else.
+/// commit, and the tree's own narrows next to it where it says something else.
 fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Option<LayerText>), Failure> {
     let path = sources.cwd.join(named);
     let below = match sources.trusted.named(sources.top, &path) {

@@ -60,8 +60,8 @@ pub struct Prepared {
     pub stage: Stage,
 }
 
-/// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary folder, and in the
-/// user's cache what this machine can wall off.
+/// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary directory, and
+/// in the user's cache what this machine can sandbox off.
 pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
     let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
         .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache_folder(environment).as_deref()));
@@ -196,7 +196,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let demand = demand(arguments, &policy)?;
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    // The runner's own facts point at its own folder of outputs, which is made with it.
+    // The runner's own facts point at its own directory of outputs, which is made with it.
     let git = repository.as_ref().map(outcome::git_facts).unwrap_or_default();
     let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git.clone());
     chosen.require_tests(&facts)?;
@@ -288,7 +288,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let (mcp, mcp_servers) =
         servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
     let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git.clone());
-    // A tool that only waits for the user's word is shown: its calls are denied, and the denial says what would allow it.
+    // A tool that only waits for the user's word is shown: its calls are denied, and the denial says what would allow
+    // it.
     let allowable =
         policy.allowing(&server_names.iter().map(|name| ToolEntry::server(name, "mcp")).collect::<Vec<_>>());
     let allows = |access: &Access| allowable.authorize("mcp", std::slice::from_ref(access), &judged).1.is_some();
@@ -513,8 +514,8 @@ fn sandbox_failure(error: SandboxError) -> Failure {
     Failure::new(exit, error.to_string(), "`qwen sandbox doctor` says what this machine gives")
 }
 
-/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, the key in use, and the
-/// recipe's secret parameters.
+/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, the key in use, and
+/// the recipe's secret parameters.
 pub fn secret_variables(
     environment: &Environment,
     key: Option<&Secret>,

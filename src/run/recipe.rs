@@ -49,7 +49,7 @@ pub struct Active {
 pub struct Surroundings<'a> {
     /// The environment.
     pub environment: &'a Environment,
-    /// The repository's top folder, else the workspace.
+    /// The repository's top directory, else the workspace.
     pub top: &'a Path,
     /// The workspace.
     pub root: &'a Path,
@@ -82,9 +82,9 @@ impl Surroundings<'_> {
         self.trusted.checkout || matches!(self.source(), Source::Commit(_))
     }
 
-    /// Whether a recipe may take values from the environment: always where somebody sits at the machine and names it; in
-    /// CI the user's, a built-in one, one outside of the checkout, and the checkout's where it counts. Any other could put
-    /// the secrets of a job into its prompt.
+    /// Whether a recipe may take values from the environment: always where somebody sits at the machine and names it;
+    /// in CI the user's, a built-in one, one outside of the checkout, and the checkout's where it counts. Any other
+    /// could put the secrets of a job into its prompt.
     fn may_read_variables(&self, recipe: &Recipe) -> bool {
         let source = recipe.source.as_str();
         let own = ["builtin:", "~/.qwen/recipes/"].iter().any(|start| source.starts_with(start));
@@ -127,7 +127,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Reads a file below a folder; `None` where there is none. A link that leaves the folder is an error.
+/// Reads a file below a directory; `None` where there is none. A link that leaves the directory is an error.
 fn read_inside(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, String> {
     let read = || {
         let folder = folder.canonicalize()?;
@@ -258,7 +258,7 @@ impl World for Outside<'_> {
         let root = self.surroundings.root;
         let mut at: PathBuf = path.under(root);
         let exists = at.exists();
-        // What is not there yet leads where its nearest folder leads.
+        // What is not there yet leads where its nearest directory leads.
         while !at.exists() && at.symlink_metadata().is_err() && at != root {
             at.pop();
         }

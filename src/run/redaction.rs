@@ -11,10 +11,10 @@ use crate::policy::redact::Secrets;
 /// Bytes of a streamed word that are kept back until it ends.
 const MOST_KEPT: usize = 8 << 10;
 
-/// Events in their order, so that a secret which lies across the pieces of a streamed text is found, too.
+/// Events in their order, so that a secret which is across the pieces of a streamed text is found, too.
 #[derive(Debug, Default)]
 pub struct Streamed {
-    /// The end of a text that goes on: it may be the beginning of a secret.
+    /// The end of a text that continues: it may be the beginning of a secret.
     kept: Option<Kept>,
 }
 
@@ -40,7 +40,7 @@ impl Streamed {
                 }
                 shown
             }
-            // These come amid a text that goes on.
+            // These come amid a text that continues.
             Event::Status { .. } | Event::Retry(_) | Event::Warning { .. } => vec![without_secrets(event, secrets)],
             other => {
                 let mut shown = self.rest(secrets);

@@ -35,7 +35,7 @@ use crate::workspace::untouched::Untouched;
 
 use super::servers::Place;
 
-/// Where commands in namespaces see the repository's objects: at their own place stands what they write.
+/// Where commands in namespaces see the repository's objects: at their own place is what they write.
 const OBJECTS_AT: &str = "/.qwen/objects";
 
 /// The most links from a program's name to the program.
@@ -43,7 +43,7 @@ const MOST_LINKS: usize = 40;
 
 /// That the project itself is lent, by the operator's word (`sandbox.workspace: in-place`).
 pub struct InPlace {
-    /// Below this folder it is kept how the project was.
+    /// The project's snapshot is kept below this directory.
     pub keep: PathBuf,
     /// The run.
     pub run_id: String,
@@ -51,7 +51,7 @@ pub struct InPlace {
     pub time: String,
 }
 
-/// What stands between a command and a project that is itself lent.
+/// What protects a project whose own directory commands work in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lends {
     /// A copy.
@@ -79,7 +79,7 @@ pub struct Runner {
     lent_root: OnceLock<PathBuf>,
     /// A layer could not be mounted here, whatever was found out about the machine.
     mounts_no_layer: AtomicBool,
-    /// A copy took the place of a layer, without what earlier commands left in ignored folders.
+    /// A copy took the place of a layer, without what earlier commands left in ignored directories.
     is_copied_anew: AtomicBool,
     /// It was said what commands do not find in their tree.
     left_out_said: AtomicBool,
@@ -87,7 +87,7 @@ pub struct Runner {
     no_git_said: AtomicBool,
     /// How the project was before the first command that may write ran without a file system of its own.
     attributes: OnceLock<Untouched>,
-    /// Whether servers write in the lent tree: what they change is then looked for after each of their calls.
+    /// Whether servers write in the command workspace: what they change is then looked for after each of their calls.
     servers_write: OnceLock<bool>,
 }
 
@@ -127,7 +127,7 @@ impl Runner {
 
     /// Lends the project itself to commands; `None` for a dry run, in which only those that write nothing run.
     ///
-    /// Git's own folder can be held back from them in T3 alone: with less this is refused, but by `--sandbox off`.
+    /// Git's own directory can be held back from them in T3 alone: with less this is refused, but by `--sandbox off`.
     pub fn in_place(self, how: Option<InPlace>) -> Result<Runner, SandboxError> {
         let Some(how) = how else { return Ok(Runner { lends: Lends::ToReaders, ..self }) };
         let tier = self.sandbox()?.tier();
@@ -160,7 +160,7 @@ impl Runner {
         kept.discard()
     }
 
-    /// Returns the run's own folder of full outputs.
+    /// Returns the run's own directory of full outputs.
     pub fn outputs(&self) -> PathBuf {
         self.private.path().join("outputs")
     }
@@ -221,7 +221,7 @@ impl Runner {
         judge_change(&self.policy, &self.facts, path, change)
     }
 
-    /// Returns the lent tree as it is staged now; it is made when it is asked for the first time.
+    /// Returns the command workspace as it is staged now; it is made when it is asked for the first time.
     ///
     /// `alone`: no program will be at work in it while another begins.
     fn lend<'s>(
@@ -338,7 +338,7 @@ impl Runner {
                     kind: ToolErrorKind::Denied,
                 });
             }
-            // The name is relative to the root; in another folder it would be another program.
+            // The name is relative to the root; in another directory it would be another program.
             let moves = matches!(&plan.start, Start::Script(text) if text.contains("cd -P"));
             if moves || !plan.directory.is_root() {
                 return Err(ToolError::failed(format!(
@@ -408,7 +408,7 @@ impl Runner {
         Ok(held)
     }
 
-    /// Tells whether a scratch folder is mounted over git's own.
+    /// Tells whether a scratch directory is mounted over git's own.
     fn stands_in(&self, git: &Scratch) -> bool {
         self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
     }
@@ -426,7 +426,7 @@ impl Runner {
                 || self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty()))
     }
 
-    /// Returns what commands find beside and inside of their tree.
+    /// Returns what commands find next to and inside of their tree.
     fn surroundings(&self, lent: &Lent, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
         let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
         if hides_git {
@@ -573,7 +573,7 @@ impl Runner {
         let mut lent = self.lend(&mut slot, None, alone)?;
         let mut output = self.start(sandbox, lent, plan, &request).await;
         if lent.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
-            // Nothing ran. What a trial on another folder promised, this one does not give.
+            // Nothing ran. What a trial on another directory promised, this one does not give.
             self.mounts_no_layer.store(true, Ordering::Relaxed);
             lent = self.lend(&mut slot, None, alone)?;
             output = self.start(sandbox, lent, plan, &request).await;
@@ -646,7 +646,7 @@ fn not_there(left_out: &[LeftOut]) -> Option<String> {
     (!all.is_empty()).then(|| format!("commands do not see {}{more}", all[..all.len().min(NAMED)].join(", ")))
 }
 
-/// What commands find beside and inside of their tree.
+/// What commands find next to and inside of their tree.
 #[derive(Default)]
 struct Surroundings {
     read: Vec<PathBuf>,

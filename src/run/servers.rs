@@ -229,11 +229,11 @@ pub fn with_pins(
 
 /// What the programs of servers are started with.
 pub struct Place {
-    /// The policy: network and writable folders of each server.
+    /// The policy: network and writable directories of each server.
     pub policy: Policy,
     /// The workspace.
     pub workspace: PathBuf,
-    /// The tree that is lent to them, and what beside it they must be able to read.
+    /// Their command workspace, and what else they must be able to read.
     pub tree: (PathBuf, Vec<PathBuf>),
     /// What is seen at another place than its own.
     pub mounts: Vec<Mounted>,
@@ -243,9 +243,9 @@ pub struct Place {
     pub hidden: Vec<PathBuf>,
     /// Whether programs see the tree at the workspace's own place.
     pub seen_at_home: bool,
-    /// A folder of the run's own.
+    /// A directory of the run's own.
     pub private: PathBuf,
-    /// How strong a wall is asked for.
+    /// How strong a sandbox is asked for.
     pub demand: Demand,
     /// The environment that we were started with.
     pub environment: BTreeMap<OsString, OsString>,
@@ -256,7 +256,7 @@ pub struct Place {
 /// Starts the programs of servers inside the sandbox.
 pub struct SandboxLauncher {
     place: Place,
-    /// One for each network that a server may reach, with the name of its folder.
+    /// One for each network that a server may reach, with the name of its directory.
     sandboxes: tokio::sync::Mutex<Vec<(Network, PathBuf, Arc<Sandbox>)>>,
 }
 
@@ -291,7 +291,7 @@ impl SandboxLauncher {
         }
     }
 
-    /// Returns the sandbox for a network, and its folder; it is made when it is asked for the first time.
+    /// Returns the sandbox for a network, and its directory; it is made when it is asked for the first time.
     async fn sandbox(&self, network: Network) -> Result<(Arc<Sandbox>, PathBuf), String> {
         let mut made = self.sandboxes.lock().await;
         if let Some((_, folder, sandbox)) = made.iter().find(|(known, ..)| *known == network) {
@@ -375,7 +375,7 @@ impl SandboxLauncher {
         };
         let mut variables: Vec<(String, String)> = Vec::new();
         if !seen_at_home {
-            // A cache that can only be read is no use to whoever has to fetch a server first.
+            // A cache that can only be read is of no use to whoever has to fetch a server first.
             variables.push(("npm_config_cache".into(), private.join("home/.npm").display().to_string()));
         }
         variables.extend(program.env.iter().map(|(name, value)| (name.clone(), moved(value))));

@@ -23,7 +23,7 @@ pub struct RunSession {
     pub id: String,
     /// The conversation that comes before the prompt; empty for a new one.
     pub earlier: Vec<Message>,
-    /// Whether an earlier conversation goes on.
+    /// Whether an earlier conversation continues.
     pub resumed: bool,
     /// What the owner should know.
     pub warnings: Vec<String>,
@@ -34,16 +34,16 @@ pub struct RunSession {
 enum Writer {
     /// Nowhere: sessions are off, or a write failed.
     Off,
-    /// To a file that is made with the first message; `begin` stands before it.
+    /// To a file that is made with the first message; `begin` is before it.
     New { path: PathBuf, begin: String },
     /// To a file.
     Open(SessionFile),
 }
 
 impl RunSession {
-    /// Finds the session that the flags name. Only folders are made; a new file comes with the first message.
+    /// Finds the session that the flags name. Only directories are made; a new file comes with the first message.
     ///
-    /// Sessions are off in CI, for a replay, by `--no-session`, and with a warning where the state folder cannot be
+    /// Sessions are off in CI, for a replay, by `--no-session`, and with a warning where the state directory cannot be
     /// written.
     pub fn choose(arguments: &RunArgs, environment: &Environment, run_id: &str) -> Result<RunSession, Failure> {
         let flags = &arguments.session;
@@ -193,7 +193,7 @@ fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Names the folder of a workspace's sessions.
+/// Names the directory of a workspace's sessions.
 fn name_of(workspace: &Path) -> String {
     let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()

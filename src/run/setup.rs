@@ -277,8 +277,8 @@ impl Setup {
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
     }
 
-    /// Returns the first message and what there is to tell: the recipe's prompt as it is, else what was typed and what it
-    /// names.
+    /// Returns the first message and what there is to tell: the recipe's prompt as it is, else what was typed and what
+    /// it names.
     pub async fn message(
         &self,
         judge: &RunJudge<'_>,
@@ -370,7 +370,7 @@ impl Setup {
         self.without_secrets(self.system.clone())
     }
 
-    /// Hides secrets in a text; placeholders that stand in it already stay as they are.
+    /// Hides secrets in a text; placeholders that are in it already stay as they are.
     pub fn without_secrets(&self, text: String) -> String {
         if self.policy.redacts() { self.secrets.hide(&text).into_owned() } else { text }
     }

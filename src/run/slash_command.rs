@@ -50,7 +50,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("tools", "run `qwen tools list`"),
 ];
 
-/// The folders that hold commands and skills; the first one that has a name counts, commands before skills.
+/// The directories that hold commands and skills; the first one that has a name counts, commands before skills.
 pub struct Commands {
     places: Vec<Place>,
     environment: Environment,
@@ -61,7 +61,7 @@ struct Place {
     folder: RelPath,
     shown: String,
     trusted: bool,
-    /// Whether it holds skills: folders with a `SKILL.md`.
+    /// Whether it holds skills: directories with a `SKILL.md`.
     skills: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Task<'a> {
     pub context: &'a ToolContext<'a>,
     /// The MCP servers, whose resources may be named as `@server:uri`.
     pub servers: &'a Servers,
-    /// Whether a name that is no path is an error (`--strict`).
+    /// Whether a name that is not a path is an error (`--strict`).
     pub strict: bool,
     /// What `/name` may call.
     pub commands: &'a Commands,

@@ -15,7 +15,7 @@ use super::Failure;
 /// Lists of tools from flags and settings.
 #[derive(Debug, Default)]
 pub struct ToolLists {
-    /// What is allowed beside a built-in policy.
+    /// What is allowed next to a built-in policy.
     pub allowed: Vec<ToolEntry>,
     /// Lists that keep only what they name.
     pub core: Vec<Vec<ToolEntry>>,

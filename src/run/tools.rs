@@ -32,9 +32,9 @@ pub struct Wanted<'a> {
     pub policy: &'a Policy,
     /// The value of `$HOME`.
     pub home: &'a str,
-    /// Included folders.
+    /// Included directories.
     pub included: &'a [PathBuf],
-    /// The repository's top folder, else the workspace.
+    /// The repository's top directory, else the workspace.
     pub top: &'a Path,
     /// Where the project's agents and skills are read from.
     pub project: Source<'a>,
@@ -144,7 +144,7 @@ fn add_discovered(registry: &mut Registry, tool: Discovered) -> Result<(), Strin
     if registry.add_foreign(Arc::new(longer), &[]) { Ok(()) } else { Err(name) }
 }
 
-/// Reads the texts of a folder of the workspace from the trusted commit, by their paths below the workspace.
+/// Reads the texts of a directory of the workspace from the trusted commit, by their paths below the workspace.
 fn of_commit(
     wanted: &Wanted<'_>,
     workspace: &Workspace,

@@ -35,7 +35,7 @@ pub struct TrustFlags {
 /// Whose files count.
 #[derive(Debug, Clone)]
 pub struct Trusted {
-    /// The checkout's own files count as they lie there.
+    /// The checkout's own files count as they are there.
     pub checkout: bool,
     /// Files are read from this commit; those of the tree can only take away.
     pub tree: Option<TrustedTree>,
@@ -49,7 +49,7 @@ pub struct Trusted {
 /// Where a project's own texts are read from.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
-    /// From the tree, as it lies there.
+    /// From the tree, as it is there.
     Disk,
     /// From the trusted commit.
     Commit(&'a TrustedTree),
@@ -60,20 +60,20 @@ pub enum Source<'a> {
 /// A file that the command line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedFile {
-    /// It is read from the disk: it lies outside of the checkout, or it is trusted as it lies there.
+    /// It is read from the disk: it is outside of the checkout, or it is trusted as it is there.
     OnDisk,
-    /// It is read from the trusted commit: its path below the top folder.
+    /// It is read from the trusted commit: its path below the top directory.
     InCommit(String),
 }
 
 impl Trusted {
-    /// Trusts the checkout as it lies there, for verbs that look at its files and let nothing of them act.
+    /// Trusts the checkout as it is there, for verbs that look at its files and let nothing of them act.
     pub fn as_it_lies() -> Trusted {
         Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }
     }
 
-    /// Reads a text by its path below the repository's top folder, from where it is trusted: the trusted commit, or the
-    /// trusted checkout. `None` where there is none, or where nothing is trusted. The name is for messages.
+    /// Reads a text by its path below the repository's top directory, from where it is trusted: the trusted commit, or
+    /// the trusted checkout. `None` where there is none, or where nothing is trusted. The name is for messages.
     pub fn read_text(&self, top: &Path, path: &str) -> Result<Option<(String, String)>, Failure> {
         if let Some(tree) = &self.tree {
             let text = tree.read_text(path).map_err(refused)?;
@@ -88,7 +88,7 @@ impl Trusted {
         }
     }
 
-    /// Returns the `.qwenignore` files of the trusted commit, with those of the names `beside`: they hold beside the
+    /// Returns the `.qwenignore` files of the trusted commit, with those of the names `beside`: they hold next to the
     /// tree's own.
     pub fn ignores(&self, top: &Path, beside: &[String]) -> Result<TrustedIgnores, Failure> {
         let Some(tree) = &self.tree else { return Ok(TrustedIgnores::default()) };
@@ -242,9 +242,9 @@ impl Trusted {
     }
 }
 
-/// Returns the files of the checkout that a word of a command can mean to an interpreter: itself, itself with the endings
-/// that Node.js and Python add, a module's name with dots (`-m a.b`), with the files beside it, which it may load; and all
-/// files of a directory. `None` where they are too many to be compared.
+/// Returns the files of the checkout that a word of a command can mean to an interpreter: itself, itself with the
+/// endings that Node.js and Python add, a module's name with dots (`-m a.b`), with the files next to it, which it may
+/// load; and all files of a directory. `None` where they are too many to be compared.
 fn meant(top: &Path, workspace: &Path, word: &str) -> Option<Vec<PathBuf>> {
     const ENDINGS: [&str; 11] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json", ".node", ".py", ".rb"];
     let dotted = if word.contains('/') { String::new() } else { word.replace('.', "/") };
@@ -282,8 +282,8 @@ fn short(commit: &str) -> &str {
     &commit[..commit.len().min(12)]
 }
 
-/// Returns a path below the top folder as git writes it; `None` outside. A link on the way does not lead out: what the
-/// checkout says about itself is not asked.
+/// Returns a path below the top directory as git writes it; `None` outside. A link on the way does not lead out: what
+/// the checkout says about itself is not asked.
 fn below(top: &Path, path: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -300,7 +300,7 @@ fn below(top: &Path, path: &Path) -> Option<String> {
     inside(plain.clone()).or_else(|| inside(real()?)).filter(|below| !below.is_empty())
 }
 
-/// Collects the files below a folder by their paths below the top; links count as files.
+/// Collects the files below a directory by their paths below the top; links count as files.
 fn files_of(folder: &Path, top: &Path, found: &mut Vec<String>) {
     let mut folders = vec![folder.to_path_buf()];
     if folder.symlink_metadata().is_ok_and(|data| !data.is_dir()) {
@@ -320,7 +320,8 @@ fn files_of(folder: &Path, top: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Finds out whose files count. A trusted commit that the clone lacks is an error: going on without it would be a guess.
+/// Finds out whose files count. A trusted commit that the clone lacks is an error: continuing without it would be a
+/// guess.
 pub fn find(
     flags: &TrustFlags,
     environment: &Environment,

@@ -27,7 +27,7 @@ pub(super) fn of(ancestor: i32) -> Vec<i32> {
 
 /// Reads the parent from a line of `/proc/PID/stat`; `None` for a process that has already ended.
 ///
-/// The name of the program stands in brackets and may hold anything, brackets and blanks included.
+/// The name of the program is in brackets and may hold anything, brackets and blanks included.
 fn parent_of_running(stat: &[u8]) -> Option<i32> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
@@ -36,7 +36,7 @@ fn parent_of_running(stat: &[u8]) -> Option<i32> {
     (!matches!(state, "Z" | "X")).then_some(parent)
 }
 
-/// Sends a signal to each; one that is gone already is no failure.
+/// Sends a signal to each; one that is gone already is not a failure.
 pub(super) fn signal(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
         let _gone = rustix::process::kill_process(pid, signal);

@@ -32,7 +32,7 @@ pub struct Diagnosis {
     pub advice: String,
 }
 
-/// Tries everything in a child. `private` is an empty folder of ours.
+/// Tries everything in a child. `private` is an empty directory of ours.
 pub fn diagnose(helper: &Path, private: &Path) -> io::Result<Diagnosis> {
     super::make_private_folders(private)?;
     let probe = probe(helper, private);
@@ -91,10 +91,10 @@ pub(super) fn probe(helper: &Path, private: &Path) -> Probe {
     found.get_or_init(try_all).clone()
 }
 
-/// Where what was found is remembered, so that a wall that cannot be built makes it forgotten.
+/// Where what was found is remembered, so that a sandbox that cannot be built clears it.
 static REMEMBERED: Mutex<Option<Remembered>> = Mutex::new(None);
 
-/// Forgets what was remembered of this machine: a wall could not be built.
+/// Forgets what was remembered of this machine: a sandbox could not be built.
 pub(super) fn forget() {
     if let Some(remembered) = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner).take() {
         remembered.forget();
@@ -107,7 +107,8 @@ pub struct Ahead(Option<JoinHandle<()>>);
 
 /// Begins to try the machine; whoever asks later finds the answer, or waits for it.
 ///
-/// With a folder for caches, what was found to work in this boot is taken from there, and left there for the next run.
+/// With a directory for caches, what was found to work in this boot is taken from there, and left there for the next
+/// run.
 pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
     let remembered = cache.and_then(|cache| Remembered::of(cache, &helper));
     if let Some(known) = remembered.as_ref().and_then(Remembered::probe) {
@@ -118,7 +119,7 @@ pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
         return Ahead(None);
     }
     let work = move || {
-        // Without a folder for it, whoever asks later tries again and says what is wrong.
+        // Without a directory for it, whoever asks later tries again and says what is wrong.
         let Ok(folder) = tempfile::Builder::new().prefix("qwen-probe-").tempdir() else { return };
         let Ok(private) = folder.path().canonicalize() else { return };
         if super::make_private_folders(&private).is_ok() {
@@ -140,7 +141,7 @@ impl Drop for Ahead {
     }
 }
 
-/// Starts a part of the helper in a folder and returns what it found.
+/// Starts a part of the helper in a directory and returns what it found.
 fn ask(part: &str, helper: &Path, folder: &Path) -> io::Result<Probe> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(helper);

@@ -59,7 +59,7 @@ pub fn launcher() -> Vec<OsString> {
     }
 }
 
-/// Becomes the program that the arguments name behind the process that it shall end with.
+/// Becomes the program that the arguments name after the process that it shall end with.
 fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let starter = arguments.next();
     die_with_keeper()?;
@@ -75,15 +75,15 @@ fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Result<(
 /// Below namespaces the programs could otherwise end what ends them. In namespaces we are out of their reach.
 fn guard_this_process(guarded: &mut Vec<i32>) {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    // As a process, and as the group that a new session makes it the leader of.
+    // As a process, and as the group that it leads since it began a new session.
     guarded.extend([own, -own]);
 }
 
-/// What the keeper waits for.
+/// What the supervisor waits for.
 enum Happened {
-    /// The leader said something.
+    /// The init process said something.
     Said(Report),
-    /// The leader is gone.
+    /// The init process is gone.
     LeaderGone,
     /// We, who started it, want it to end or are gone.
     Stop,
@@ -96,7 +96,7 @@ fn keep() -> io::Result<()> {
     let (instructions, descriptors) = wire::receive(&control)?;
     let mut leader = None;
     let outcome = keep_time(&control, instructions, descriptors, &mut leader);
-    // The leader has said its last word and is on its way out: it is nobody's left-over.
+    // The init process has said its last word and is on its way out: it was not left behind.
     let left_over = descendants::end_all().into_iter().filter(|pid| Some(*pid) != leader).count();
     let last = match outcome {
         Ok(mut end) => {
@@ -178,7 +178,8 @@ fn keep_time(
     }
 }
 
-/// The two sockets of the keeper. No threads: a process that has unshared its namespace of processes can start none.
+/// The two sockets of the supervisor. No threads: a process that has unshared its namespace of processes can start
+/// none.
 struct Happenings<'a> {
     control: &'a UnixStream,
     control_is_open: bool,
@@ -199,7 +200,7 @@ impl Happenings<'_> {
             let left = most.map(|most| most.saturating_sub(begin.elapsed()));
             let (control, leader) = wait_for_either(self.control_is_open.then_some(self.control), self.leader, left)?;
             let mut piece = [0; 4096];
-            // A report of the leader wins over our wish to end: the command was faster.
+            // A report of the init process wins over our wish to end: the command was faster.
             if leader {
                 match (&*self.leader).read(&mut piece) {
                     Ok(0) => return Ok(Happened::LeaderGone),
@@ -277,7 +278,7 @@ fn lead() -> io::Result<()> {
 
 fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
     die_with_keeper().map_err(|error| format!("ending with us: {error}"))?;
-    // In a namespace of its own the leader may be the leader of no group that it could leave.
+    // In a namespace of its own the init process may be the leader of no group that it could leave.
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
     build_wall(&what.wall)?;
@@ -410,13 +411,13 @@ fn wait_for_left_overs() -> usize {
     }
 }
 
-/// Tries each part of the wall and says what works.
+/// Tries each part of the sandbox and says what works.
 fn probe() -> io::Result<()> {
     let control = wire::inherited()?;
     wire::report(&control, &Report::Probed(super::doctor::try_everything()))
 }
 
-/// Builds the wall around this process and everything that it will start.
+/// Builds the sandbox around this process and everything that it will start.
 #[cfg(target_os = "linux")]
 fn build_wall(wall: &super::wire::Wall) -> Result<(), String> {
     limit_resources(wall.tier).map_err(|error| format!("limits: {error}"))?;
@@ -438,7 +439,7 @@ fn build_wall(wall: &super::wire::Wall) -> Result<(), String> {
 
 #[cfg(not(target_os = "linux"))]
 fn build_wall(_wall: &super::wire::Wall) -> Result<(), String> {
-    // On macOS the wall is the program that the first word names: see `macos`.
+    // On macOS the sandbox is the program that the first word names: see `macos`.
     Ok(())
 }
 
@@ -524,7 +525,7 @@ fn die_with_keeper() -> io::Result<()> {
 
 /// Keeps processes of the same user from reading the memory of this one; `main` calls it for the run.
 ///
-/// It is no failure if the system does not know it.
+/// It is not a failure if the system does not know it.
 #[cfg(target_os = "linux")]
 pub fn make_undumpable() {
     let _unknown = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);

@@ -16,10 +16,10 @@ use super::wire::Wall;
 /// Everything that Landlock can guard in the version that we know; an older kernel guards what it can.
 const NEWEST: ABI = ABI::V9;
 
-/// What the wall rests on; a kernel without it does not give T2.
+/// What the sandbox rests on; a kernel without it does not give T2.
 const LEAST: ABI = ABI::V3;
 
-/// Confines this process and its children to the files of the wall.
+/// Confines this process and its children to the files of the sandbox.
 pub(super) fn confine(wall: &Wall) -> Result<(), String> {
     let required = wall.tier == Tier::T2;
     let status = ruleset(wall, required).map_err(|error| format!("Landlock: {error}"))?;
@@ -50,7 +50,7 @@ fn ruleset(wall: &Wall, required: bool) -> Result<RulesetStatus, RulesetError> {
         let terminals = reading() | AccessFs::WriteFile | AccessFs::IoctlDev;
         created = allow(created, &["/dev/pts".into(), "/dev/ptmx".into()], terminals)?;
         created = allow(created, &["/dev/shm".into(), "/tmp".into()], writing())?;
-        // The root and what leads to the folders above is empty but for them.
+        // The root and what leads to the directories above is empty but for them.
         created = allow(created, &["/".into(), "/dev".into()], AccessFs::ReadDir.into())?;
     }
     Ok(created.restrict_self()?.ruleset)

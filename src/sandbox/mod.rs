@@ -3,7 +3,7 @@
 //! A command is never a direct child of this process. This program's own binary is executed again as a helper with two
 //! parts: the *supervisor*, outside the sandbox, enforces the time limit and ends everything; *init*, inside it, starts
 //! the programs and waits for them. Both end with this process: when the socket to it closes, the supervisor ends the
-//! command. Whatever a command leaves behind becomes the supervisor's child, however it detached itself.
+//! command. Whatever a command leaves running becomes the supervisor's child, however it detached itself.
 //!
 //! [`Sandbox::new`] detects what the machine supports ([`Tier`]), [`Sandbox::run`] runs one command, [`Sandbox::end`]
 //! ends those in the background. `main` passes `__sandbox-exec` to [`helper_main`] before anything else.
@@ -62,11 +62,11 @@ pub enum Demand {
 
 /// What a [`Sandbox`] is made from.
 pub struct SandboxOptions<'a> {
-    /// How strong a wall is asked for.
+    /// How strong a sandbox is asked for.
     pub demand: Demand,
     /// Our own executable (`/proc/self/exe` resolved, or `std::env::current_exe`).
     pub helper: PathBuf,
-    /// A folder that belongs to this run alone, mode 0700; `home`, `tmp` and mount points are made in it.
+    /// A directory that belongs to this run alone, mode 0700; `home`, `tmp` and mount points are made in it.
     pub private: PathBuf,
     /// The project's root: programs found in it through PATH do not count.
     pub workspace: PathBuf,
@@ -74,7 +74,7 @@ pub struct SandboxOptions<'a> {
     pub environment: BTreeMap<OsString, OsString>,
     /// The facts about the disk by which toolchains are found.
     pub disk: &'a dyn Tree,
-    /// `sandbox.read_system`: more folders that may be read.
+    /// `sandbox.read_system`: more directories that may be read.
     pub read_system: Vec<PathBuf>,
     /// What a command may reach at most (`network.shell`); each one gets what its own profile names of it.
     pub network: Network,
@@ -100,7 +100,7 @@ pub enum SandboxError {
     /// What was asked for cannot be done safely here.
     #[error("{0}")]
     Refused(String),
-    /// The wall could not be built, so nothing ran.
+    /// The sandbox could not be built, so nothing ran.
     #[error("the command was not started: {0}")]
     NotStarted(String),
     /// A file or process could not be had.
@@ -121,10 +121,10 @@ impl SandboxError {
     }
 }
 
-/// The tree that a command works in. The workspace makes it; the project's own folder is not lent but in place.
+/// The tree that a command works in. The workspace makes it; it is the project's own directory only with `in-place`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LentTree {
-    /// A folder as it is: a copy, or the project itself for `workspace: in-place`.
+    /// A directory as it is: a copy, or the project itself for `workspace: in-place`.
     Folder(PathBuf),
     /// An overlay that is mounted for the command, seen at `project`: needs T3.
     ///
@@ -134,12 +134,12 @@ pub enum LentTree {
         project: PathBuf,
         /// What was changed.
         upper: PathBuf,
-        /// The kernel's scratch folder, empty, on the same file system as `upper`.
+        /// The kernel's scratch directory, empty, on the same file system as `upper`.
         work: PathBuf,
     },
 }
 
-/// A folder that is seen at another place than its own.
+/// A directory that is seen at another place than its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
     /// Where it is seen.
@@ -155,9 +155,9 @@ pub struct Mounted {
 pub struct RunRequest {
     /// The tree that it works in.
     pub tree: LentTree,
-    /// Where a lent folder is seen in T3; `None` leaves it where it is.
+    /// Where a directory of the command workspace is seen in T3; `None` leaves it where it is.
     pub seen_at: Option<PathBuf>,
-    /// What besides may be read, at its own place: the real `.git`, included folders.
+    /// What besides may be read, at its own place: the real `.git`, included directories.
     pub read: Vec<PathBuf>,
     /// What besides may be written, at its own place: the scratch git directory.
     pub write: Vec<PathBuf>,
@@ -182,7 +182,7 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// A request with nothing special, for a command in a folder.
+    /// A request with nothing special, for a command in a directory.
     pub fn in_folder(folder: impl Into<PathBuf>, timeout: Duration) -> RunRequest {
         RunRequest {
             tree: LentTree::Folder(folder.into()),
@@ -212,7 +212,7 @@ pub struct Sandbox {
     private: PathBuf,
     environment: BTreeMap<OsString, OsString>,
     programs: Programs,
-    /// Folders of the system and of toolchains that may be read.
+    /// Directories of the system and of toolchains that may be read.
     read: Vec<PathBuf>,
     toolchains: toolchains::Toolchains,
     background: Mutex<Vec<run::Background>>,
@@ -369,7 +369,8 @@ impl Sandbox {
         run::pipe(self, plan, request).await
     }
 
-    /// Ends the commands in the background, waits for the end of those that were given up, and returns what each of them printed, in the order of their start.
+    /// Ends the commands in the background, waits for the end of those that were given up, and returns what each of
+    /// them printed, in the order of their start.
     pub async fn end(&self) -> Vec<RunOutput> {
         let background: Vec<_> = {
             let mut held = self.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -383,7 +384,7 @@ impl Sandbox {
     }
 }
 
-/// Makes the folders that every command has: its home, its temporary folder, and a place to mount at.
+/// Makes the directories that every command has: its home, its temporary directory, and a place to mount at.
 fn make_private_folders(private: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     ["home", "tmp", "root"]

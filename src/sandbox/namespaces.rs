@@ -17,7 +17,7 @@ use crate::policy::grant::TreeAccess;
 /// What the file system looks like from inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct View {
-    /// An empty folder to put it together in.
+    /// An empty directory to put it together in.
     pub(super) root: OsString,
     /// The user and the group outside, who keep their numbers inside.
     pub(super) ids: (u32, u32),
@@ -41,15 +41,15 @@ pub(super) struct Mount {
 /// What is mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Source {
-    /// A file or folder outside, or the link that it is; left out if it is not there.
+    /// A file or directory outside, or the link that it is; left out if it is not there.
     Read(OsString),
-    /// A folder outside that is written.
+    /// A directory outside that is written.
     Write(OsString),
-    /// An empty folder that is gone with the command.
+    /// An empty directory that is gone with the command.
     Scratch,
-    /// A folder outside under a layer that is gone with the command; left out if it is not there.
+    /// A directory outside under a layer that is gone with the command; left out if it is not there.
     Layered(OsString),
-    /// A folder outside under a layer that takes what is written, by this command or by others.
+    /// A directory outside under a layer that takes what is written, by this command or by others.
     Overlay { lower: OsString, upper: OsString, work: OsString, read_only: bool },
 }
 
@@ -118,7 +118,7 @@ pub(super) fn probe_inside() -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Returns where a path of the inside stands while the inside is put together below `root`.
+/// Returns where a path of the inside is while the inside is put together below `root`.
 fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -214,7 +214,7 @@ mod linux {
         Ok(mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)?)
     }
 
-    /// Mounts one thing. What lies below something that was mounted to be read is there already.
+    /// Mounts one thing. What is below something that was mounted to be read is there already.
     fn attach(root: &Path, at: &Path, what: &Source, covered: &mut Vec<PathBuf>) -> io::Result<()> {
         if leads_away(root, at) {
             return match what {
@@ -260,7 +260,7 @@ mod linux {
                 let Ok(from) = Path::new(from).canonicalize() else { return Ok(()) };
                 let target = below(root, at);
                 fs::create_dir_all(&target)?;
-                // The layer lies on a file system of its own, beneath what it covers.
+                // The layer is on a file system of its own, below what it covers.
                 new_tmpfs(&target, c"mode=0700,size=1g")?;
                 let (upper, work) = (target.join("upper"), target.join("work"));
                 fs::create_dir(&upper)?;
@@ -280,7 +280,7 @@ mod linux {
         }
     }
 
-    /// Tells whether a link stands in the way to a place, once it is below `root`.
+    /// Tells whether a link is in the way to a place, once it is below `root`.
     ///
     /// It would be followed from the old root: a command of before could have us make a file wherever it likes.
     fn leads_away(root: &Path, at: &Path) -> bool {
@@ -345,7 +345,7 @@ mod linux {
         restrict(&target, true)
     }
 
-    /// Covers each path with an empty file or folder.
+    /// Covers each path with an empty file or directory.
     fn hide(root: &Path, paths: &[std::ffi::OsString]) -> io::Result<()> {
         if paths.is_empty() {
             return Ok(());
@@ -410,7 +410,7 @@ mod linux {
         Ok(())
     }
 
-    /// Makes a folder the root and lets go of the old one.
+    /// Makes a directory the root and lets go of the old one.
     fn enter(root: &Path) -> io::Result<()> {
         std::env::set_current_dir(root)?;
         rustix::process::pivot_root(".", ".")?;
@@ -444,7 +444,7 @@ mod linux {
         }
     }
 
-    /// Tries what the leader does, in the namespaces that the probe made, and says what works.
+    /// Tries what the init process does, in the namespaces that the probe made, and says what works.
     pub(in super::super) fn probe_inside() -> io::Result<()> {
         let control = wire::inherited()?;
         let folder = std::env::current_dir()?;

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::wire;
 use crate::policy::web::{host_matches, is_public};
 
-/// Where the listener stands inside: every command has a network of its own, so that the number is free.
+/// Where the listener is inside: every command has a network of its own, so that the number is free.
 pub(super) const PORT: u16 = 31_280;
 
 /// The ports that may be reached outside.

@@ -94,7 +94,7 @@ impl Remembered {
         }
     }
 
-    /// Forgets it: a wall could not be built.
+    /// Forgets it: a sandbox could not be built.
     pub(super) fn forget(&self) {
         let _gone_already = private_file::remove(&self.file);
     }

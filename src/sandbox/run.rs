@@ -55,7 +55,7 @@ pub struct RunOutput {
     pub background_pids: Vec<i32>,
     /// How long it ran.
     pub duration: Duration,
-    /// The wall that was around it.
+    /// The sandbox that was around it.
     pub tier: Tier,
     /// What its reader should know: processes that were left over, an output that stayed open.
     pub notes: Vec<String>,
@@ -80,8 +80,8 @@ pub struct Piped {
     pub lifeline: Lifeline,
 }
 
-/// The keeper's process. Dropped before its end, it is handed to the sandbox, which waits for it: what it ends may be
-/// at work until then.
+/// The supervisor's process. Dropped before its end, it is handed to the sandbox, which waits for it: what it ends may
+/// be at work until then.
 struct Keeper {
     child: Option<Child>,
     ending: Arc<Mutex<Vec<Child>>>,
@@ -112,7 +112,7 @@ pub(super) async fn settle(ending: &Mutex<Vec<Child>>) {
     let _too_late = tokio::time::timeout(PATIENCE, futures_util::future::join_all(all)).await;
 }
 
-/// The socket to the keeper: the program is ended when this is dropped.
+/// The socket to the supervisor: the program is ended when this is dropped.
 pub struct Lifeline {
     reports: Lines<BufReader<UnixStream>>,
     _keeper: Keeper,
@@ -256,7 +256,7 @@ async fn next(reports: &mut Lines<BufReader<UnixStream>>) -> Option<Report> {
     serde_json::from_str(&reports.next_line().await.ok()??).ok()
 }
 
-/// Waits until the command runs. A wall that could not be built is none that is remembered to work.
+/// Waits until the command runs. A sandbox that could not be built is none that is remembered to work.
 async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
     let started = first_report(reports).await;
     if started.is_err() {
@@ -460,7 +460,7 @@ fn programs(sandbox: &Sandbox, plan: &CommandPlan, directory: &Path, request: &R
             .map(|words| {
                 let name = words.first().map_or("", String::as_str);
                 let file = if name.contains('/') {
-                    // A program of the workspace, as the lent tree has it; the system's are named as they are.
+                    // A program of the workspace, as the command workspace has it; the system's are named as they are.
                     Some(directory.join(name))
                 } else if name == "qwen" {
                     Some(sandbox.helper.clone())

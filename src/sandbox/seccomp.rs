@@ -194,7 +194,7 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// Below T3 no socket at all, or with an open network the Internet alone: a local socket may lead out of any wall.
+/// Below T3 no socket at all, or with an open network the Internet alone: a local socket may lead out of any sandbox.
 fn add_sockets(rules: &mut Rules, wall: &Wall) -> Result<(), BackendError> {
     let mut families = match (wall.tier < Tier::T3, wall.network) {
         (true, false) => {

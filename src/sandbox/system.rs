@@ -8,7 +8,7 @@ use crate::path::{Node, Tree};
 /// Devices that commands may read and write.
 pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Folders and files of the system that may be read and executed, as far as they are there.
+/// Directories and files of the system that may be read and executed, as far as they are there.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/snap"];
 
 /// What of `/etc` may be read: names, certificates and the loader's and the toolchains' own settings; no secrets.

@@ -6,7 +6,7 @@ use crate::policy::grant::{Isolation, Start};
 use crate::policy::programs::PLAIN_READERS;
 use crate::policy::{CommandPlan, Denial};
 
-/// The strength of the wall around a command, weakest first.
+/// The strength of the sandbox around a command, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Tier {
     /// Nothing: the process group alone.
@@ -30,7 +30,7 @@ impl Tier {
         }
     }
 
-    /// Tells whether files outside the lent tree are guarded: what `sandbox.require` asks for.
+    /// Tells whether files outside the command workspace are guarded: what `sandbox.require` asks for.
     pub fn isolates(self) -> bool {
         self >= Tier::T2
     }
@@ -65,7 +65,7 @@ impl Tier {
     }
 }
 
-/// What a child found when it tried each part of the wall on itself.
+/// What a child found when it tried each part of the sandbox on itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// Landlock's version of the interface; 0 without Landlock.

@@ -15,18 +15,18 @@ use crate::path::{Node, Tree};
 pub struct Toolchains {
     /// Variables by which programs find them.
     pub variables: BTreeMap<String, OsString>,
-    /// Folders and files that may be read.
+    /// Directories and files that may be read.
     pub read: Vec<PathBuf>,
-    /// Folders that may be read, and in namespaces written under a scratch layer.
+    /// Directories that may be read, and in namespaces written under a scratch layer.
     pub layered: Vec<PathBuf>,
-    /// Folders that hold the others and that are an empty, writable place of their own in namespaces.
+    /// Directories that hold the others and that are an empty, writable place of their own in namespaces.
     pub scratch: Vec<PathBuf>,
 }
 
 /// Where commands will run.
 #[derive(Debug, Clone, Copy)]
 pub struct Where<'a> {
-    /// The project's root: a cache in it comes with the lent tree, or not at all.
+    /// The project's root: a cache in it comes with the command workspace, or not at all.
     pub workspace: &'a Path,
     /// Whether there are scratch layers: in namespaces.
     pub layers: bool,
@@ -34,16 +34,16 @@ pub struct Where<'a> {
     pub network: bool,
 }
 
-/// When a tool is told of its folder.
+/// When a tool is told of its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// Always: it works with a folder that it cannot write.
+    /// Always: it works with a directory that it cannot write.
     Always,
-    /// Only where it can write the folder under a scratch layer.
+    /// Only where it can write the directory under a scratch layer.
     WithLayers,
 }
 
-/// A tool's folder.
+/// A tool's directory.
 struct Toolchain {
     /// The variable that names it.
     variable: &'static str,
@@ -64,7 +64,7 @@ const fn cache(variable: &'static str, home: &'static str, told: Told) -> Toolch
     Toolchain { variable, home, read: &[], layered: &["."], told }
 }
 
-/// Each folder that is looked for. What a table leaves out of a folder is hidden: `credentials.toml` of cargo,
+/// Each directory that is looked for. What a table leaves out of a directory is hidden: `credentials.toml` of cargo,
 /// `gradle.properties` and `init.d` of Gradle, `settings.xml` of Maven, `auth.json` of Composer, `credentials` of gem.
 const TOOLCHAINS: &[Toolchain] = &[
     Toolchain {
@@ -145,7 +145,7 @@ pub(super) fn directories(environment: &BTreeMap<OsString, OsString>) -> Vec<Pat
     TOOLCHAINS.iter().flat_map(|toolchain| [named(toolchain), usual(toolchain)]).flatten().collect()
 }
 
-/// Finds the toolchains that the environment names, or that stand at their usual place below the real home.
+/// Finds the toolchains that the environment names, or that are at their usual place below the real home.
 pub fn find(environment: &BTreeMap<OsString, OsString>, disk: &dyn Tree, place: Where<'_>) -> Toolchains {
     let variable = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from);
     let home = variable("HOME").filter(|home| home.is_absolute() && *home != Path::new("/"));
@@ -200,7 +200,7 @@ fn find_java_caches(home: &Path, disk: &dyn Tree, layers: bool, found: &mut Tool
     }
 }
 
-/// Tells whether a folder is there, or a link that may lead to one.
+/// Tells whether a directory is there, or a link that may lead to one.
 fn is_folder(disk: &dyn Tree, path: &Path) -> bool {
     matches!(disk.look(path), Ok(Some(Node::Dir | Node::Link(_))))
 }
@@ -209,7 +209,7 @@ fn is_folder(disk: &dyn Tree, path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A disk of folders and files by their names; a name that ends in `/` is a folder.
+    /// A disk of directories and files by their names; a name that ends in `/` is a directory.
     struct Names(&'static [&'static str]);
 
     impl Tree for Names {

@@ -17,7 +17,7 @@ use super::tier::Tier;
 /// The most that instructions may weigh; a longer message is a fault.
 const MOST_BYTES: u32 = 64 << 20;
 
-/// What the helper is told to start, and the wall it builds around itself first.
+/// What the helper is told to start, and the sandbox it builds around itself first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Instructions {
     /// The programs of one pipeline, in order.
@@ -67,7 +67,7 @@ pub(super) struct Wall {
 /// What the helper says, one line each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// The wall stands and the programs run.
+    /// The sandbox is complete and the programs run.
     Started {
         /// Their process group.
         group: i32,
@@ -76,7 +76,7 @@ pub(super) enum Report {
     },
     /// The programs ended.
     Ended(End),
-    /// The wall could not be built; nothing ran.
+    /// The sandbox could not be built; nothing ran.
     Failed(String),
     /// What `probe` found.
     Probed(super::tier::Probe),

@@ -65,7 +65,7 @@ pub fn remove(text: &str, section: &str, name: &str) -> Result<Option<String>, S
     let now = parse(&edited).map_err(|error| error.to_string())?.value();
     match now.get(section).is_some_and(|section| section.get(name).is_none()) {
         true => Ok(Some(edited)),
-        // It stood there twice.
+        // It was there twice.
         false if edited.len() < text.len() => remove(&edited, section, name).map(|again| Some(again.unwrap_or(edited))),
         false => Err("its form cannot be edited; remove the server by hand".to_owned()),
     }
@@ -108,7 +108,7 @@ impl File<'_> {
         }
     }
 
-    /// Returns where a place stands, in bytes.
+    /// Returns where a place is, in bytes.
     fn offset(&self, at: Position) -> usize {
         let bom = if self.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let body = &self.text[bom..];
@@ -182,7 +182,7 @@ impl File<'_> {
         }
     }
 
-    /// Returns the blanks at the beginning of the line in which a place stands.
+    /// Returns the blanks at the beginning of the line in which a place is.
     fn indent_of(&self, at: Position) -> String {
         let offset = self.offset(at);
         let line = self.text[..offset].rfind('\n').map_or(0, |at| at + 1);

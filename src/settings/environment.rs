@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use super::Origin;
 
-/// Variables, home and working folder. A test makes one up.
+/// Variables, home and working directory. A test makes one up.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// The variables of the process; those that are not UTF-8 are left out.
     pub variables: BTreeMap<String, String>,
     /// Variables from a `.env` file or from `env` of the settings; the process's own win.
     pub additional: BTreeMap<String, (String, Origin)>,
-    /// The home folder.
+    /// The home directory.
     pub home: Option<PathBuf>,
-    /// The working folder.
+    /// The working directory.
     pub cwd: PathBuf,
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Number, Value};
 
-/// How deep lists and objects may stand in each other.
+/// How deep lists and objects may be in each other.
 const DEPTH: u32 = 64;
 
 /// A place in a text.
@@ -39,7 +39,7 @@ pub enum Kind {
     Text(String),
     /// A list.
     List(Vec<Node>),
-    /// An object, in the order of the file; a name may stand twice.
+    /// An object, in the order of the file; a name may be twice.
     Object(Vec<Entry>),
 }
 
@@ -92,7 +92,7 @@ pub struct JsonError {
     pub message: String,
 }
 
-/// Parses a text; comments (`//`, `/* */`) and a comma behind the last entry are allowed.
+/// Parses a text; comments (`//`, `/* */`) and a comma after the last entry are allowed.
 pub fn parse(text: &str) -> Result<Node, JsonError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parser = Parser { rest: text, at: Position { line: 1, column: 1 } };

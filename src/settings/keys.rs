@@ -201,7 +201,7 @@ fn find_key(
     Ok(from_environment.or_else(from_settings))
 }
 
-/// Refuses a key that cannot stand in a header, or that belongs to another provider.
+/// Refuses a key that cannot be in a header, or that belongs to another provider.
 fn checked((key, origin): (String, Origin), base_url: &Url, owner: Owner) -> Result<Valued<Secret>, KeyError> {
     let refused = |message: String, hint: String| KeyError { exit: Exit::Auth, message, hint };
     let key = Secret::parse(&key).map_err(|error| {

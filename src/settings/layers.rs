@@ -73,7 +73,7 @@ pub struct Settings {
     pub respect_git_ignore: Option<Valued<bool>>,
     pub respect_qwen_ignore: Option<Valued<bool>>,
     pub approval_mode: Option<Valued<String>>,
-    /// A tool must stand in each of these lists.
+    /// A tool must be in each of these lists.
     pub tools_core: Vec<Valued<Vec<String>>>,
     pub tools_exclude: Vec<Valued<String>>,
     pub tools_disabled: Vec<Valued<String>>,
@@ -87,7 +87,7 @@ pub struct Settings {
     pub web_search: Map<String, Value>,
     /// By name, in the order of the files. `trust` of a checkout's server is removed.
     pub mcp_servers: Vec<(String, Valued<Value>)>,
-    /// A server must stand in each of these lists.
+    /// A server must be in each of these lists.
     pub mcp_allowed: Vec<Valued<Vec<String>>>,
     pub mcp_excluded: Vec<Valued<String>>,
     pub mcp_server_command: Option<Valued<String>>,
@@ -395,7 +395,7 @@ impl Merger<'_> {
         union
     }
 
-    /// The operator's last list, and beside it the project's.
+    /// The operator's last list, and next to it the project's.
     fn narrowing(&self, name: &str) -> Vec<&Found> {
         let (project, own): (Vec<&Found>, Vec<&Found>) =
             self.files(name).iter().partition(|found| found.kind.is_project());
@@ -416,7 +416,7 @@ fn is_unused(name: &str) -> bool {
     UNUSED.iter().any(|unused| name == *unused || name.strip_prefix(unused).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Replaces `$VAR` and `${VAR}` in every text; one that is not set stays as it stands and is named.
+/// Replaces `$VAR` and `${VAR}` in every text; one that is not set stays as it is and is named.
 pub fn interpolate(value: &mut Value, variable: &dyn Fn(&str) -> Option<String>, unset: &mut Vec<String>) {
     match value {
         Value::String(text) => {

@@ -15,14 +15,14 @@ use super::{Origin, SettingsError};
 /// What to load, and how far to trust it.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// The root of the repository, else the workspace: where `.qwen/` stands.
+    /// The root of the repository, else the workspace: where `.qwen/` is.
     pub project_root: PathBuf,
     /// The workspace: `.env` is looked for from here upward.
     pub workspace: PathBuf,
     /// Whether the checkout's files are trusted.
     pub trusted: bool,
     /// The project's settings from the trusted ref, with a name for messages; they are trusted. The tree's own then
-    /// count beside them as an untrusted checkout's.
+    /// count next to them as an untrusted checkout's.
     pub trusted_ref: Option<(String, String)>,
     /// `--bare`: no file at all.
     pub bare: bool,
@@ -106,7 +106,7 @@ fn places(request: &Request, environment: &Environment) -> Vec<(LayerKind, PathB
     if let Some(user) = &user {
         places.push((LayerKind::User, user.clone(), "~/.qwen/settings.json".to_owned()));
     }
-    // In the home folder itself the one file is the user's.
+    // In the home directory itself the one file is the user's.
     if user.as_ref() != Some(&project) {
         let kind = if request.trusts_tree() { LayerKind::Project } else { LayerKind::UntrustedProject };
         places.push((kind, project, ".qwen/settings.json".to_owned()));
@@ -134,7 +134,7 @@ fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
     read.map_err(|error| problem(format!("cannot be read: {error}")))
 }
 
-/// Forgets the home directory where it lies inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
+/// Forgets the home directory where it is inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
 /// for containers) and the commit holds a `.qwen` or `.env` there: those came with the checkout and are not the user's.
 fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &mut Vec<String>) {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -157,8 +157,8 @@ fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &m
 /// Reads the first `.env` file: `.qwen/.env` and `.env` of each directory from the workspace up to the project's root,
 /// then of the home directory.
 ///
-/// One within an untrusted checkout, or that belongs to another user, is left out and named. Directories above the project
-/// are not searched: they may be somebody else's checkout, of which this one is a nested repository.
+/// One within an untrusted checkout, or that belongs to another user, is left out and named. Directories above the
+/// project are not searched: they may be somebody else's checkout, of which this one is a nested repository.
 fn read_dot_env(
     request: &Request,
     environment: &mut Environment,

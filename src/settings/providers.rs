@@ -76,7 +76,7 @@ pub fn applied(
     Ok(applied)
 }
 
-/// Finds the entry of a model; lists stand under a protocol's name, bare or as `{"models": […]}`.
+/// Finds the entry of a model; lists are under a protocol's name, bare or as `{"models": […]}`.
 fn find<'a>(providers: &'a Map<String, Value>, model: &str) -> Option<(&'a str, &'a Map<String, Value>)> {
     let lists = providers.iter().filter_map(|(protocol, value)| {
         let list = value.as_array().or_else(|| value.get("models")?.as_array())?;

@@ -34,7 +34,7 @@ pub enum Merge {
     Union,
     /// Both objects together; of equal names the later file's.
     Entries,
-    /// The later file's, and the project's list beside it: what passes must stand in both.
+    /// The later file's, and the project's list next to it: what passes must be in both.
     Narrow,
 }
 
@@ -47,7 +47,7 @@ pub enum Untrusted {
     Lowers(u64),
     /// Only these words.
     Only(&'static [&'static str]),
-    /// Only names of markdown files, without a folder.
+    /// Only names of markdown files, without a directory.
     MarkdownNames,
     /// Nothing.
     LeftOut,

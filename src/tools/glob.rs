@@ -136,7 +136,7 @@ impl Call for GlobCall {
     }
 }
 
-/// Returns a path relative to a folder above it.
+/// Returns a path relative to a directory above it.
 pub(crate) fn below<'a>(path: &'a RelPath, folder: &RelPath) -> &'a Path {
     path.as_path().strip_prefix(folder.as_path()).unwrap_or(path.as_path())
 }

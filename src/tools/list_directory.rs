@@ -16,7 +16,7 @@ use crate::workspace::ignore;
 /// The tool.
 pub struct ListDirectory;
 
-/// Names shown of one folder.
+/// Names shown of one directory.
 const SHOWN: usize = 2_000;
 
 impl Tool for ListDirectory {

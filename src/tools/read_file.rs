@@ -94,7 +94,7 @@ impl Call for ReadCall {
         Box::pin(async move {
             let shown = names::shown(cx, &self.path);
             let absolute = names::absolute(cx.workspace.root(), &self.path);
-            // A full output of this run lies outside the workspace, in a folder that only we write.
+            // A full output of this run is outside the workspace, in a directory that only we write.
             if let Some(output) = outputs::read(&cx.limits.outputs, &absolute) {
                 let output = output.map_err(|error| ToolError::failed(format!("Cannot access {shown}: {error}")))?;
                 let text = String::from_utf8_lossy(&output);

@@ -101,7 +101,7 @@ fn glob_set<'a>(name: &str, globs: impl Iterator<Item = &'a str>) -> Result<Glob
 }
 
 struct ManyCall {
-    /// Files, folders and globs, as the model wrote them.
+    /// Files, directories and globs, as the model wrote them.
     patterns: Vec<String>,
     exclude: GlobSet,
     recursive: bool,
@@ -126,7 +126,7 @@ impl Call for ManyCall {
             let scope = search::Scope::new(Path::new("."), grant, cx)?;
             let root = cx.workspace.root();
             let asked = self.describe();
-            // Names of files are taken as they are: a `[` in one is no pattern.
+            // Names of files are taken as they are: a `[` in one is not a pattern.
             let mut named: Vec<RelPath> = Vec::new();
             let mut globs: Vec<String> = Vec::new();
             for pattern in &self.patterns {
@@ -160,7 +160,7 @@ impl Call for ManyCall {
                         let path_itself = path.as_path();
                         set.is_match(path_itself) && !exclude.is_match(path_itself) && (scope.may_read)(path)
                     };
-                    // A folder of which nothing can pass is not entered.
+                    // A directory of which nothing can pass is not entered.
                     let enter = |path: &RelPath| !exclude.is_match(path.as_path().join("_"));
                     let walk = scope.walk(&Filter { git, enter: &enter, want: &want }, cancelled);
                     walk.files.into_iter().map(|found| found.path).collect()

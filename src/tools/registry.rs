@@ -122,8 +122,8 @@ impl Registry {
         self.own.get(name).or_else(|| self.foreign.get(name)).map(|registered| &registered.tool)
     }
 
-    /// Returns the real name of what a model calls: a tool of ours by its name or an alias, then a tool from elsewhere by
-    /// its name, by another name of it, or by another spelling that only it has. See [`tool_name::resolve`].
+    /// Returns the real name of what a model calls: a tool of ours by its name or an alias, then a tool from elsewhere
+    /// by its name, by another name of it, or by another spelling that only it has. See [`tool_name::resolve`].
     pub fn real_name(&self, called: &str) -> Option<&str> {
         let of = |tools| BTreeMap::keys(tools).map(String::as_str);
         if let Some(name) = tool_name::resolve(called, of(&self.own)) {

@@ -40,9 +40,9 @@ pub trait CommandRunner: Send + Sync {
 pub struct CommandRequest {
     /// The whole process group is killed after this.
     pub timeout: Duration,
-    /// Whether it goes on while the call returns; it ends with the run.
+    /// Whether it continues while the call returns; it ends with the run.
     pub background: bool,
-    /// Variables that the command gets beside its usual ones.
+    /// Variables that the command gets next to its usual ones.
     pub variables: Variables,
 }
 
@@ -77,13 +77,13 @@ pub struct CommandReport {
     pub timed_out: bool,
     /// Its process group, where background processes remain in it.
     pub pgid: Option<u32>,
-    /// The processes that go on in the background.
+    /// The processes that continue in the background.
     pub background_pids: Vec<u32>,
     /// How long it ran.
     pub duration: Duration,
     /// Whether the kernel contained it.
     pub sandboxed: bool,
-    /// What the model should know beside the output, one sentence each: files left out of the lent tree, …
+    /// What the model should know next to the output, one sentence each: files left out of the command workspace, …
     pub notes: Vec<String>,
     /// Files that the command changed, relative to the workspace.
     pub changed: Vec<String>,

@@ -32,7 +32,7 @@ const MATCHES: usize = 20;
 const MATCHES_MOST: usize = 100;
 /// Characters shown of a line.
 const LINE_CHARS: usize = 2_000;
-/// The longest line that is searched: more is no text that a model could use.
+/// The longest line that is searched: more is not a text that a model could use.
 const LINE_BYTES: usize = 64 * 1024 * 1024;
 
 impl Tool for SearchFileContent {
@@ -254,7 +254,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Adds a file's lines and returns how many stand without a gap before them.
+    /// Adds a file's lines and returns how many are without a gap before them.
     fn add(&mut self, index: usize, result: Result<Vec<Line>, ToolError>) -> usize {
         if result.as_ref().map_or(true, |lines| !lines.is_empty()) {
             self.found.insert(index, result);
@@ -350,7 +350,7 @@ impl Sink for Lines {
     }
 }
 
-/// Returns a line as it stands, less its end; one that is not UTF-8 is read as Latin-1.
+/// Returns a line as it is, less its end; one that is not UTF-8 is read as Latin-1.
 fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

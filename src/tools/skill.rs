@@ -30,8 +30,8 @@ struct Known {
 }
 
 impl Skill {
-    /// Looks for skills in the workspace and of the user; the workspace's go first. `None` if there are none. The warnings
-    /// say which are left out.
+    /// Looks for skills in the workspace and of the user; the workspace's go first. `None` if there are none. The
+    /// warnings say which are left out.
     pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Option<Skill>, Vec<String>) {
         let mut warnings = Vec::new();
         let folder = RelPath::new(FOLDER).expect("it is a path below the root");
@@ -134,7 +134,7 @@ fn description(text: &str) -> String {
     value.trim_matches(['"', '\'']).chars().filter(|c| !c.is_control()).take(DESCRIPTION).collect()
 }
 
-/// Splits a text into what stands between two `---` lines at its beginning, and the rest.
+/// Splits a text into what is between two `---` lines at its beginning, and the rest.
 pub(super) fn split_front_matter(text: &str) -> (&str, &str) {
     let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else { return ("", text) };
     let mut at = 0;

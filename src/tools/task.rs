@@ -132,8 +132,8 @@ impl AgentFile {
         Ok(AgentFile { name, description, tools, disallowed, only_looks, notes, prompt })
     }
 
-    /// Returns the agents of a workspace and of the user by name, and what is wrong with files that are none. Where both
-    /// have a name, the workspace's counts.
+    /// Returns the agents of a workspace and of the user by name, and what is wrong with files that are none. Where
+    /// both have a name, the workspace's counts.
     pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Vec<AgentFile>, Vec<String>) {
         let own = |name: &str| {
             let path = RelPath::new(format!("{FOLDER}/{name}"))?;
@@ -179,8 +179,8 @@ impl AgentFile {
         (agents, warnings)
     }
 
-    /// Tells whether the agent may use a tool of the run, by the tool's real name. Tasks are not passed on, and the answer
-    /// of the run is the run's to give.
+    /// Tells whether the agent may use a tool of the run, by the tool's real name. Tasks are not passed on, and the
+    /// answer of the run is the run's to give.
     pub fn may_use(&self, tool: &str, of_run: &Registry) -> bool {
         let named = |list: &[String]| list.iter().any(|entry| of_run.is_meant(entry, tool));
         let for_the_run = ["task", crate::tool_name::STRUCTURED_OUTPUT];
@@ -191,7 +191,7 @@ impl AgentFile {
     }
 }
 
-/// Returns the texts of a folder by their paths.
+/// Returns the texts of a directory by their paths.
 fn texts(
     folder: &str,
     names: std::io::Result<Vec<std::ffi::OsString>>,
@@ -205,7 +205,7 @@ fn texts(
     names.filter(|name| name.ends_with(".md")).map(text).collect()
 }
 
-/// Reads texts as agents; what is no file of the folder itself is passed over.
+/// Reads texts as agents; what is not a file of the directory itself is passed over.
 fn parsed(
     files: impl IntoIterator<Item = (String, Result<String, String>)>,
 ) -> impl Iterator<Item = (String, Result<AgentFile, String>)> {

@@ -30,7 +30,7 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// Makes a workspace of these files; a name that ends in `/` is a folder.
+    /// Makes a workspace of these files; a name that ends in `/` is a directory.
     pub(crate) fn new(files: &[(&str, &[u8])]) -> Project {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {

@@ -174,7 +174,7 @@ pub fn anchor(
         };
         let moved = i128::from(start) - i128::from(finding.start_line);
         (finding.start_line, finding.end_line) = (start, end);
-        // The lines as they stand there, whatever part of them was quoted: what is made of a finding later is the same
+        // The lines as they are there, whatever part of them was quoted: what is made of a finding later is the same
         // however much of the line the model quoted this time.
         let quoted: Vec<&str> = lines.range(start..=end).map(|(_, line)| line.as_str()).collect();
         finding.quote = quoted.join("\n");
@@ -242,8 +242,8 @@ fn path_of(path: &str, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<Str
     inner.filter(|inner| !is_there(path) && is_there(inner)).unwrap_or(path).to_owned()
 }
 
-/// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a gap
-/// lies in one hunk.
+/// Says how a finding stands to the diff. The numbers of a hunk's lines follow one another, so that a range without a
+/// gap lies in one hunk.
 fn place(finding: &Finding, lines: Option<&BTreeMap<u64, (String, bool)>>) -> FindingPlace {
     let Some(lines) = lines else { return FindingPlace::default() };
     let suggestion_in_hunk = finding.suggestion.as_ref().is_some_and(|suggestion| {
@@ -261,9 +261,9 @@ const QUOTE: usize = 8_000;
 /// Bytes that are compared at most to find all places of a quote.
 const COMPARED: usize = 4_000_000;
 
-/// Finds the quoted lines: one in the diff before any other, whole lines before parts of them, then the nearest to where
-/// the model says. A quote with the marks of the diff, as models copy it, counts where it is not there as it is, and at
-/// last one in which quotation marks were changed, as they are by who writes JSON by hand.
+/// Finds the quoted lines: one in the diff before any other, whole lines before parts of them, then the nearest to
+/// where the model says. A quote with the marks of the diff, as models copy it, counts where it is not there as it is,
+/// and at last one in which quotation marks were changed, as they are by who writes JSON by hand.
 fn locate(
     quote: &str,
     said: u64,
@@ -296,8 +296,8 @@ fn find(
     if wanted.is_empty() || wanted.len() > QUOTE {
         return None;
     }
-    // All lines as one text, and where each begins in it. Lines that do not follow one another are kept apart by what no
-    // quote has.
+    // All lines as one text, and where each begins in it. Lines that do not follow one another are kept apart by what
+    // no quote has.
     let mut text = String::new();
     let mut starts: Vec<(usize, u64)> = Vec::new();
     let (mut before, mut is_gap) = (None, false);

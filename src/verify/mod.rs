@@ -18,7 +18,7 @@ use guards::Violation;
 /// Bytes of a failed check's output that the model reads.
 pub const FEEDBACK_BYTES: usize = 8_000;
 
-/// Bytes of a check's output that stand in the result.
+/// Bytes of a check's output that are in the result.
 pub const TAIL_BYTES: usize = 4_000;
 
 /// Attempts of the model, the first one included, if no flag says otherwise.

@@ -104,8 +104,8 @@ fn shape(text: &str) -> Shape {
     shape
 }
 
-/// Returns what is wrong with a new section of a changelog: it is there, no old line is gone, each entry names a commit,
-/// and each commit is one of `commits` (full hashes).
+/// Returns what is wrong with a new section of a changelog: it is there, no old line is gone, each entry names a
+/// commit, and each commit is one of `commits` (full hashes).
 pub fn changelog(before: &str, after: &str, heading: &str, commits: &[String]) -> Vec<String> {
     static HASH: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"[\[(`]([0-9a-f]{7,40})[\])`]").expect("the pattern is fixed"));

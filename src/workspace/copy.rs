@@ -29,7 +29,7 @@ pub(super) enum Copied {
     Large,
 }
 
-/// Copies the workspace at `from` to the empty folder `to`.
+/// Copies the workspace at `from` to the empty directory `to`.
 pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Result<Copied> {
     let tracked = tracked(options.repository)?;
     let budget = options.copy_max;
@@ -51,7 +51,7 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     Ok(Copied::Done(snapshot, left_out))
 }
 
-/// The making of the tree: folders one by one, then files side by side.
+/// The making of the tree: directories one by one, then files side by side.
 struct Copy<'a> {
     from: &'a Path,
     to: &'a Path,
@@ -96,7 +96,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Tracked files count wherever they lie.
+    /// Tracked files count wherever they are.
     fn plan_tracked_below(&mut self, folder: &RelPath) -> io::Result<()> {
         let below: Vec<RelPath> = self
             .tracked
@@ -183,7 +183,7 @@ impl Copy<'_> {
         self.has_many() || self.files.iter().map(size).sum::<u64>() > MUCH
     }
 
-    /// Returns what is in a folder; nothing for one that we may not read, or that vanished a moment ago.
+    /// Returns what is in a directory; nothing for one that we may not read, or that vanished a moment ago.
     fn open(&self, folder: &RelPath) -> io::Result<Vec<io::Result<std::fs::DirEntry>>> {
         match std::fs::read_dir(folder.under(self.from)) {
             Ok(entries) => Ok(entries.collect()),
@@ -201,7 +201,7 @@ impl Copy<'_> {
             let at = folder.under(self.to);
             match std::fs::create_dir(&at) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // Tracked files may lie deep in folders that nothing else is taken of.
+                // Tracked files may be deep in directories that nothing else is taken of.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::create_dir_all(&at)?,
                 made => made?,
             }

@@ -15,7 +15,7 @@ use crate::path::{Node, Tree};
 pub struct Disk;
 
 impl Disk {
-    /// Returns what stands at a path, links not followed, contents included; a folder or device is [`Entry::Absent`].
+    /// Returns what is at a path, links not followed, contents included; a directory or device is [`Entry::Absent`].
     pub fn entry(&self, path: &Path) -> io::Result<Entry> {
         match self.look(path)? {
             None | Some(Node::Dir | Node::Other) => Ok(Entry::Absent),

@@ -17,7 +17,7 @@ use crate::path::RelPath;
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// An open folder.
+/// An open directory.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
@@ -34,12 +34,13 @@ impl Folder {
         Ok(Folder(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// Takes the lock of this folder, which ends with this process at the latest; `false` if another holds it.
+    /// Takes the lock of this directory, which ends with this process at the latest; `false` if another holds it.
     pub fn lock(&self) -> bool {
-        // A process that is being started holds a copy of every descriptor for a moment, locks of folders that were
+        // A process that is being started holds a copy of every descriptor for a moment, locks of directories that were
         // closed meanwhile included: such a lock goes away by itself.
         for _ in 0..LOCK_TRIES {
-            // A file system without locks is no reason to refuse: the comparison with the base still guards every file.
+            // A file system without locks is not a reason to refuse: the comparison with the base still guards every
+            // file.
             if rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)
                 != Err(rustix::io::Errno::WOULDBLOCK)
             {
@@ -50,7 +51,7 @@ impl Folder {
         false
     }
 
-    /// Opens a folder below this one; no part of the path may be a link.
+    /// Opens a directory below this one; no part of the path may be a link.
     pub fn enter(&self, path: &RelPath) -> io::Result<Folder> {
         let mut folder = self.again()?;
         for name in path.components() {
@@ -59,30 +60,30 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens the same folder once more.
+    /// Opens the same directory once more.
     pub fn again(&self) -> io::Result<Folder> {
         Ok(Folder(self.0.try_clone()?))
     }
 
-    /// Makes a folder and opens it.
+    /// Makes a directory and opens it.
     pub fn make_folder(&self, name: &OsStr) -> io::Result<Folder> {
         rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?;
         self.enter_name(name)
     }
 
-    /// Opens a folder in this one; a link is none.
+    /// Opens a directory in this one; a link is none.
     pub fn enter_name(&self, name: &OsStr) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Folder(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Opens the folder that holds a path, and returns the path's name in it.
+    /// Opens the directory that holds a path, and returns the path's name in it.
     pub fn parent_of<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
         Ok((self.enter(&path.parent().unwrap_or_default())?, name))
     }
 
-    /// Returns what stands at a path below; [`Entry::Absent`] also where a part of the path is no folder.
+    /// Returns what is at a path below; [`Entry::Absent`] also where a part of the path is not a directory.
     pub fn entry_at(&self, path: &RelPath) -> io::Result<Entry> {
         match self.parent_of(path) {
             Ok((folder, name)) => folder.entry(name),
@@ -91,7 +92,7 @@ impl Folder {
         }
     }
 
-    /// Returns the names in this folder, and of what kind they are.
+    /// Returns the names in this directory, and of what kind they are.
     pub fn names(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.0)? {
@@ -113,10 +114,10 @@ impl Folder {
         Ok(names)
     }
 
-    /// Removes what stands at a name, with everything below it; nothing there is no error.
+    /// Removes what is at a name, with everything below it; nothing there is no error.
     ///
-    /// Folders are moved up before they are emptied: however deep they lie, two descriptors are enough. A directory that a
-    /// command has closed is opened up first.
+    /// Directories are moved up before they are emptied: however deep they are, two descriptors are enough. A directory
+    /// that a command has closed is opened up first.
     pub fn clear(&self, name: &OsStr) -> io::Result<()> {
         let mut ahead = vec![name.to_owned()];
         let mut moved = 0_u64;
@@ -177,7 +178,7 @@ impl Folder {
         Ok(rustix::fs::chmodat(&self.0, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Moves a folder out of another one into this one, under a name that is free, which is returned.
+    /// Moves a directory out of another one into this one, under a name that is free, which is returned.
     fn take_from(&self, folder: &Folder, name: &OsStr, number: &mut u64) -> io::Result<OsString> {
         loop {
             *number += 1;
@@ -195,8 +196,8 @@ impl Folder {
         }
     }
 
-    /// Opens the folder that is to hold a path, and returns the path's name in it. Folders that are missing on the way
-    /// are made, and what is no folder makes way for one.
+    /// Opens the directory that is to hold a path, and returns the path's name in it. Directories that are missing on
+    /// the way are made, and what is not a directory makes way for one.
     pub fn make_way_to<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
         let mut folder = self.again()?;
@@ -222,7 +223,7 @@ impl Folder {
         }
     }
 
-    /// Returns what stands at a name, contents included; a folder or a device is [`Entry::Absent`].
+    /// Returns what is at a name, contents included; a directory or a device is [`Entry::Absent`].
     pub fn entry(&self, name: &OsStr) -> io::Result<Entry> {
         let Some(stat) = self.stat(name)? else { return Ok(Entry::Absent) };
         Ok(match FileType::from_raw_mode(stat.st_mode) {
@@ -327,25 +328,25 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Makes a folder.
+    /// Makes a directory.
     pub fn make(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
         Ok(rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Gives a folder a mode.
+    /// Gives a directory a mode.
     pub fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::chmodat(&self.0, name, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?)
     }
 
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     pub fn remove(&self, name: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// Tells whether an error says that nothing is there. A link as a part of the path counts: it is no folder.
+/// Tells whether an error says that nothing is there. A link as a part of the path counts: it is not a directory.
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -23,9 +23,9 @@ use crate::path::RelPath;
 /// What kind of thing a path is, as far as patterns care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A folder.
+    /// A directory.
     Folder,
-    /// Anything else; a link to a folder too.
+    /// Anything else; a link to a directory too.
     File,
 }
 
@@ -33,7 +33,7 @@ pub enum Kind {
 pub const BESIDE: [&str; 2] = [".agentignore", ".aiignore"];
 
 impl Kind {
-    /// Returns the kind of what a folder lists.
+    /// Returns the kind of what a directory lists.
     pub fn of(listed: std::fs::FileType) -> Kind {
         if listed.is_dir() { Kind::Folder } else { Kind::File }
     }
@@ -44,7 +44,7 @@ impl Kind {
 pub struct Ignored {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.qwenignore`, and the files beside it.
+    /// `.qwenignore`, and the files next to it.
     pub qwen: bool,
 }
 
@@ -52,21 +52,21 @@ pub struct Ignored {
 #[derive(Debug, Clone)]
 pub struct Source {
     root: PathBuf,
-    /// Where the files of the tree lie: the root itself, or the tree that is lent in its place.
+    /// Where the files of the tree are: the root itself, or the command workspace in its place.
     files: PathBuf,
-    /// What lies over those files, where commands have a layer of their own.
+    /// What is over those files, where commands have a layer of their own.
     layer: Option<Arc<Layer>>,
     changes: Arc<ChangeSet>,
-    /// `.qwenignore` of the trusted commit, by folder: they hold beside those of the tree, which cannot lift them.
+    /// `.qwenignore` of the trusted commit, by directory: they hold next to those of the tree, which cannot lift them.
     trusted: TrustedIgnores,
     without: Ignored,
-    /// The names of the files that hold beside `.qwenignore`.
+    /// The names of the files that hold next to `.qwenignore`.
     beside: Arc<[String]>,
     /// Why an ignore file could not be read, the first time that happened: without its rules nothing may be concluded.
     fault: Arc<OnceLock<(PathBuf, std::io::ErrorKind)>>,
 }
 
-/// The texts of `.qwenignore` files of the trusted commit, by their absolute folders.
+/// The texts of `.qwenignore` files of the trusted commit, by their absolute directories.
 pub type TrustedIgnores = Arc<BTreeMap<PathBuf, Vec<u8>>>;
 
 impl Source {
@@ -85,8 +85,8 @@ impl Source {
         }
     }
 
-    /// Takes the files of another tree in the place of the workspace at `root`, with nothing staged: what lies above it,
-    /// and which of its folders are repositories, is as at `root`.
+    /// Takes the files of another tree in the place of the workspace at `root`, with nothing staged: what is above it,
+    /// and which of its directories are repositories, is as at `root`.
     pub fn of_tree(root: &Path, files: &Path) -> Source {
         Source {
             root: root.to_path_buf(),
@@ -110,7 +110,7 @@ impl Source {
         Source { changes: Arc::new(changes), ..Source::of_tree(root, root) }
     }
 
-    /// Takes a folder beside the workspace, with nothing staged.
+    /// Takes a directory next to the workspace, with nothing staged.
     pub fn beside(workspace: &Workspace, folder: &Path) -> Source {
         let (without, beside) = (workspace.without_ignore_rules(), workspace.ignore_files());
         Source { without, beside, ..Source::of_tree(folder, folder) }
@@ -134,7 +134,7 @@ impl Source {
         }
     }
 
-    /// Reads the ignore file of a folder of the workspace.
+    /// Reads the ignore file of a directory of the workspace.
     fn read(&self, folder: &RelPath, name: &str) -> Option<Vec<u8>> {
         let path = folder.child(name)?;
         match self.changes.staged(&path) {
@@ -187,20 +187,20 @@ fn regular(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The rules that hold in one folder: its own files, and its parent's rules.
+/// The rules that hold in one directory: its own files, and its parent's rules.
 #[derive(Debug, Clone)]
 pub struct Level {
-    /// The absolute path of the folder that the patterns are relative to, with a trailing slash.
+    /// The absolute path of the directory that the patterns are relative to, with a trailing slash.
     base: Vec<u8>,
     git: Vec<Pattern>,
     qwen: Vec<Pattern>,
-    /// The same of each file beside `.qwenignore`; nothing where there is none up to here.
+    /// The same of each file next to `.qwenignore`; nothing where there is none up to here.
     beside: Vec<Vec<Pattern>>,
     /// The same of the trusted commit.
     trusted: Vec<Pattern>,
     /// The patterns of `.git/info/exclude`: after all others.
     exclude: Vec<Pattern>,
-    /// Whether a repository begins here: git's rules of folders above do not reach in.
+    /// Whether a repository begins here: git's rules of directories above do not reach in.
     repository: bool,
     /// Whose rules do not count, by the user's settings.
     without: Ignored,
@@ -209,7 +209,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Returns the rules of the workspace's root, those of the folders above up to the repository's root included.
+    /// Returns the rules of the workspace's root, those of the directories above up to the repository's root included.
     ///
     /// A workspace that its own repository ignores is not empty: whoever opened it named it.
     pub fn root(source: &Source) -> Arc<Level> {
@@ -220,19 +220,19 @@ impl Level {
             let read = |name: &str| regular(&folder.join(name)).ok().flatten();
             level = Some(Arc::new(Level::new(folder, level, source, read)));
         }
-        // The outermost of a workspace that is no repository is the workspace itself.
+        // The outermost of a workspace that is not a repository is the workspace itself.
         Arc::new(Level::new(&source.root, level, source, |name| source.read(&RelPath::root(), name))).named()
     }
 
-    /// Returns the rules of a folder below.
+    /// Returns the rules of a directory below.
     pub fn enter(self: &Arc<Level>, source: &Source, folder: &RelPath) -> Arc<Level> {
         let read = |name: &str| source.read(folder, name);
         Arc::new(Level::new(&folder.under(&source.root), Some(Arc::clone(self)), source, read))
     }
 
-    /// As [`Level::enter`] for a folder whose names are known: without ignore files of its own it needs no level.
+    /// As [`Level::enter`] for a directory whose names are known: without ignore files of its own it needs no level.
     ///
-    /// Only for folders that are not ignored, and to be asked with [`Level::path`].
+    /// Only for directories that are not ignored, and to be asked with [`Level::path`].
     pub fn enter_listed(
         self: &Arc<Level>,
         source: &Source,
@@ -248,12 +248,12 @@ impl Level {
         if own { self.enter(source, folder) } else { Arc::clone(self) }
     }
 
-    /// Judges an absolute path below this folder.
+    /// Judges an absolute path below this directory.
     pub fn path(&self, path: &[u8], kind: Kind) -> Ignored {
         self.judge(path, kind)
     }
 
-    /// Returns the same rules for a folder that the caller named: it is not ignored by git, whatever git says.
+    /// Returns the same rules for a directory that the caller named: it is not ignored by git, whatever git says.
     pub fn named(self: &Arc<Level>) -> Arc<Level> {
         if !self.ignored.git {
             return Arc::clone(self);
@@ -261,7 +261,7 @@ impl Level {
         Arc::new(Level { ignored: Ignored { git: false, ..self.ignored }, ..self.as_ref().clone() })
     }
 
-    /// Tells whether git ignores this folder as a whole.
+    /// Tells whether git ignores this directory as a whole.
     pub fn is_git_ignored(&self) -> bool {
         self.ignored.git
     }
@@ -304,7 +304,7 @@ impl Level {
         }
     }
 
-    /// Judges a child of this folder by its name.
+    /// Judges a child of this directory by its name.
     pub fn child(&self, name: &OsStr, kind: Kind) -> Ignored {
         self.judge(&[&self.base, name.as_bytes()].concat(), kind)
     }
@@ -334,7 +334,7 @@ impl Level {
         }
     }
 
-    /// Tells whether one of the files beside `.qwenignore` hides a path; none of them lifts what another hides.
+    /// Tells whether one of the files next to `.qwenignore` hides a path; none of them lifts what another hides.
     fn is_hidden_by(&self, file: usize, path: &[u8], kind: Kind) -> bool {
         let mut levels = std::iter::successors(Some(self), |level| level.parent.as_deref());
         let matched = |here: &Level| last_match(here.beside.get(file)?, &path[here.base.len()..], kind);
@@ -342,7 +342,7 @@ impl Level {
     }
 }
 
-/// The rules for single paths, each folder's files read once.
+/// The rules for single paths, each directory's files read once.
 pub struct Rules {
     source: Source,
     levels: std::sync::Mutex<HashMap<RelPath, Arc<Level>>>,
@@ -359,7 +359,7 @@ impl Rules {
         Rules { source, levels: std::sync::Mutex::default() }
     }
 
-    /// Returns the rules that hold in a folder.
+    /// Returns the rules that hold in a directory.
     pub fn level(&self, folder: &RelPath) -> Arc<Level> {
         if let Some(level) = self.levels.lock().expect("nothing panics while it holds the map").get(folder) {
             return Arc::clone(level);
@@ -385,7 +385,7 @@ fn is_repository(folder: &Path) -> bool {
     std::fs::symlink_metadata(folder.join(".git")).is_ok()
 }
 
-/// Returns the path of `info/exclude`; in a linked work tree or submodule `.git` is a file that names the folder.
+/// Returns the path of `info/exclude`; in a linked work tree or submodule `.git` is a file that names the directory.
 fn exclude_file(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     if git.is_dir() {
@@ -406,7 +406,7 @@ fn exclude_file(folder: &Path) -> Option<PathBuf> {
 struct Pattern {
     /// `!`: what matches is not ignored.
     negated: bool,
-    /// A trailing slash: only folders match.
+    /// A trailing slash: only directories match.
     folders_only: bool,
     /// A slash elsewhere: the whole path is matched, not the last name.
     anchored: bool,
@@ -470,7 +470,7 @@ fn parse_line(line: &[u8]) -> Option<Pattern> {
     Some(Pattern { negated, folders_only, anchored, shape })
 }
 
-/// Blanks at the end do not count, unless a backslash stands before them.
+/// Blanks at the end do not count, unless a backslash is before them.
 fn without_trailing_blanks(line: &[u8]) -> &[u8] {
     let mut end = 0;
     let mut at = 0;
@@ -514,7 +514,7 @@ fn matches_from(pattern: &[u8], mut p: usize, text: &[u8], mut t: usize, budget:
                     || (next == Some(&b'\\') && pattern.get(after + 1) == Some(&b'/'));
                 let crosses = stars >= 2 && bounded_before && bounded_after;
                 if crosses && next == Some(&b'/') && matches_from(pattern, after + 1, text, t, budget) {
-                    // `**/` also stands for no folder at all.
+                    // `**/` also stands for no directory at all.
                     return true;
                 }
                 if after == pattern.len() {

@@ -37,7 +37,7 @@ pub struct Kept {
     _lock: File,
 }
 
-/// What stands beside the copy. Names are written as git quotes them.
+/// What is next to the copy. Names are written as git quotes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -60,9 +60,9 @@ pub enum Pending {
 }
 
 impl Kept {
-    /// Copies the project to a new folder below `parent`, named after the run.
+    /// Copies the project to a new directory below `parent`, named after the run.
     ///
-    /// Returns what counts as the project's besides, as it stands there now, and what is not kept.
+    /// Returns what counts as the project's besides, as it is there now, and what is not kept.
     pub fn begin(
         root: &Path,
         parent: &Path,
@@ -133,7 +133,7 @@ impl Kept {
         &self.record.run_id
     }
 
-    /// Returns git's own folders and files, which nobody may write.
+    /// Returns git's own directories and files, which nobody may write.
     pub fn git(&self) -> impl Iterator<Item = &RelPath> {
         self.git.iter()
     }
@@ -143,7 +143,7 @@ impl Kept {
         self.left_out.contains(path)
     }
 
-    /// Returns what stood at a path.
+    /// Returns what was at a path.
     pub fn entry(&self, path: &RelPath) -> io::Result<Entry> {
         Ok(match Disk.entry(&self.copy_of(path))? {
             Entry::Link { target } => Entry::Link { target: moved(&target, &self.tree(), &self.root) },
@@ -189,7 +189,7 @@ impl Kept {
         path.under(&self.tree())
     }
 
-    /// Takes over modes, and remembers how each file stands in the project.
+    /// Takes over modes, and remembers each file of the project as it is.
     fn remember(&mut self, folder: &RelPath, copied: &Snapshot, snapshot: &mut Snapshot) -> io::Result<()> {
         for name in names(&self.copy_of(folder))? {
             let Some(path) = folder.child(&name) else { continue };
@@ -260,7 +260,7 @@ impl Kept {
         let at = path.under(&self.root);
         let kept = self.copy_of(path).symlink_metadata();
         if kept.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
-            // A file took the place of a folder.
+            // A file took the place of a directory.
             if !at.symlink_metadata().is_ok_and(|there| there.is_dir()) {
                 remove_whole(&at)?;
                 std::fs::create_dir_all(&at)?;
@@ -269,7 +269,7 @@ impl Kept {
         }
         if kept.is_err() {
             remove_whole(&at)?;
-            // Folders that were made for it; one that holds more stays.
+            // Directories that were made for it; one that holds more stays.
             let mut folder = path.parent();
             while let Some(made) = folder.filter(|made| !made.is_root()) {
                 if self.copy_of(&made).exists() || std::fs::remove_dir(made.under(&self.root)).is_err() {
@@ -291,7 +291,7 @@ impl Kept {
         self.put_back_file(path).map(drop)
     }
 
-    /// Puts a file of the copy back; `false` if it stands there as it was.
+    /// Puts a file of the copy back; `false` if it is there as it was.
     fn put_back_file(&self, path: &RelPath) -> io::Result<bool> {
         let (at, copy) = (path.under(&self.root), self.copy_of(path));
         let kept = copy.symlink_metadata()?;
@@ -345,7 +345,7 @@ impl Kept {
     }
 }
 
-/// Locks a run's folder; `None` if somebody else has.
+/// Locks a run's directory; `None` if somebody else has.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(folder.join("lock"))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
@@ -359,13 +359,13 @@ fn names(folder: &Path) -> io::Result<Vec<OsString>> {
     std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
 }
 
-/// A command can close a folder to its owner.
+/// A command can close a directory to its owner.
 fn open_up(folder: &Path) -> io::Result<()> {
     let mode = folder.symlink_metadata()?.permissions().mode();
     if mode & 0o700 == 0o700 { Ok(()) } else { std::fs::set_permissions(folder, Permissions::from_mode(mode | 0o700)) }
 }
 
-/// Removes whatever stands at a path, closed folders included.
+/// Removes whatever is at a path, closed directories included.
 fn remove_whole(at: &Path) -> io::Result<()> {
     if at.symlink_metadata().is_ok_and(|there| there.is_dir()) {
         open_up(at)?;

@@ -15,7 +15,7 @@ use super::lend::{LeftOut, LendOptions, WhyLeftOut, is_closed};
 use crate::change::Entry;
 use crate::path::RelPath;
 
-/// The attribute of a folder that hides the one beneath.
+/// The attribute of a directory that hides the one below.
 #[cfg(target_os = "linux")]
 const OPAQUE: &str = "user.overlay.opaque";
 
@@ -29,7 +29,7 @@ pub struct Layer {
     hidden: BTreeSet<RelPath>,
 }
 
-/// Where something stands that commands see: the folder that holds it, its name, and whether the layer has it.
+/// Where something is that commands see: the directory that holds it, its name, and whether the layer has it.
 pub(super) struct Place<'p> {
     pub(super) folder: Folder,
     pub(super) name: &'p OsStr,
@@ -37,8 +37,8 @@ pub(super) struct Place<'p> {
 }
 
 impl Layer {
-    /// Makes an empty layer over `project` in the folder `scratch`, and takes away from commands what they may not see:
-    /// denied files, git's own folders but `keeps_git` of the root, what is neither file nor folder.
+    /// Makes an empty layer over `project` in the directory `scratch`, and takes away from commands what they may not
+    /// see: denied files, git's own directories but `keeps_git` of the root, what is neither file nor directory.
     ///
     /// An error says that there is no layer here: the file system lacks what it needs.
     pub(super) fn begin(
@@ -103,12 +103,12 @@ impl Layer {
         Ok(())
     }
 
-    /// Returns the folder that holds what was changed.
+    /// Returns the directory that holds what was changed.
     pub fn upper(&self) -> &Path {
         &self.upper_at
     }
 
-    /// Returns the kernel's own folder beside it.
+    /// Returns the kernel's own directory next to it.
     pub fn work(&self) -> &Path {
         &self.work_at
     }
@@ -159,7 +159,7 @@ impl Layer {
         Ok(None)
     }
 
-    /// Puts an entry where commands will see it, whatever stands in its way.
+    /// Puts an entry where commands will see it, whatever is in its way.
     pub(super) fn put(&self, path: &RelPath, entry: &Entry) -> io::Result<()> {
         if *entry != Entry::Absent {
             let (folder, name) = self.make_way_to(path)?;
@@ -180,7 +180,7 @@ impl Layer {
         make_white_out(&folder, name)
     }
 
-    /// Opens the layer's folder that is to hold a path. It shows what the one beneath holds, unless that was gone.
+    /// Opens the layer's directory that is to hold a path. It shows what the one below holds, unless that was gone.
     fn make_way_to<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
         let (mut upper, mut lower) = (self.upper.again()?, Some(self.lower.again()?));
@@ -212,7 +212,7 @@ impl Layer {
     }
 }
 
-/// Opens the folder of a name in what lies beneath; a link is none, as to the kernel.
+/// Opens the directory of a name in what is below; a link is none, as to the kernel.
 pub(super) fn below(folder: Option<&Folder>, name: &OsStr) -> io::Result<Option<Folder>> {
     match folder.map(|folder| folder.enter_name(name)) {
         Some(Ok(inner)) => Ok(Some(inner)),
@@ -242,7 +242,7 @@ fn make_opaque(folder: &Folder) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(folder, OPAQUE, b"y", rustix::fs::XattrFlags::empty())?)
 }
 
-/// Tells whether a folder of the layer hides the one beneath.
+/// Tells whether a directory of the layer hides the one below.
 #[cfg(target_os = "linux")]
 pub(super) fn is_opaque(folder: &Folder) -> io::Result<bool> {
     let mut value = [0; 8];
@@ -265,7 +265,7 @@ fn make_opaque(_: &Folder) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Tells whether a folder of the layer hides the one beneath.
+/// Tells whether a directory of the layer hides the one below.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_opaque(_: &Folder) -> io::Result<bool> {
     Err(io::ErrorKind::Unsupported.into())

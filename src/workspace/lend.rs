@@ -42,9 +42,9 @@ pub struct LendOptions<'a> {
     pub repository: Option<&'a Repository>,
     /// Tells whether a file may be read; what may not is never copied.
     pub may_read: &'a dyn Fn(&RelPath) -> bool,
-    /// The most bytes of ignored files and folders (`sandbox.copy_max`).
+    /// The most bytes of ignored files and directories (`sandbox.copy_max`).
     pub copy_max: u64,
-    /// The private folder's parent; `None`: the system's folder for temporary files.
+    /// The private directory's parent; `None`: the system's directory for temporary files.
     pub parent: Option<&'a Path>,
     /// Where commands see the repository's objects, if not at their own place: what is lent may be seen there.
     pub objects_at: Option<&'a Path>,
@@ -107,18 +107,18 @@ pub struct Lent {
     scratch: Temporary,
 }
 
-/// Git's folder of the lent tree.
+/// Git's directory of the command workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scratch {
-    /// Where it stands.
+    /// Where it is.
     pub folder: PathBuf,
-    /// The real one that it stands for: a folder, or in a linked work tree a file.
+    /// The real one that it stands for: a directory, or in a linked work tree a file.
     pub stands_for: PathBuf,
     /// The real repository's objects.
     pub objects: PathBuf,
 }
 
-/// Something that is not in the lent tree.
+/// Something that is not in the command workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// The path.
@@ -145,7 +145,7 @@ pub enum WhyLeftOut {
 pub struct Collected {
     /// Taken into the staged changes, with the whole change so far.
     pub staged: Vec<(RelPath, Change)>,
-    /// Refused and put back in the lent tree, with the reason.
+    /// Refused and put back in the command workspace, with the reason.
     pub refused: Vec<(RelPath, String)>,
 }
 
@@ -188,9 +188,9 @@ impl Workspace {
         })
     }
 
-    /// Makes the lent tree: tracked and untracked files, ignored ones up to `copy_max`, denied ones never.
+    /// Makes the command workspace: tracked and untracked files, ignored ones up to `copy_max`, denied ones never.
     ///
-    /// Where that would be a large copy and `layers` allows it, the project lies beneath a layer instead, with all
+    /// Where that would be a large copy and `layers` allows it, the project is below a layer instead, with all
     /// ignored files.
     pub fn lend(&self, options: &LendOptions<'_>) -> Result<Lent, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
@@ -251,17 +251,17 @@ impl Workspace {
 }
 
 impl Lent {
-    /// Returns the folder that stands for the workspace's root.
+    /// Returns the directory that stands for the workspace's root.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns folders beside the tree that commands must be able to read (the repository's objects).
+    /// Returns directories next to the tree that commands must be able to read (the repository's objects).
     pub fn reads(&self) -> &[PathBuf] {
         &self.reads
     }
 
-    /// Returns git's folder of the tree.
+    /// Returns git's directory of the tree.
     pub fn git(&self) -> Option<&Scratch> {
         self.git.as_ref()
     }
@@ -291,7 +291,8 @@ impl Lent {
         self.place(path)?.map_or(Ok(Entry::Absent), |(folder, name)| folder.entry(name))
     }
 
-    /// Opens the folder in which commands see a path, and returns the path's name in it; `None` where no folder is.
+    /// Opens the directory in which commands see a path, and returns the path's name in it; `None` where no directory
+    /// is.
     fn place<'p>(&self, path: &'p RelPath) -> io::Result<Option<(Folder, &'p OsStr)>> {
         match &self.layer {
             None => match self.tree.parent_of(path) {
@@ -312,7 +313,7 @@ impl Lent {
         self.kept
     }
 
-    /// Returns what stands in the tree and may not be read by anybody.
+    /// Returns what is in the tree and may not be read by anybody.
     pub fn hidden(&self) -> &[RelPath] {
         &self.hidden
     }
@@ -359,14 +360,14 @@ impl Lent {
             looked.map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         self.rules.check().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         for path in self.snapshot.missed() {
-            // It is gone, or lies in a folder that is ignored and is tracked all the same.
+            // It is gone, or is in a directory that is ignored and is tracked all the same.
             match self.file_at(&path)? {
                 Some(stat) if self.snapshot.meet(&path, stat) => candidates.push(path),
                 Some(_) => {}
                 None => gone.push(path),
             }
         }
-        // What was removed counts again when it is back, in an ignored folder too.
+        // What was removed counts again when it is back, in an ignored directory too.
         let back = staged.iter().map(|(path, _)| path).filter(|path| !self.snapshot.knows(path));
         for path in back.cloned().collect::<Vec<_>>() {
             if self.file_at(&path)?.is_some() {
@@ -378,7 +379,7 @@ impl Lent {
             self.put(&path, &Entry::Absent)?;
             collected.refused.push((beginning(&path), "folders lie too deep in each other to be staged".to_owned()));
         }
-        // What is gone comes first: where it is put back, nothing can stand in its place.
+        // What is gone comes first: where it is put back, nothing can be in its place.
         for path in gone.into_iter().chain(candidates) {
             self.take(&path, workspace, judge, now, &mut collected)?;
         }
@@ -394,13 +395,13 @@ impl Lent {
         Ok(Stat::of(&probe.symlink_metadata()?))
     }
 
-    /// Looks at every file that counts. However deep the tree is, one folder is open at a time.
+    /// Looks at every file that counts. However deep the tree is, one directory is open at a time.
     fn look_through(&mut self, staged: &ChangeSet) -> io::Result<Found> {
         let mut found = Found::default();
         let mut ahead = vec![(RelPath::root(), Level::root(&self.rules))];
         while let Some((at, rules)) = ahead.pop() {
             let folder = match self.tree.enter(&at) {
-                // A folder that a command closes to itself, or removes meanwhile, holds nothing that could be taken.
+                // A directory that a command closes to itself, or removes meanwhile, holds nothing that could be taken.
                 Err(error) if !at.is_root() && (is_closed(&error) || is_missing(&error)) => continue,
                 entered => entered?,
             };
@@ -436,7 +437,7 @@ impl Lent {
         Ok(found)
     }
 
-    /// Returns what the system says of a file or link of the tree; `None` for a folder, and behind a link.
+    /// Returns what the system says of a file or link of the tree; `None` for a directory, and after a link.
     ///
     /// A directory that a command has closed holds nothing, as for every later command. Any other error is one: what
     /// cannot be looked at is not gone.
@@ -510,7 +511,7 @@ impl Lent {
         Ok(judge(path, &change).map(|()| Some(change)))
     }
 
-    /// Returns what stood at a path before the run.
+    /// Returns what was at a path before the run.
     fn first(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
         match (&self.kept, workspace.change(path)) {
             // The disk holds what a command made of it.
@@ -526,7 +527,7 @@ impl Lent {
         self.left_out.iter().any(|left| *path == left.path || path.is_under(&left.path))
     }
 
-    /// Returns what stood at a path before the command.
+    /// Returns what was at a path before the command.
     fn was(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
         match workspace.change(path) {
             Some(change) => Ok(change.after),
@@ -543,14 +544,14 @@ impl Lent {
         Ok(())
     }
 
-    /// Puts an entry into the tree, whatever stands in its way.
+    /// Puts an entry into the tree, whatever is in its way.
     fn put(&mut self, path: &RelPath, entry: &Entry) -> Result<(), WorkspaceError> {
         let write = || -> io::Result<()> {
             if let Some(layer) = &self.layer {
                 return layer.put(path, entry);
             }
             let (folder, name) = match entry {
-                // Nothing below what is no folder is nothing to remove.
+                // Nothing below what is not a directory is nothing to remove.
                 Entry::Absent => match self.tree.parent_of(path) {
                     Err(error) if is_missing(&error) => return Ok(()),
                     found => found?,
@@ -568,8 +569,8 @@ impl Lent {
         self.note(path)
     }
 
-    /// A link to an absolute place in the project leads to the same place in the lent tree, or commands would write to
-    /// the project through it.
+    /// A link to an absolute place in the project leads to the same place in the command workspace, or commands would
+    /// write to the project through it.
     fn to_lent(&self, target: &[u8]) -> Vec<u8> {
         moved(target, &self.real_root, &self.root)
     }
@@ -582,7 +583,7 @@ impl Lent {
     }
 }
 
-/// Returns the first folders of a path that is too long to be shown.
+/// Returns the first directories of a path that is too long to be shown.
 fn beginning(path: &RelPath) -> RelPath {
     let mut start = path.clone();
     while start.as_bytes().len() > 80 {
@@ -597,7 +598,7 @@ fn scratch(options: &LendOptions<'_>) -> io::Result<Temporary> {
 }
 
 /// Makes git's directory for a tree, and returns it with what is read through it; none where the repository's own parts
-/// lie elsewhere.
+/// are elsewhere.
 fn scratch_git_of(options: &LendOptions<'_>, folder: PathBuf) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
     let Some(repository) = options.repository else { return Ok((None, Vec::new())) };
     let Some(parts) = Parts::of(repository) else { return Ok((None, Vec::new())) };
@@ -644,7 +645,7 @@ pub(super) fn tracked(repository: Option<&Repository>) -> io::Result<BTreeSet<Re
     }
 }
 
-/// A link stands where a directory was: nothing is looked at behind it.
+/// A link is where a directory was: nothing is looked at after it.
 fn is_link_in_the_way(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

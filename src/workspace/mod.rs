@@ -54,7 +54,7 @@ pub enum WorkspaceError {
     /// Nothing is there.
     #[error("file not found: {0}")]
     NotFound(PathBuf),
-    /// A folder stands where a file was expected.
+    /// A directory is where a file was expected.
     #[error("{0} is a directory, not a file")]
     IsFolder(PathBuf),
     /// A socket, pipe or device.
@@ -83,7 +83,7 @@ pub struct FileView {
 }
 
 impl Workspace {
-    /// Opens the workspace at an existing folder.
+    /// Opens the workspace at an existing directory.
     pub fn open(root: &Path) -> Result<Workspace, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: root.to_path_buf(), cause };
         let root = root.canonicalize().map_err(failed)?;
@@ -112,12 +112,12 @@ impl Workspace {
         let _first = self.without.set(rules);
     }
 
-    /// Holds to files of these names beside `.qwenignore`, in the place of the usual ones; the first call counts.
+    /// Holds to files of these names next to `.qwenignore`, in the place of the usual ones; the first call counts.
     pub fn hold_to(&self, names: Vec<String>) {
         let _first = self.ignore_files.set(names.into());
     }
 
-    /// Returns the names of the files that hold beside `.qwenignore`.
+    /// Returns the names of the files that hold next to `.qwenignore`.
     pub fn ignore_files(&self) -> Arc<[String]> {
         self.ignore_files.get().cloned().unwrap_or_else(|| ignore::BESIDE.map(str::to_owned).into())
     }
@@ -142,7 +142,7 @@ impl Workspace {
         &self.root
     }
 
-    /// Returns what stands at a path in the staged view, links not followed, contents included.
+    /// Returns what is at a path in the staged view, links not followed, contents included.
     pub fn entry(&self, path: &RelPath) -> Result<Entry, WorkspaceError> {
         if let Some(staged) = self.staged(path) {
             return Ok(staged);
@@ -170,7 +170,7 @@ impl Workspace {
         }
     }
 
-    /// Reads a file of an included folder: nothing is ever staged there, so the disk has it.
+    /// Reads a file of an included directory: nothing is ever staged there, so the disk has it.
     fn read_outside(&self, given: &Path, outside: &Path) -> Result<FileView, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: given.into(), cause };
         match self.disk.look(outside).map_err(failed)? {
@@ -251,7 +251,7 @@ impl Tree for Workspace {
             Some(Entry::Absent) => Ok(None),
             None => match self.disk.look(path)? {
                 Some(node) => Ok(Some(node)),
-                // A folder that only staged files make.
+                // A directory that only staged files make.
                 None => {
                     let changes = self.changes.read().expect("no writer panics while it holds the lock");
                     let makes = |(staged, change): (&RelPath, &Change)| {

@@ -34,7 +34,7 @@ pub fn keep_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(secret)
 }
 
-/// Makes a file that was not there, with the folders above it.
+/// Makes a file that was not there, with the directories above it.
 pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -47,13 +47,13 @@ pub fn append(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).open(path)?.write_all(content)
 }
 
-/// Makes a folder of our own below another, for the owner alone; it stays when we end.
+/// Makes a directory of our own below another, for the owner alone; it stays when we end.
 pub fn stay(folder: &Path, prefix: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     Ok(tempfile::Builder::new().prefix(prefix).tempdir_in(folder)?.keep())
 }
 
-/// Reads a kept output; `None` if `path` is not a plain name in `folder`, or no regular file stands there.
+/// Reads a kept output; `None` if `path` is not a plain name in `folder`, or no regular file is there.
 pub fn read(folder: &Path, path: &Path) -> Option<io::Result<Vec<u8>>> {
     if path.parent() != Some(folder) || path.file_name().is_none() {
         return None;

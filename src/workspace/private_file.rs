@@ -7,7 +7,8 @@ use std::path::Path;
 /// The mode of a file that holds secrets.
 pub const SECRET: u32 = 0o600;
 
-/// Replaces a file at once: readers see the old contents or the new ones. Missing folders are made for the owner alone.
+/// Replaces a file at once: readers see the old contents or the new ones. Missing directories are made for the owner
+/// alone.
 ///
 /// A file that is there keeps its mode, unless `mode` says otherwise; a new one gets `mode`, or what others may read.
 /// A link is followed, so that the file it leads to is replaced and the link stays.
@@ -30,12 +31,12 @@ pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Makes a folder, with those above it, for the owner alone.
+/// Makes a directory, with those above it, for the owner alone.
 pub fn folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Keeps the newest files of a folder of ours, and removes the others.
+/// Keeps the newest files of a directory of ours, and removes the others.
 #[expect(clippy::disallowed_methods, reason = "files of our own folder are removed")]
 pub fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
     let mut files: Vec<_> = std::fs::read_dir(folder)?

@@ -31,7 +31,7 @@ impl SessionFile {
         Ok((SessionFile { file }, text))
     }
 
-    /// Drops what stands behind the whole lines: what a killed run was writing.
+    /// Drops what is after the whole lines: what a killed run was writing.
     pub fn keep(&self, whole: usize) -> io::Result<()> {
         let whole = whole as u64;
         if self.file.metadata()?.len() > whole {
@@ -59,17 +59,17 @@ fn text(file: &File) -> io::Result<String> {
     let mut bytes = Vec::new();
     let mut file = file;
     file.read_to_end(&mut bytes)?;
-    // A character may be torn at the end; the line that it stands in is dropped with it.
+    // A character may be torn at the end; the line that it is in is dropped with it.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes the folder of sessions, for its owner alone.
+/// Makes the directory of sessions, for its owner alone.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(io::Error::from)
 }
 
-/// Returns the sessions of a folder, the one that was written last first.
+/// Returns the sessions of a directory, the one that was written last first.
 pub fn sessions(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<(SystemTime, PathBuf)> = entries
@@ -82,7 +82,7 @@ pub fn sessions(folder: &Path) -> Vec<PathBuf> {
     found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-/// Returns the folders below a folder.
+/// Returns the directories below a directory.
 pub fn folders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();

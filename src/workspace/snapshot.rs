@@ -19,7 +19,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Takes what matters of what a descriptor's folder says.
+    /// Takes what matters of what a descriptor's directory says.
     pub fn of_raw(stat: &rustix::fs::Stat) -> Stat {
         Stat {
             modified: (number(stat.st_mtime), number(stat.st_mtime_nsec)),

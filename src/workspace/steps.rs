@@ -12,7 +12,7 @@ pub struct Steps {
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// This operation fails, later ones work: the disk was full, a folder vanished.
+    /// This operation fails, later ones work: the disk was full, a directory vanished.
     Once(usize, io::ErrorKind),
     /// This operation and every later one fail: what a kill leaves.
     From(usize),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a script in a folder, with nothing of git's inherited, and returns what it prints.
+/// Runs a script in a directory, with nothing of git's inherited, and returns what it prints.
 pub(crate) fn sh(folder: &Path, script: &str) -> String {
     let mut command = Command::new("bash");
     for (name, _) in std::env::vars_os().filter(|(name, _)| crate::git::is_inherited(name)) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::snapshot::Stat;
 
-/// Everything below a folder, `.git` included, as it was at one moment.
+/// Everything below a directory, `.git` included, as it was at one moment.
 #[derive(Debug)]
 pub struct Untouched {
     root: PathBuf,
@@ -39,7 +39,8 @@ impl Untouched {
         gone.map(|(path, _)| path.clone()).or_else(|| new.cloned())
     }
 
-    /// Names the first path whose mode, owner or time is not as it was, although it is the same file with as many bytes.
+    /// Names the first path whose mode, owner or time is not as it was, although it is the same file with as many
+    /// bytes.
     pub fn first_attribute(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
         let is_changed = |path: &PathBuf, seen: &Seen| match (seen, now.get(path)) {
@@ -51,7 +52,7 @@ impl Untouched {
     }
 }
 
-/// Folders bear no time: a file that came and went again left nothing behind.
+/// Directories bear no time: a file that came and went again left nothing behind.
 fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Seen> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];

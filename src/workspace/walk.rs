@@ -26,7 +26,7 @@ pub struct Found {
 pub struct Filter<'a> {
     /// Whether `.gitignore` and `.git/info/exclude` hold. `.qwenignore` always does.
     pub git: bool,
-    /// Whether a folder is entered; asked with its path.
+    /// Whether a directory is entered; asked with its path.
     pub enter: &'a (dyn Fn(&RelPath) -> bool + Sync),
     /// Whether a file is wanted; asked with its path.
     pub want: &'a (dyn Fn(&RelPath) -> bool + Sync),
@@ -43,15 +43,15 @@ impl Filter<'_> {
 pub struct Walk {
     /// The files, by the bytes of their paths.
     pub files: Vec<Found>,
-    /// How many files and folders git's rules left out; what lies in such a folder is not counted.
+    /// How many files and directories git's rules left out; what is in such a directory is not counted.
     pub git_ignored: usize,
     /// How many `.qwenignore` left out.
     pub qwen_ignored: usize,
-    /// Folders that could not be read.
+    /// Directories that could not be read.
     pub unreadable: Vec<RelPath>,
 }
 
-/// Walks from a folder down. Links are not followed; a start that git ignores is walked all the same, since the
+/// Walks from a directory down. Links are not followed; a start that git ignores is walked all the same, since the
 /// caller named it. Returns what was found so far once `cancelled` is set.
 pub fn walk(source: &Source, start: &RelPath, filter: &Filter<'_>, cancelled: &AtomicBool) -> Walk {
     let rules = Rules::of_source(source.clone());
@@ -99,7 +99,7 @@ fn overlay(source: &Source, rules: &Rules, start: &RelPath, filter: &Filter<'_>,
     }
 }
 
-/// The rules of a folder as the walk sees them: what git says of the start and above does not matter.
+/// The rules of a directory as the walk sees them: what git says of the start and above does not matter.
 fn named_level(rules: &Rules, folder: &RelPath, start: &RelPath) -> Arc<Level> {
     let level = rules.level(folder);
     match rules.level(start).is_git_ignored() {
@@ -108,7 +108,7 @@ fn named_level(rules: &Rules, folder: &RelPath, start: &RelPath) -> Arc<Level> {
     }
 }
 
-/// Folders that wait to be read.
+/// Directories that wait to be read.
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -116,7 +116,7 @@ struct Queue {
 
 struct State {
     waiting: Vec<(RelPath, Arc<Level>)>,
-    /// Workers that read a folder now, and may find more.
+    /// Workers that read a directory now, and may find more.
     busy: usize,
 }
 
@@ -129,7 +129,7 @@ impl Queue {
         self.state.lock().expect("nothing panics while it holds the queue")
     }
 
-    /// Waits for a folder; `None` when there is none left and nobody can find more.
+    /// Waits for a directory; `None` when there is none left and nobody can find more.
     fn take(&self) -> Option<(RelPath, Arc<Level>)> {
         let mut state = self.lock();
         loop {
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Ends what `take` began and adds the folders found in it.
+    /// Ends what `take` began and adds the directories found in it.
     fn done(&self, found: Vec<(RelPath, Arc<Level>)>) {
         let mut state = self.lock();
         state.busy -= 1;
@@ -166,8 +166,8 @@ fn work(source: &Source, start: &RelPath, queue: &Queue, filter: &Filter<'_>, ca
     walk
 }
 
-/// Reads one folder: its files go into `walk`, the folders to enter are returned. The level is that of the folder
-/// itself where the walk starts, and of the folder above elsewhere.
+/// Reads one directory: its files go into `walk`, the directories to enter are returned. The level is that of the
+/// directory itself where the walk starts, and of the directory above elsewhere.
 fn read_folder(
     source: &Source,
     folder: &RelPath,
@@ -178,7 +178,7 @@ fn read_folder(
     let absolute: PathBuf = folder.under(source.root());
     let entries = match std::fs::read_dir(&absolute) {
         Ok(entries) => entries,
-        // A folder that only staged files make is no fault.
+        // A directory that only staged files make is not a fault.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
         Err(_) => {
             walk.unreadable.push(folder.clone());

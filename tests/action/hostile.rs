@@ -30,7 +30,7 @@ fn job<'a>(project: &'a Project, folder: &'a std::path::Path, home: &'a std::pat
     }
 }
 
-/// The summary without what stands in code: there nothing acts.
+/// The summary without what is in code: there nothing acts.
 fn outside_code(markdown: &str) -> String {
     let mut fence: Option<String> = None;
     let mut out = String::new();

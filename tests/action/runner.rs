@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// The folder of the action: this repository.
+/// The directory of the action: this repository.
 pub(crate) fn action_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -50,7 +50,7 @@ pub(crate) struct Seen {
     /// The outputs of the step that runs qwen, whatever the action declares.
     pub(crate) step_outputs: BTreeMap<String, String>,
     pub(crate) summary: String,
-    /// The folder of temporary files, kept for the next job.
+    /// The directory of temporary files, kept for the next job.
     pub(crate) temp: Option<tempfile::TempDir>,
 }
 
@@ -185,7 +185,7 @@ impl Job<'_> {
     }
 }
 
-/// Reads a log as the runner does: which commands it obeys. Lines end at LF and at CR; commands begin with `::` behind
+/// Reads a log as the runner does: which commands it obeys. Lines end at LF and at CR; commands begin with `::` after
 /// any blanks, or with `##[` anywhere.
 pub(crate) fn obeyed(log: &str) -> Vec<(String, String, String)> {
     let mut commands = Vec::new();

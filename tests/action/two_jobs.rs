@@ -13,7 +13,7 @@ use crate::support::{Project, call, say};
 const POLICY: &str =
     "version: 1\nname: fixer\nextends: builtin:edit\nchanges: dry-run\npaths:\n  write: {allow: [\"**\"]}\n";
 
-/// A project with a bare `origin` beside it, and the artefact of a first job.
+/// A project with a bare `origin` next to it, and the artefact of a first job.
 struct Proposed {
     project: Project,
     first: Seen,

@@ -50,7 +50,7 @@ const LAYER_OF: &[(&str, &str)] = &[
     ("", "root"),
 ];
 
-/// Layer → the layers that it may use beside itself; the root may use all.
+/// Layer → the layers that it may use next to itself; the root may use all.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("change", &["base"]),

@@ -33,7 +33,7 @@ pub(crate) struct Source {
     pub(crate) file: String,
     pub(crate) module: Names,
     pub(crate) syntax: syn::File,
-    /// Lines with code that is no test, comment or blank.
+    /// Lines with code that is not a test, comment or blank.
     pub(crate) code: BTreeSet<usize>,
 }
 
@@ -301,7 +301,7 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().unwrap_or_else(|error| panic!("{error}: {}", text.chars().take(200).collect::<String>()))
 }
 
-/// Collects the lines that hold a token which is no comment.
+/// Collects the lines that hold a token which is not a comment.
 fn code_lines(tokens: TokenStream, text: &[&str], lines: &mut BTreeSet<usize>) {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {

@@ -65,7 +65,7 @@ fn nothing_outside_is_written() {
                 "echo h > /proc/sysrq-trigger".to_owned(),
             ],
         );
-        // In T3 the folder above may be a private one, as all of /tmp is there.
+        // In T3 the directory above may be a private one, as all of /tmp is there.
         said(sandbox, &place, "echo x > ../qwen-was-here");
         assert!(!place.at("qwen-was-here").exists(), "{tier:?}");
         assert_eq!(std::fs::read_to_string(place.at("outside/secret")).unwrap(), "SECRET\n", "{tier:?}");
@@ -346,11 +346,11 @@ fn other_processes_can_be_neither_read_nor_signalled() {
                 format!("prlimit --pid {us} --cpu=1:1"),
             ],
         );
-        // Not with a signal that ends anything: should the wall fail, the machine need not.
+        // Not with a signal that ends anything: should the sandbox fail, the machine need not.
         let everybody = run(sandbox, &script("kill -0 -1"), place.request());
         assert!(everybody.exit_code != Some(0) || tier == Tier::T3, "{tier:?}: all processes could be signalled");
         assert!(bystander.0.try_wait().unwrap().is_none(), "{tier:?}: a process outside was ended");
-        // The helper, inside and outside of the wall, lives on as well.
+        // The helper, inside and outside of the sandbox, lives on as well.
         let leader_and_keeper =
             "kill -9 $PPID; kill -9 -- -$PPID; kill -9 $(ps -o ppid= $PPID); sleep 0.02; echo alive";
         let text_of = if tier == Tier::T3 { "kill -9 $PPID; sleep 0.02; echo alive" } else { leader_and_keeper };

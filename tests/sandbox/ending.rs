@@ -166,7 +166,7 @@ fn commands_run_side_by_side() {
     }
 }
 
-/// Counts the processes whose working directory is below a folder.
+/// Counts the processes whose working directory is below a directory.
 fn processes_in(folder: &Path) -> usize {
     std::fs::read_dir("/proc")
         .unwrap()

@@ -94,7 +94,7 @@ fn beside_the_proxy_nothing_is_open() {
     let Some(sandbox) = place.sandbox(Tier::T3) else { return };
     let direct = format!("exec 3<>/dev/tcp/127.0.0.1/{} && echo reached", address.port());
     assert!(!said(&sandbox, &place, &direct).contains("reached"));
-    // A second request behind the first one goes nowhere.
+    // A second request after the first one goes nowhere.
     let two = "GET http://open.test/1 HTTP/1.1\\r\\n\\r\\nGET http://closed.test/2 HTTP/1.1\\r\\n\\r\\n";
     let answer = said(&sandbox, &place, &format!("{ASK} ask '{two}'"));
     assert!(answer.contains("heard GET /1") && !answer.contains("/2"), "{answer}");

@@ -76,7 +76,7 @@ impl Bench {
         format!("{CONNECT} inet tcp {}", self.listener.local_addr().unwrap().port())
     }
 
-    /// Everything that lies on the disk of the project and of its neighbours.
+    /// Everything that is on the disk of the project and of its neighbours.
     fn state(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         use std::os::unix::fs::PermissionsExt;
         let mut found = BTreeMap::new();

@@ -44,12 +44,12 @@ impl Project {
         self.folder.path().join("work")
     }
 
-    /// Returns the home folder.
+    /// Returns the home directory.
     pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
-    /// Returns a path beside the workspace.
+    /// Returns a path next to the workspace.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

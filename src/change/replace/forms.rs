@@ -25,7 +25,7 @@ pub(super) enum Borders {
     ExactLine,
 }
 
-/// What stands between the number of a line and the line.
+/// What is between the number of a line and the line.
 const SEPARATORS: [&str; 17] =
     [" | ", " │ ", " → ", " - ", "| ", "│ ", "→ ", ": ", ". ", ") ", "|", "│", "→", "\t", ":", ".", " "];
 
@@ -114,7 +114,7 @@ fn unfenced(text: &str) -> Option<&str> {
 pub(super) fn without_blank_ends(form: &Form) -> Option<Form> {
     let (above, core, below) = ends(&form.old);
     let (above_new, core_new, below_new) = ends(&form.new);
-    // The end of the last line is no empty line.
+    // The end of the last line is not an empty line.
     let has_some = above > 0 || below > 1;
     // Where `new` has some of the empty lines, whether it leaves out the others on purpose cannot be told.
     let is_unclear = (1..above).contains(&above_new) || (2..below).contains(&below_new);

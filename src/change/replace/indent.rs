@@ -48,7 +48,7 @@ pub(super) struct Indents<'a> {
     text: &'a str,
     /// Where the place is in the text.
     at: usize,
-    /// Whether the first line of `new` stands at a line's beginning, so that it gets an indentation.
+    /// Whether the first line of `new` is at a line's beginning, so that it gets an indentation.
     pub(super) from_line_start: bool,
 }
 
@@ -57,7 +57,7 @@ const UNCLEAR: &str = "new_string cannot be given the file's indentation without
 const ELSEWHERE: &str = "a line of brackets or signs is indented otherwise than the lines around it";
 
 impl<'a> Indents<'a> {
-    /// Compares the lines of a place; refuses one where lines without a letter or digit stand elsewhere than the
+    /// Compares the lines of a place; refuses one where lines without a letter or digit are elsewhere than the
     /// others predict.
     pub(super) fn new(text: &'a str, spot: &Spot, old: &'a [String], new: &[String]) -> Result<Self, &'static str> {
         let lines = old.iter().zip(&spot.lines).enumerate();

@@ -11,7 +11,7 @@ use super::key::{Key, group, indented, is_blank, is_blank_char, plain, trim_end}
 pub(super) struct Spot {
     /// What is replaced.
     pub(super) range: Range<usize>,
-    /// What stands there for each line of `old`, without line ends.
+    /// What is there for each line of `old`, without line ends.
     pub(super) lines: Vec<Range<usize>>,
     /// Whether it begins with a line's own beginning, so that the first line's indentation is known.
     pub(super) from_line_start: bool,

@@ -69,7 +69,7 @@ fn look_alikes_count_as_what_they_look_like_and_never_reach_the_file() {
     gives("a\u{a0}b", "a b", "c", "c", Stage::LookAlikes);
     gives("cafe\u{301} au", "caf\u{e9}", "tea", "tea au", Stage::LookAlikes);
     gives("caf\u{e9}", "cafe\u{301}", "tea", "tea", Stage::LookAlikes);
-    // Half a composed character is no place.
+    // Half a composed character is not a place.
     finds_nothing("cafe\u{301}x", "cafe\u{300}");
     finds_nothing("\u{2014}", "_");
 }
@@ -112,7 +112,7 @@ fn a_uniform_shift_of_indentation_shifts_the_new_text() {
     gives("  a\n    b\n", "\ta\n\t\tb", "\ta\n\t\tc", "  a\n    c\n", Stage::Indentation);
     gives("  a\r\n\r\n  b\r\n", "a\n\nb\n", "c\n\nd\n", "  c\r\n\r\n  d\r\n", Stage::Indentation);
     gives("  a\n    b\n", "    a\n      b", "    a\n\n  c", "  a\n\nc\n", Stage::Indentation);
-    // A new line that stands too far left for the shift cannot be placed without a guess.
+    // A new line that is too far left for the shift cannot be placed without a guess.
     is_unclear("a\n  b\n", "    a\n      b", "c");
 }
 
@@ -410,7 +410,8 @@ proptest! {
                 prop_assert_eq!(seen(&replaced.text), seen(&meant), "{:?}", (shown, damaged(&new, damage)));
                 let count = |text: &str, old: &str| key::occurrences(text, old).count();
                 let exact = count(&plain, &old);
-                // A listing and empty lines show where lines begin, so that text within others is no place of theirs.
+                // A listing and empty lines show where lines begin, so that text within others is not a place of
+                // theirs.
                 let are_lines = matches!(damage, 7 | 9);
                 prop_assert!(are_lines || exact == 1 || count(&solid(&text), &solid(&old)) == 1, "{exact} places");
             }

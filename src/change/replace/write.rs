@@ -101,7 +101,7 @@ impl<'a> Lines<'a> {
         sources
     }
 
-    /// Returns the line of `old` that a written one replaces: the one beside it, or where there are not as many, the
+    /// Returns the line of `old` that a written one replaces: the one next to it, or where there are not as many, the
     /// one that begins and ends most like it.
     fn replaced(&self, line: usize, old: &Range<usize>, new: &Range<usize>) -> usize {
         if old.len() == new.len() {

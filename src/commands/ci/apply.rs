@@ -184,7 +184,7 @@ fn is_branch(job: &Job) -> bool {
     job.variable("GITHUB_REF").is_some_and(|reference| reference.starts_with("refs/heads/"))
 }
 
-/// Reads result and patch from the folder. Neither is believed: both must be what the digest names.
+/// Reads result and patch from the directory. Neither is believed: both must be what the digest names.
 fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> {
     let folder = job.inputs.proposal.as_ref().ok_or_else(|| {
         Failure::new(Exit::Usage, "directory is not given", "name the folder that the artefact was downloaded to")
@@ -267,7 +267,7 @@ fn branch_name(job: &Job, report: &Report) -> String {
     })
 }
 
-/// Letters, digits and `-`, `_`, `.`: what stands in a result that somebody may have written is nothing else here.
+/// Letters, digits and `-`, `_`, `.`: what is in a result that somebody may have written is nothing else here.
 fn is_word(text: &str) -> bool {
     (1..=100).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
@@ -342,7 +342,7 @@ fn compare_url(job: &Job, pushed: &Pushed) -> Option<String> {
     Some(format!("{server}/{repository}/compare/{base}...{}?expand=1", pushed.branch))
 }
 
-/// Opens the pull request. Where that is not to be had the branch stays, and the log says what to do.
+/// Opens the pull request. Where that is not available the branch stays, and the log says what to do.
 async fn open_pull_request(job: &Job, pushed: &Pushed, out: &mut dyn Write) -> Option<Opened> {
     let why = match (&pushed.base_branch, &job.inputs.token) {
         (None, _) => "nothing says which branch it is for".to_owned(),

@@ -199,7 +199,7 @@ pub(super) fn trusted_recipe(word: &str, top: &Path, trusted: &Trusted) -> Optio
             .or_else(|| builtin::text(name).map(|text| (name.to_owned(), text.to_owned())))?,
         (_, false) => own(name.trim_start_matches("./").to_owned())?,
     };
-    // Messages name the commit behind an `@`; the recipe's name is that of its file.
+    // Messages name the commit after an `@`; the recipe's name is that of its file.
     let shown = shown.split('@').next().unwrap_or_default();
     let recipe = crate::recipe::load::from_text(shown, &text).ok()?;
     recipe.file.extends.is_none().then_some(recipe)

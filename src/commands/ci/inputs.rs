@@ -27,7 +27,7 @@ pub(super) struct Inputs {
     pub(super) allow_actors: Vec<String>,
     pub(super) mention: Option<String>,
     pub(super) token: Option<Secret>,
-    /// Of `apply`: the folder with result and patch.
+    /// Of `apply`: the directory with result and patch.
     pub(super) proposal: Option<PathBuf>,
     pub(super) patch_sha256: Option<String>,
     pub(super) branch: Option<String>,

@@ -80,7 +80,7 @@ impl Job {
         self.append("GITHUB_OUTPUT", Path::new(&file), &text)
     }
 
-    /// Adds to the summary of the job, unless the input says no.
+    /// Adds to the summary of the job, unless the input refuses.
     fn write_summary(&self, text: &str) -> Result<(), Failure> {
         match self.variable("GITHUB_STEP_SUMMARY").filter(|_| self.inputs.step_summary) {
             Some(file) => self.append("GITHUB_STEP_SUMMARY", Path::new(&file), text),
@@ -94,7 +94,7 @@ impl Job {
         })
     }
 
-    /// Makes the folder for the files of the step: it outlives the step, so that later steps can hand them on.
+    /// Makes the directory for the files of the step: it outlives the step, so that later steps can hand them on.
     fn folder(&self) -> Result<PathBuf, Failure> {
         let above =
             self.variable("RUNNER_TEMP").or_else(|| self.variable("TMPDIR")).unwrap_or_else(|| "/tmp".to_owned());
@@ -143,7 +143,7 @@ fn random_hex() -> Result<String, Failure> {
     }
 }
 
-/// Prints our own commands and lines. A log that is gone is no reason to stop.
+/// Prints our own commands and lines. A log that is gone is not a reason to stop.
 fn say(out: &mut dyn Write, text: &str) {
     let _closed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
@@ -186,7 +186,7 @@ impl Write for GuardedLog {
     }
 }
 
-/// Returns the folder that a job works in.
+/// Returns the directory that a job works in.
 fn working_directory(inputs: &Inputs, environment: &Environment) -> PathBuf {
     environment.cwd.join(&inputs.directory_to_work_in)
 }

@@ -27,8 +27,8 @@ pub(super) struct Push<'a> {
 }
 
 impl Push<'_> {
-    /// Returns what the branch is on the remote now: `None` if it is not there. A branch that people work on is refused,
-    /// and so is one that the rest of the project rests on.
+    /// Returns what the branch is on the remote now: `None` if it is not there. A branch that people work on is
+    /// refused, and so is one that the rest of the project rests on.
     pub(super) fn look(&self) -> Result<Option<String>, DeliverError> {
         let name = self.branch;
         let reference = format!("refs/heads/{name}");

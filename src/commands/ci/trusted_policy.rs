@@ -8,8 +8,8 @@ use crate::run::Failure;
 use crate::run::trust::Trusted;
 use crate::workspace::private_file::{SECRET, replace};
 
-/// Returns what `--policy` is to be: a builtin as it is, a file outside of the checkout as it lies there, a file of the
-/// repository as the trusted commit has it, copied to `folder` with the policies beside it.
+/// Returns what `--policy` is to be: a builtin as it is, a file outside of the checkout as it is there, a file of the
+/// repository as the trusted commit has it, copied to `folder` with the policies next to it.
 pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folder: &Path) -> Result<String, Failure> {
     if named.starts_with("builtin:") {
         return Ok(named.to_owned());
@@ -55,7 +55,7 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
             "commit it there first, or name another one",
         ));
     }
-    // A policy may extend one that lies beside it.
+    // A policy may extend one that is next to it.
     let beside = inside.parent().filter(|parent| !parent.is_root()).map(|parent| parent.to_string_lossy());
     let mut names = match &beside {
         Some(parent) => tree.files_below(parent).map_err(failed)?,

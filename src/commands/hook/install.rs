@@ -86,7 +86,7 @@ fn repository(place: &Place) -> Result<&Repository, Failure> {
     })
 }
 
-/// Returns the folder in which git looks for hooks: `core.hooksPath`, else the one that all work trees share.
+/// Returns the directory in which git looks for hooks: `core.hooksPath`, else the one that all work trees share.
 fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf, Failure> {
     let values = repository.git().run(&["config", "--type=path", "-z", "--get-all", "core.hooksPath"], b"");
     let values = values.unwrap_or_default();
@@ -154,7 +154,7 @@ fn is_ours(text: &str) -> bool {
     text.lines().any(|line| line == MARK)
 }
 
-/// The script of a hook: it finds us in PATH, else where we are now, else it stands in nobody's way.
+/// The script of a hook: it finds us in PATH, else where we are now, else it does nothing.
 fn script(name: &str, program: &Path) -> String {
     let program = program.display().to_string().replace('\'', r"'\''");
     format!(

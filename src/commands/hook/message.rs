@@ -57,7 +57,7 @@ fn comment(asked: &Asked<'_>, written: &str) -> String {
         .find_map(|key| git.line(&["config", "--get", key], b"").ok().filter(|value| !value.is_empty()));
     match configured {
         Some(value) if value != "auto" => value,
-        // Git has chosen one that no line of the message begins with; its own lines stand at the end.
+        // Git has chosen one that no line of the message begins with; its own lines are at the end.
         Some(_) => {
             let last = written.lines().rev().find_map(|line| line.chars().next());
             last.filter(|mark| "#;@!$%^&|:".contains(*mark)).unwrap_or('#').to_string()

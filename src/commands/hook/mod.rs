@@ -67,7 +67,7 @@ pub(super) async fn run(
     }
 }
 
-/// Returns an argument of git's, if there is one: lefthook leaves `{2}` as it stands where git gave none.
+/// Returns an argument of git's, if there is one: lefthook leaves `{2}` as it is where git gave none.
 fn given(argument: Option<&str>) -> Option<String> {
     let is_placeholder = |word: &str| {
         let number = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
@@ -76,7 +76,7 @@ fn given(argument: Option<&str>) -> Option<String> {
     argument.filter(|word| !word.is_empty() && !is_placeholder(word)).map(str::to_owned)
 }
 
-/// Says in one line why nothing was asked; the commit goes on, unless `--require` wants an answer.
+/// Says in one line why nothing was asked; the commit continues, unless `--require` wants an answer.
 fn skipped(common: &HookArgs, err: &mut dyn Write, reason: &str) -> Result<Exit, Failure> {
     let reason = one_line(reason);
     if common.require {
@@ -108,7 +108,8 @@ impl Asked<'_> {
         self.place.repository.as_ref().expect("a hook without a repository has ended")
     }
 
-    /// Returns the index of the commit that is being made: git names it to its hooks, relative to the current folder.
+    /// Returns the index of the commit that is being made: git names it to its hooks, relative to the current
+    /// directory.
     fn index(&self) -> Option<PathBuf> {
         let named = self.environment.value("GIT_INDEX_FILE")?;
         let inside = self.environment.cwd.canonicalize().ok()?.starts_with(&self.repository().top);

@@ -38,7 +38,7 @@ pub(super) async fn run(
         given(remote).or_else(|| environment.value("PRE_COMMIT_REMOTE_NAME")).unwrap_or_else(|| "origin".to_owned());
     let updates = if environment.value("PRE_COMMIT").is_some() && environment.value("PRE_COMMIT_REMOTE_NAME").is_some()
     {
-        // pre-commit has read standard input itself; for a new branch it says only where that is.
+        // pre-commit has read standard input itself; for a new branch it says only where that branch is.
         let local = ["PRE_COMMIT_TO_REF", "PRE_COMMIT_LOCAL_BRANCH"].iter().find_map(|name| environment.value(name));
         vec![Update {
             local: local.unwrap_or_else(|| "HEAD".to_owned()),
@@ -117,8 +117,8 @@ fn updates(text: &str) -> Vec<Update> {
         .collect()
 }
 
-/// Finds the commits that are new to the remote: since what it has, else since it left the remote's default branch, else
-/// since its root. `None` where there are none, or where it is no commit.
+/// Finds the commits that are new to the remote: since what it has, else since it left the remote's default branch,
+/// else since its root. `None` where there are none, or where it is not a commit.
 fn range(git: &Git, update: &Update, remote: &str) -> Option<(String, String)> {
     let commit = |revision: &str| {
         let revision = format!("{revision}^{{commit}}");

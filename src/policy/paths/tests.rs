@@ -6,7 +6,7 @@ use super::*;
 use crate::policy::Policy;
 use crate::workspace::disk::Disk;
 
-/// The disk, and how many folders were listed.
+/// The disk, and how many directories were listed.
 struct Listed(std::sync::atomic::AtomicUsize);
 
 impl Tree for Listed {

@@ -32,7 +32,8 @@ fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
             .deny("a program in the same word as its option")
             .hint("write `-e PROGRAM`, or the program alone"));
     }
-    // Under `shell.default: allow`: a program in a file is read like any script; one from the standard input is not known.
+    // Under `shell.default: allow`: a program in a file is read like any script; one from the standard input is not
+    // known.
     let files = [call.values("-f"), call.values("-E")].concat();
     if files.iter().any(|file| file.text == "-" || file.text.starts_with("/dev/") || !file.literal) {
         return Err(Denial::unanalysable("awk: a program from its standard input").by("G3"));
@@ -89,7 +90,8 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
     // Whether a `/` here divides: after a value it does, elsewhere it begins a pattern.
     let mut value_before = false;
     let mut depth = 0usize;
-    // Open parentheses: whether each holds the condition of `if`, `while`, `for` or `switch`, behind which a pattern may stand.
+    // Open parentheses: whether each holds the condition of `if`, `while`, `for` or `switch`, after which a pattern may
+    // be.
     let mut conditions: Vec<bool> = Vec::new();
     let mut condition = false;
     let mut two_ways = false;
@@ -156,7 +158,7 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                 at += 1;
                 continue;
             }
-            // A statement continues behind a newline after these; behind the last two only gawk's does.
+            // A statement continues after a newline after these; after the last two only gawk's does.
             '\n' if matches!(last, ',' | '&' | '|' | '\\') => value_before = false,
             '\n' if matches!(last, '?' | ':') && printing.is_some() => {
                 return Err("a line break behind `?` or `:`".to_owned());
@@ -167,7 +169,7 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
                 value_before = false;
             }
             '+' | '-' if next == Some(c) => {
-                // `x++ / y` divides, `++ /re/` is no program.
+                // `x++ / y` divides, `++ /re/` is not a program.
                 at += 1;
             }
             c if c.is_ascii_digit() || c == '.' => {

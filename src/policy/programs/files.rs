@@ -16,7 +16,7 @@ const COPY: &str = "-a,--archive --attributes-only -b --backup=?D --copy-content
     -T,--no-target-directory -u --update=?D -v,--verbose -x,--one-file-system -Z --context=?D --keep-directory-symlink --help --version \
     --exchange --no-copy -m,--mode=D -o,--owner=D -g,--group=D -D -C,--compare";
 
-/// What packs single files, or unpacks them, each into one beside it.
+/// What packs single files, or unpacks them, each into one next to it.
 const PACKER: Table = Table { operands: Operands::Special, writes_nothing: false, special: Some(compress), ..TABLE };
 
 pub(crate) const TABLES: &[Table] = &[
@@ -175,7 +175,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
 ];
 
-// A path inside a folder that exists: `DIR/NAME`.
+// A path inside a directory that exists: `DIR/NAME`.
 fn into(folder: &str, source: &str) -> Result<String, String> {
     let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if matches!(name, "" | "." | "..") {
@@ -215,7 +215,8 @@ fn pairs(call: &Call<'_>) -> Result<Pairs, Denial> {
     let named = last.ends_with('/') || matches!(last.rsplit('/').next(), Some("." | ".."));
     let made = node.is_none() && call.may_be_made(&last)?;
     let folder = !call.has("-T") && (node == Some(Node::Dir) || words.len() > 1 || named || parents || made);
-    // From one of several folders the destination may be a folder, from another a file; one that is made may fail to be.
+    // From one of several directories the destination may be a directory, from another a file; one that is made may
+    // fail to be.
     let doubtful = folder && (call.cx.folders.len() > 1 || made) && words.len() == 1;
     let plain = doubtful.then(|| (words[0].clone(), last.clone()));
     let pairs: Result<Vec<_>, String> = words

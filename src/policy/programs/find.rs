@@ -77,7 +77,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let mut names = Vec::new();
     let mut deletes = false;
-    // Where the expression is no plain conjunction, `-name` may not bound what `{}` stands for.
+    // Where the expression is not a plain conjunction, `-name` may not bound what `{}` stands for.
     let mut anything = false;
     let mut depth = 0usize;
     let mut commands: Vec<Vec<Word>> = Vec::new();
@@ -88,7 +88,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             "(" => depth += 1,
             ")" => depth = depth.saturating_sub(1),
             "!" | "-not" | "," => anything = true,
-            // What stands before it runs nothing: only the names behind it bound `{}`.
+            // What is before it runs nothing: only the names after it bound `{}`.
             "-o" | "-or" if depth == 0 && commands.is_empty() => {
                 names.clear();
                 only_files = false;
@@ -110,7 +110,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             if matches!(text, "-name" | "-iname") {
                 names.push(value.text.clone());
             }
-            // Without `-L` a link is no file.
+            // Without `-L` a link is not a file.
             if text == "-type" && value.text == "f" && depth == 0 && commands.is_empty() {
                 only_files = !follows;
             }
@@ -146,7 +146,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
             commands.push(words[at..at + end].to_vec());
             at += end + 1;
         } else {
-            // How many words belong to it is not known, nor which of those behind it are start points.
+            // How many words belong to it is not known, nor which of those after it are start points.
             return Err(call.deny(format!("`{text}` is not known to be harmless")));
         }
     }
@@ -342,7 +342,7 @@ fn start_with(call: &mut Call<'_>, command: &[Word], chosen: &[String]) -> Resul
     if command.first().is_none_or(|word| word.text.contains("{}")) {
         return Err(Denial::unanalysable("find runs a program whose name is not known").by("G3"));
     }
-    // Behind a wrapper any word may be the program.
+    // After a wrapper any word may be the program.
     let wraps = command.first().is_some_and(|word| WRAPPERS.contains(&base_name(&word.text)));
     let programs = if wraps { command.len() } else { 1 };
     for (at, program) in command.iter().enumerate().take(programs) {

@@ -554,7 +554,7 @@ fn log(call: &mut Call<'_>) -> Result<(), Denial> {
     revisions(call)
 }
 
-// Without a patch only names and messages are shown: a folder is not read.
+// Without a patch only names and messages are shown: a directory is not read.
 fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
     let tells_ids =
         |name: &str| ["--object", "--filter", "--missing", "--indexed"].iter().any(|known| name.starts_with(known));
@@ -667,7 +667,7 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
     let rest: Vec<Word> =
         operands.iter().skip(skipped).filter(|word| word.text != "(" && word.text != ")").cloned().collect();
     call.dashes = call.dashes.map(|dashes| dashes.saturating_sub(skipped));
-    // `git grep x -- path`: with the pattern behind `--` nothing is left before it.
+    // `git grep x -- path`: with the pattern after `--` nothing is left before it.
     if call.has("--no-index") {
         rest.iter().for_each(|word| call.read_tree(word, false));
         if rest.is_empty() {
@@ -804,10 +804,10 @@ fn add(call: &mut Call<'_>) -> Result<(), Denial> {
     call.out.writes_git = true;
     let operands = std::mem::take(&mut call.operands);
     call.dashes = Some(0);
-    // Folders: what git keeps of them in `.git` is not judged; a denied file that is named is.
+    // Directories: what git keeps of them in `.git` is not judged; a denied file that is named is.
     words(call, &operands, false)?;
     for word in &operands {
-        // A folder all of whose files are denied.
+        // A directory all of whose files are denied.
         if !word.text.contains(['*', '?', '[', ':']) && call.node(&word.text)? == Some(Node::Dir) {
             call.out.effects.push(Effect::Read(format!("{}/x", word.text.trim_end_matches('/'))));
         }
@@ -859,7 +859,7 @@ fn on_this_machine(call: &Call<'_>) -> Result<(), Denial> {
     if !["fetch", "pull", "push", "ls-remote"].iter().any(|name| call.name.ends_with(&format!(" {name}"))) {
         return Ok(());
     }
-    // Behind an option that is not known the repository may be a later word.
+    // After an option that is not known the repository may be a later word.
     let several = if call.unknown { usize::MAX } else { 1 };
     for word in call.operands.iter().take(several) {
         let text = word.text.as_str();

@@ -14,7 +14,7 @@ struct Interpreter {
     values: &'static str,
     /// Long options with code.
     long_code: &'static str,
-    /// Options after which it goes on to read code from its standard input when the script has ended.
+    /// Options after which it continues to read code from its standard input when the script has ended.
     goes_on: &'static str,
 }
 
@@ -84,17 +84,17 @@ const CODE_MODULES: [&str; 19] = [
     "xonsh",
 ];
 
-/// What stands behind a dash in the name of an interpreter that is only built or packed in another way.
+/// What is after a dash in the name of an interpreter that is only built or packed in another way.
 const BUILDS: [&str; 13] =
     ["aarch64", "arm", "bin", "cgi", "cli", "dbg", "debug", "i386", "i686", "minimal", "shared", "static", "x86_64"];
 
 /// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
-/// with an evaluator, an interpreter whose scripts stand anywhere.
+/// with an evaluator, an interpreter whose scripts are anywhere.
 struct Client {
     names: &'static str,
     /// Options with code: short letters in one word, everything else whole.
     code: &'static str,
-    /// Words that begin code, wherever they stand.
+    /// Words that begin code, wherever they are.
     words: &'static str,
     /// The most words that are no options; more hold statements.
     operands: usize,
@@ -270,7 +270,8 @@ pub(crate) fn refuse_text(call: &Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// A word of `rename` that is no code to the one that takes a program of perl: a file, plain text, or one substitution.
+// A word of `rename` that is not code for the variant that takes a program of perl: a file, plain text, or one
+// substitution.
 fn is_renaming(word: &str) -> bool {
     let substitution = ["s/", "y/", "tr/"].iter().find_map(|start| word.strip_prefix(start));
     let Some(substitution) = substitution else {
@@ -290,7 +291,7 @@ fn is_code(known: &Client, word: &str) -> bool {
     }
     let name = word.split('=').next().unwrap_or(word);
     known.code.split_whitespace().any(|code| match code.len() {
-        // A letter may stand among others, and its value behind it.
+        // A letter may be among others, and its value after it.
         2 => {
             word.starts_with(code)
                 || word.starts_with('-') && !word.starts_with("--") && word.len() <= 4 && word.contains(&code[1..])
@@ -317,7 +318,7 @@ pub(crate) fn gives_code(words: &[Word]) -> bool {
     })
 }
 
-/// Long options whose value is the next word, which is no script then.
+/// Long options whose value is the next word, which is not a script then.
 const TAKES_VALUE: [&str; 12] = [
     "--check-hash-based-pycs",
     "--conditions",
@@ -453,7 +454,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
             if letter == 'S' && matches!(known.names, "perl" | "ruby") {
                 return Err(unknown(call, "a script that is looked for in PATH"));
             }
-            // A shell takes the next word, and what stands behind the letter are more letters.
+            // A shell takes the next word, and what is after the letter are more letters.
             if known.values.contains(letter) && !rest.is_empty() && known.names.starts_with("sh ") {
                 return Err(unknown(call, &format!("`{text}`, whose letters versions read differently")));
             }
@@ -476,7 +477,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     Err(unknown(call, from))
 }
 
-// An interpreter that goes on to its standard input gets code there.
+// An interpreter that continues to its standard input gets code there.
 fn goes_on(call: &Call<'_>, known: &Interpreter, option: &str) -> Result<(), Denial> {
     let goes_on = known.goes_on.split_whitespace().any(|name| name == option);
     if goes_on && call.cx.stdin != Stdin::Empty {
@@ -503,7 +504,7 @@ fn is_split_code(pattern: &str) -> bool {
         || inner.contains(['(', ')', '{', '}', '`', '$', '@', ';', '\\'])
 }
 
-// What an option loads, or a list of folders that it loads from: a path is one that is read, a name is a module.
+// What an option loads, or a list of directories that it loads from: a path is one that is read, a name is a module.
 fn loads(call: &mut Call<'_>, value: &str) {
     let value = value.split_once('=').map_or(value, |(_, value)| value);
     for path in value.split(':').filter(|path| path.contains('/') || path.starts_with('.')) {

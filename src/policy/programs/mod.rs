@@ -48,7 +48,7 @@ impl Word {
     }
 }
 
-/// What stands on a command's standard input.
+/// What is on a command's standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdin {
     /// Nothing: the run gives none.
@@ -91,12 +91,12 @@ pub type Judgement = Result<Judged, Denial>;
 
 /// What the shell's judge asks about one simple command; the policy answers, or the stand-in of a test.
 pub trait CommandRules: Sync {
-    /// Judges one simple command: `words[0]` is the program as written (a bare name or a path), wrappers and builtins of
-    /// the shell already dealt with. `folders` are the folders it may run in (more than one after a `cd` that may have
-    /// failed): what is allowed must be allowed from each.
+    /// Judges one simple command: `words[0]` is the program as written (a bare name or a path), wrappers and builtins
+    /// of the shell already dealt with. `folders` are the directories it may run in (more than one after a `cd` that
+    /// may have failed): what is allowed must be allowed from each.
     fn judge(&self, words: &[Word], stdin: Stdin, folders: &[RelPath]) -> Judgement;
 
-    /// Judges one effect on a path from each of the folders.
+    /// Judges one effect on a path from each of the directories.
     fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial>;
 
     /// Returns the denial of a deny rule that names this program, for words that are looked through (`timeout`, `env`):
@@ -112,7 +112,7 @@ pub trait CommandRules: Sync {
     /// Tells whether `shell.default` is `allow`.
     fn default_allows(&self) -> bool;
 
-    /// Resolves a folder for `cd` from one folder: below the root, existing or not.
+    /// Resolves a directory for `cd` from one directory: below the root, existing or not.
     fn enter(&self, folder: &RelPath, path: &str) -> Result<RelPath, Denial>;
 
     /// Returns the value of `$HOME`.

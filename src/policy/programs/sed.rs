@@ -86,8 +86,8 @@ fn script_has_files(script: &str) -> bool {
 pub(crate) fn read(script: &str) -> Result<Vec<(String, char)>, String> {
     let mut reader = Reader::new(script, true);
     reader.script()?;
-    // Older versions let a delimiter inside brackets end the pattern: what that reading finds counts as well. If it does
-    // not parse there, sed ends before it has done anything.
+    // Older versions let a delimiter inside brackets end the pattern: what that reading finds counts as well. If it
+    // does not parse there, sed ends before it has done anything.
     let mut older = Reader::new(script, false);
     match older.script() {
         Err(what) if what.contains("runs a program") => return Err(what),
@@ -196,7 +196,7 @@ impl Reader {
             }
             'e' => Err("the command `e` runs a program".to_owned()),
             'v' => {
-                // The next command may stand behind the version, on the same line.
+                // The next command may be after the version, on the same line.
                 self.blanks();
                 while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';') {
                     if self.next() == Some('}') {

@@ -11,17 +11,16 @@ use crate::policy::effect::Effect;
 use crate::policy::paths::{PathRules, Place, walk};
 use crate::policy::{Facts, Policy};
 
-/// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is),
-/// `!` before it: it loads code or configuration, and is denied where rules list what may run, unless the rule lists it;
+/// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is), `!`
+/// before it: it loads code or configuration, and is denied where rules list what may run, unless the rule lists it;
 /// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs.
-/// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at,
-/// `T` read with all below, `E` a folder to work in, `I` a folder inside that the program keeps its own files in,
-/// `O` written below, `F` a list of files, denied everywhere since what it names is not known, `N` a bare name that is
-/// no file's, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text in which each part that looks like a
-/// path is read, `X` globs of files inside, `{a|b*}` one of these words.
-/// `=?D`: only attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next
-/// option; `=>`: all later words are the started
-/// program's; `-NUM`: `-` and digits.
+/// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at, `T` read
+/// with all below, `E` a directory to work in, `I` a directory inside that the program keeps its own files in, `O`
+/// written below, `F` a list of files, denied everywhere since what it names is not known, `N` a bare name that is no
+/// file's, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text in
+/// which each part that looks like a path is read, `X` globs of files inside, `{a|b*}` one of these words. `=?D`: only
+/// attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next option; `=>`:
+/// all later words are the started program's; `-NUM`: `-` and digits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
     /// Names of the program.
@@ -36,7 +35,7 @@ pub(crate) struct Table {
     pub(crate) writes_nothing: bool,
     /// Reads the operands where no general kind fits, and what the options mean together.
     pub(crate) special: Option<Special>,
-    /// What stands behind `--`.
+    /// What is after `--`.
     pub(crate) dashes: Dashes,
     /// Tables of its subcommands; where there are any, `options` are the ones before them. `*` is any other word.
     pub(crate) subcommands: &'static [Table],
@@ -58,13 +57,13 @@ pub(crate) enum Operands {
     TextThenRead(&'static str),
     /// Files that are created or changed.
     Write,
-    /// Files or folders, with a place in them behind a colon (`tests/a.py::name`, `spec/a_spec.rb:12`).
+    /// Files or directories, with a place in them after a colon (`tests/a.py::name`, `spec/a_spec.rb:12`).
     Inside,
     /// As `Inside`, and written where one of the options named is there.
     WrittenWith(&'static str),
     /// As `Inside`, and written unless one of the options named is there.
     WrittenWithout(&'static str),
-    /// Tasks, of which the rule must list each; before this separator stands the part of the project it is for.
+    /// Tasks, of which the rule must list each; before this separator is the part of the project it is for.
     Tasks(&'static str),
     /// The name of a script that the rule must list, then the script's own words.
     Script,
@@ -78,7 +77,7 @@ pub(crate) enum Operands {
     None,
 }
 
-/// What words behind `--` are.
+/// What words after `--` are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Dashes {
     /// Operands.
@@ -92,11 +91,11 @@ pub(crate) enum Dashes {
 /// How options are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// GNU: short ones bundle, long ones may be abbreviated, words may stand in any order.
+    /// GNU: short ones bundle, long ones may be abbreviated, words may be in any order.
     Gnu,
     /// As GNU, but long ones are written out.
     Whole,
-    /// As `Whole`, but a letter that takes a value is the last one of its word: what stands behind it may be more letters.
+    /// As `Whole`, but a letter that takes a value is the last one of its word: what is after it may be more letters.
     Last,
     /// As GNU, but the first operand ends the options.
     First,
@@ -130,7 +129,7 @@ pub(crate) struct Found {
     /// The first spelling of the table; of an unknown one, as written.
     pub(crate) name: String,
     pub(crate) value: Option<Word>,
-    /// How many operands stand before it.
+    /// How many operands are before it.
     pub(crate) at: usize,
 }
 
@@ -210,11 +209,11 @@ pub(crate) struct Call<'a> {
     pub(crate) name: String,
     pub(crate) found: Vec<Found>,
     pub(crate) operands: Vec<Word>,
-    /// How many operands stand before `--`; `None` without one.
+    /// How many operands are before `--`; `None` without one.
     pub(crate) dashes: Option<usize>,
     /// Unknown options were passed over.
     pub(crate) unknown: bool,
-    /// Targets or subcommands that the allow rule lists behind the program's name.
+    /// Targets or subcommands that the allow rule lists after the program's name.
     pub(crate) listed: &'a [Vec<String>],
     /// The rule is one of `builtin:ci-dev`.
     pub(crate) everyday: bool,
@@ -535,7 +534,7 @@ impl<'a> Call<'a> {
     ) -> Result<usize, Denial> {
         let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
         let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
-        // `head -5c FILE` is an old way to write `-c 5`: there the letters behind the digits take no value.
+        // `head -5c FILE` is an old way to write `-c 5`: there the letters after the digits take no value.
         let old_count = letters.first().is_some_and(|(_, letter)| letter.is_ascii_digit())
             && letters.iter().any(|(_, letter)| !letter.is_ascii_digit());
         if digits && old_count && matches!(self.name.as_str(), "head" | "tail") {
@@ -592,7 +591,7 @@ impl<'a> Call<'a> {
         Ok(at)
     }
 
-    // All words behind an option are those of a program that it starts (`python -m NAME …`), or of one of the project.
+    // All words after an option are those of a program that it starts (`python -m NAME …`), or of one of the project.
     fn rest(&mut self, spec: &Spec, words: Vec<Word>) -> Result<(), Denial> {
         self.option(spec, spec.names[0], None)?;
         match spec.kind {
@@ -675,7 +674,8 @@ impl<'a> Call<'a> {
         self.found.push(Found { name, value, at: self.operands.len() });
     }
 
-    // What a build writes into its own folder is judged as a diff later; the folder itself must be inside and unprotected.
+    // What a build writes into its own directory is judged as a diff later; the directory itself must be inside and
+    // unprotected.
     pub(crate) fn own_folder(&self, word: &Word) -> Result<(), Denial> {
         for folder in self.cx.folders {
             self.cx.paths.own_folder(folder, Path::new(&word.text))?;
@@ -771,7 +771,7 @@ impl<'a> Call<'a> {
         Ok(false)
     }
 
-    /// What stands at a path, links followed: a folder if it is one from any of the folders that this may run in.
+    /// What is at a path, links followed: a directory if it is one from any of the directories that this may run in.
     pub(crate) fn node(&self, path: &str) -> Result<Option<Node>, Denial> {
         let mut found = None;
         for folder in self.cx.folders {
@@ -785,8 +785,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Where a program's options are not known a word may hold a path anywhere: refuses one that could leave the workspace, or
-/// name what is never read or written.
+/// Where a program's options are not known a word may hold a path anywhere: refuses one that could leave the workspace,
+/// or name what is never read or written.
 pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     let named = ["rsa", "secrets", "jenkinsfile", "codeowners"];
     let folded = word.to_ascii_lowercase();
@@ -800,7 +800,7 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     let is_name = word[..leading].chars().all(char::is_uppercase);
     for (at, letter) in word.char_indices() {
         let tail = &word[at..];
-        // `-Isrc/x` is a path behind a letter; in `https://x` the slash begins none.
+        // `-Isrc/x` is a path after a letter; in `https://x` the slash begins none.
         let begins = match before {
             None => true,
             Some('/') if letter == '/' => false,
@@ -811,7 +811,7 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
                     || at == leading && is_name
                     || is_system(tail)
             }
-            // `-MF.git/x`: the option may be any number of the letters that stand first.
+            // `-MF.git/x`: the option may be any number of the letters that are first.
             Some(before) => !char::is_alphanumeric(before) || at <= leading,
         };
         letters += usize::from(letter.is_alphabetic());
@@ -823,7 +823,7 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     Ok(())
 }
 
-/// The same of a word that is no option: a path may stand behind any mark in it (`name=@FILE`, `text:FILE`, `file:…`).
+/// The same of a word that is not an option: a path may be after any mark in it (`name=@FILE`, `text:FILE`, `file:…`).
 pub(crate) fn path_in_word(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     let is_mark = |c: char| !(c.is_alphanumeric() || c.is_whitespace() || "./~-_\\*?#^".contains(c));
     if word.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:")) {
@@ -891,8 +891,8 @@ impl Context<'_> {
     }
 }
 
-// Whether a program is only asked what it is, or how it is used. Beside other words the question ends nothing: it may be
-// the value of an option, and some versions pass it over.
+// Whether a program is only asked what it is, or how it is used. Next to other words the question ends nothing: it may
+// be the value of an option, and some versions pass it over.
 fn asks(table: &Table, words: &[Word]) -> bool {
     let is = |spec: &Spec, name: &str| spec.denied == Denied::Never && spec.names.contains(&name);
     let question =
@@ -911,7 +911,7 @@ pub(crate) fn tree(path: &str, follow_links: bool) -> Effect {
     }
 }
 
-/// Returns how many words an option of a table takes with it: for deny rules, which look for the subcommand behind
+/// Returns how many words an option of a table takes with it: for deny rules, which look for the subcommand after
 /// options. `None`: it is not known.
 pub(crate) fn arity(options: &'static str, word: &str) -> Option<usize> {
     let specs = specs(options);

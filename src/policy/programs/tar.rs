@@ -134,7 +134,7 @@ fn tar_read(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// What `--exclude` leaves out: only where it stands before every operand, and as tar reads patterns by default. Behind `-C`
+// What `--exclude` leaves out: only where it is before every operand, and as tar reads patterns by default. After `-C`
 // tar does not see the directory as part of a path: there a pattern counts for single names.
 fn left_out(call: &Call<'_>, moved: bool) -> Vec<Pattern> {
     let otherwise = ["--anchored", "--no-wildcards", "--no-wildcards-match-slash"].iter().any(|name| call.has(name));

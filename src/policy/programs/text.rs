@@ -419,8 +419,8 @@ fn file(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
-    // The value of a letter is the next word, and what stands behind the letter are more letters: each is read as such
-    // only at the end of its word. Newer versions take a number behind `-L`, older ones do not.
+    // The value of a letter is the next word, and what is after the letter are more letters: each is read as such
+    // only at the end of its word. Newer versions take a number after `-L`, older ones do not.
     let hides = |word: &Word| {
         let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
         letters.find(['L', 'P', 'I', 'H', 'T', 'o']).is_some_and(|at| {
@@ -436,7 +436,7 @@ fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("-l") {
         call.through_links()?;
     }
-    // `-R` with `-L` runs tree again in each folder and writes 00Tree.html there.
+    // `-R` with `-L` runs tree again in each directory and writes 00Tree.html there.
     // The names come out of the files then.
     if call.has("--fromfile") || call.has("--fromtabfile") {
         for word in call.operands.clone() {
@@ -555,7 +555,7 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-/// Options of ripgrep that choose how a search answers. Beside one that lists, 14 and later take the last one.
+/// Options of ripgrep that choose how a search answers. Next to one that lists, 14 and later take the last one.
 const RG_SEARCHES: [&str; 6] = ["-l", "-c", "--count-matches", "--files-without-match", "--json", "--no-json"];
 
 fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -594,7 +594,8 @@ fn rg_search(call: &mut Call<'_>, files: &[Word]) -> Result<(), Denial> {
     let hidden = unrestricted > 1 || call.has("-.");
     let ignored = unrestricted > 0 || call.found.iter().any(|found: &Found| found.name.starts_with("--no-ignore"));
     let globs = [call.values("-g"), call.values("--iglob")].concat();
-    // A comment and an empty line of an ignore file choose nothing, and a backslash makes another character of the next.
+    // A comment and an empty line of an ignore file choose nothing, and a backslash makes another character of the
+    // next.
     let unclear = |text: &str| {
         text.starts_with('#')
             || text.contains('\\')
@@ -645,7 +646,7 @@ fn rg_search(call: &mut Call<'_>, files: &[Word]) -> Result<(), Denial> {
     Ok(())
 }
 
-// The words with what may not be read left out. They stand first: nothing brings it back where no glob takes in.
+// The words with what may not be read left out. They are first: nothing brings it back where no glob takes in.
 fn rg_excluding(call: &Call<'_>) -> Result<Vec<Word>, Denial> {
     let mut globs: Vec<String> = Vec::new();
     for glob in super::git::NEVER.into_iter().chain(call.cx.never_read.iter().map(String::as_str)) {
@@ -668,10 +669,10 @@ fn rg_excluding(call: &Call<'_>) -> Result<Vec<Word>, Denial> {
     Ok(printed)
 }
 
-// What a glob of the workspace is, seen from a folder of it: rg anchors globs at the folder that it works in.
+// What a glob of the workspace is, seen from a directory of it: rg anchors globs at the directory that it works in.
 fn seen_below(parts: &[&str], folder: &[&str], globs: &mut Vec<String>) {
     let (Some((first, rest)), Some((entered, below))) = (parts.split_first(), folder.split_first()) else {
-        // What covers the folder itself covers all in it.
+        // What covers the directory itself covers all in it.
         globs.push(if parts.is_empty() { "**".to_owned() } else { parts.join("/") });
         return;
     };
@@ -683,14 +684,14 @@ fn seen_below(parts: &[&str], folder: &[&str], globs: &mut Vec<String>) {
     }
 }
 
-// Whether the paths below an operand begin with the folder that rg works in, where our globs are anchored.
+// Whether the paths below an operand begin with the directory that rg works in, where our globs are anchored.
 fn is_seen_from_here(call: &Call<'_>, word: &Word) -> Result<bool, Denial> {
     let text = word.text.as_str();
     if matches!(text, "-" | "." | "./") {
         return Ok(true);
     }
     let parts = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/').split('/');
-    // As rg writes them: it takes away nothing but one `./` and the folder itself.
+    // As rg writes them: it takes away nothing but one `./` and the directory itself.
     if parts.skip(usize::from(text.starts_with('/'))).any(|part| matches!(part, "" | "." | "..")) {
         return Ok(false);
     }

@@ -22,14 +22,14 @@ pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str
 /// What an address begins with, where a path would be meant otherwise.
 const SCHEMES: [&str; 10] = ["data", "npm", "jsr", "file", "blob", "http", "https", "node", "github", "git"];
 
-// Tells whether a part of a glob could be this name; what is no glob of ours could be any.
+// Tells whether a part of a glob could be this name; what is not a glob of ours could be any.
 pub(super) fn could_match(part: &str, name: &str) -> bool {
     let glob = globset::GlobBuilder::new(part).literal_separator(true).case_insensitive(true).build();
     glob.map_or(true, |glob| glob.compile_matcher().is_match(name))
 }
 
 impl Call<'_> {
-    // A file or folder of the project, and perhaps a place in it.
+    // A file or directory of the project, and perhaps a place in it.
     pub(crate) fn inside(&mut self, word: &Word) -> Result<(), Denial> {
         let text = word.text.as_str();
         if text.starts_with('@') {
@@ -84,7 +84,7 @@ impl Call<'_> {
             let path = path.trim();
             let shape = path.replace(['(', ')'], "");
             let mut parts = shape.split('/').filter(|part| !matches!(*part, "" | "."));
-            // A sequence such as `{a..z}`, or a step up behind a wildcard.
+            // A sequence such as `{a..z}`, or a step up after a wildcard.
             let climbs = shape.split('/').skip_while(|part| *part == "..").any(|part| part.contains(".."));
             let first = parts.next().unwrap_or_default();
             let is_plain = first.chars().all(|c| c == '*');
@@ -142,7 +142,7 @@ impl Call<'_> {
         }
     }
 
-    // The name of a script, at the place behind the subcommand, and the script's own words.
+    // The name of a script, at the place after the subcommand, and the script's own words.
     pub(super) fn script(&mut self, words: &[Word]) -> Result<(), Denial> {
         let listed = self.listed.get(1..).unwrap_or_default();
         let is_named = words.len() >= listed.len()
@@ -167,7 +167,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Notes a command that is started. A launcher may keep a `--` among its words for itself or pass it on: both are judged.
+    /// Notes a command that is started. A launcher may keep a `--` among its words for itself or pass it on: both are
+    /// judged.
     pub(super) fn starts(&mut self, words: Vec<Word>) {
         if let Some(at) = words.iter().position(|word| word.literal && word.text == "--") {
             let mut without = words.clone();

@@ -77,7 +77,7 @@ fn hard_words() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(word, 150)
 }
 
-/// The real bash, a folder to run in, and a program `p` that prints its arguments.
+/// The real bash, a directory to run in, and a program `p` that prints its arguments.
 struct Bash {
     folder: tempfile::TempDir,
 }
@@ -153,7 +153,7 @@ proptest! {
         for words in words {
             let command = format!("p {words}");
             let Ok(approved) = judge(&command, None, &rules) else { continue };
-            // In a comment, or behind a backslash that is itself quoted, the end of a line is one: another command.
+            // In a comment, or after a backslash that is itself quoted, the end of a line is one: another command.
             if words.contains('\n') && approved.decided.statements.len() > 1 {
                 continue;
             }
@@ -344,7 +344,7 @@ fn hiding() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(crate::properties::tried(250))]
 
-    /// What is accepted is run as the model wrote it, in a folder of its own with nothing but false programs.
+    /// What is accepted is run as the model wrote it, in a directory of its own with nothing but false programs.
     #[test]
     fn no_text_hides_a_command_from_the_judge(texts in prop::collection::vec(prop_oneof![hiding(), mutated()], 8)) {
         let Some(bash) = Bash::new() else { return Ok(()) };
@@ -373,7 +373,7 @@ proptest! {
 }
 
 /// Tells whether text does no harm in the real bash, even if the judge were broken: it ends, it writes into its own
-/// folder only, and it signals nobody.
+/// directory only, and it signals nobody.
 fn is_tame(text: &str) -> bool {
     let bare = text.replace("/dev/null", "");
     let leaves = bare.contains('>') && ["/", "~", "..", "$", "cd"].iter().any(|way| bare.contains(way));

@@ -2,7 +2,7 @@
 
 use crate::policy::decision::Denial;
 
-/// Decodes what stands between `$'` and `'`, as bash does in a UTF-8 locale.
+/// Decodes what is between `$'` and `'`, as bash does in a UTF-8 locale.
 ///
 /// Refuses NUL (where bash would cut the word), `\c`, `\x{…}`, and bytes that are no UTF-8.
 pub(super) fn decode(raw: &str) -> Result<String, Denial> {

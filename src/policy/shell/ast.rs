@@ -17,7 +17,7 @@ pub struct Script {
 pub struct AndOr {
     /// The first pipeline.
     pub first: Pipeline,
-    /// The others, each with what stands before it.
+    /// The others, each with what is before it.
     pub rest: Vec<(Join, Pipeline)>,
 }
 
@@ -214,7 +214,7 @@ pub enum Mode {
 /// A word before expansion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
-    /// Its parts: neither two plain nor two quoted ones stand side by side.
+    /// Its parts: neither two plain nor two quoted ones are side by side.
     pub parts: Vec<Part>,
 }
 
@@ -301,7 +301,7 @@ impl Word {
         }
     }
 
-    /// Returns the text if nothing in the word is expanded but quotes (plain text is taken as it stands).
+    /// Returns the text if nothing in the word is expanded but quotes (plain text is taken as it is).
     pub fn as_text(&self) -> Option<String> {
         let placed = self.parts.iter().any(|part| matches!(part, Part::Path(_) | Part::Text(_)));
         if placed { None } else { self.text_at("") }
@@ -322,7 +322,7 @@ impl Word {
     }
 }
 
-/// Characters that mean nothing to any shell, wherever they stand in an argument.
+/// Characters that mean nothing to any shell, wherever they are in an argument.
 fn is_safe(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '@' | '%' | '+' | ',' | '-' | '=')
 }

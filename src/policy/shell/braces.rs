@@ -151,7 +151,7 @@ fn list(inside: &[Unit]) -> Result<Vec<Vec<Unit>>, Denial> {
     }
 }
 
-/// Expands `a..b` or `a..b..step`; `None` if it is no sequence.
+/// Expands `a..b` or `a..b..step`; `None` if it is not a sequence.
 fn sequence(inside: &[Unit]) -> Result<Option<Vec<Vec<Unit>>>, Denial> {
     let mut text = String::new();
     for unit in inside {

@@ -19,12 +19,12 @@ enum Item {
     Class { negated: bool, ranges: Vec<(char, char)>, classes: Vec<String> },
 }
 
-/// What a glob asks besides the tree: which folder texts may be listed.
+/// What a glob asks besides the tree: which directory texts may be listed.
 pub(super) struct Globber<'a> {
     pub(super) tree: &'a dyn Tree,
-    /// The folder that relative patterns start from.
+    /// The directory that relative patterns start from.
     pub(super) folder: PathBuf,
-    /// Tells whether names in a folder (as written) may be listed.
+    /// Tells whether names in a directory (as written) may be listed.
     pub(super) may_list: &'a dyn Fn(&str) -> Result<(), Denial>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn is_active(bits: &[Bit]) -> bool {
 }
 
 impl Globber<'_> {
-    /// Returns the files that a pattern matches, sorted by bytes; nothing if it is no pattern or nothing matches.
+    /// Returns the files that a pattern matches, sorted by bytes; nothing if it is not a pattern or nothing matches.
     pub(super) fn expand(&self, bits: &[Bit]) -> Result<Vec<String>, Denial> {
         let mut parts = Vec::new();
         for part in bits.split(|(c, _)| *c == '/') {
@@ -77,8 +77,8 @@ impl Globber<'_> {
         Ok(files)
     }
 
-    /// Returns the names below a folder that match; a folder that the pattern itself chose and that may not be listed
-    /// counts as empty, as it is in the sandbox.
+    /// Returns the names below a directory that match; a directory that the pattern itself chose and that may not be
+    /// listed counts as empty, as it is in the sandbox.
     fn names(&self, prefix: &str, items: &[Item], by_pattern: bool) -> Result<Vec<String>, Denial> {
         let shown = if prefix.is_empty() { "." } else { prefix };
         match (self.may_list)(shown) {
@@ -105,7 +105,7 @@ impl Globber<'_> {
         if path.is_empty() {
             return Ok(false);
         }
-        // Both ask for a folder, and `Path` forgets the dot.
+        // Both ask for a directory, and `Path` forgets the dot.
         let follow = path.ends_with('/') || path.ends_with("/.");
         Ok(match self.resolve(Path::new(path), follow)? {
             Some((_, Node::Dir)) => true,

@@ -16,7 +16,7 @@ use super::placed::Form;
 use super::printer::{print_at, print_word};
 use super::words::{Field, Place};
 
-/// The most folders that a command may be in after a `cd`.
+/// The most directories that a command may be in after a `cd`.
 const FOLDERS_CAP: usize = 8;
 /// The most simple commands that are judged, loops counted once for each value.
 const COMMANDS_CAP: usize = 5_000;
@@ -41,7 +41,7 @@ pub struct Approved {
 pub struct Step {
     /// The words as they would run.
     pub command: String,
-    /// How many layers (wrappers, `-c` texts, programs that start programs) stand around it.
+    /// How many layers (wrappers, `-c` texts, programs that start programs) are around it.
     pub depth: usize,
     /// Its effects, one line each.
     pub effects: Vec<String>,
@@ -88,7 +88,7 @@ pub fn judge_in_steps(
     (judge.record.steps, result)
 }
 
-/// The folders that a command may be in, sorted, each once. None: it cannot run.
+/// The directories that a command may be in, sorted, each once. None: it cannot run.
 pub(super) type Folders = Vec<RelPath>;
 
 /// Where the shell may be after a command, by how it ended.
@@ -144,9 +144,9 @@ pub(super) struct Judge<'a> {
     pub(super) record: Record,
     /// The variables of the loops around, with the value they have now.
     pub(super) variables: Vec<(String, String)>,
-    /// The folders that a `cd` of this shell process may have entered.
+    /// The directories that a `cd` of this shell process may have entered.
     pub(super) reached: Vec<RelPath>,
-    /// How many loops of this shell process stand around.
+    /// How many loops of this shell process are around.
     pub(super) loops: usize,
     pub(super) depth: usize,
     commands: usize,
@@ -434,7 +434,7 @@ impl Judge<'_> {
         Ok((Kind::If { branches: decided, otherwise }, outcome))
     }
 
-    /// Judges a loop until no new folder is reached: the body may run from wherever it left the shell.
+    /// Judges a loop until no new directory is reached: the body may run from wherever it left the shell.
     fn repeated<T>(
         &mut self,
         start: &[RelPath],

@@ -8,7 +8,7 @@ use super::{ansi, arithmetic};
 
 /// The most characters a command may have.
 const LENGTH_CAP: usize = 256 * 1024;
-/// The most constructs that may stand inside each other.
+/// The most constructs that may be inside each other.
 const DEPTH_CAP: usize = 24;
 /// The most words, parts and statements.
 const NODE_CAP: usize = 20_000;
@@ -19,7 +19,7 @@ pub(super) struct Reader {
     pub(super) at: usize,
     depth: usize,
     nodes: usize,
-    /// Where the line ends on which a here-document was announced, and where the text goes on after its body.
+    /// Where the line ends on which a here-document was announced, and where the text continues after its body.
     here: Option<(usize, usize)>,
 }
 
@@ -38,14 +38,14 @@ pub(super) fn unexpected(what: &str) -> Denial {
     Denial::unanalysable(format!("the command does not parse: {what}"))
 }
 
-/// What stands after a `$`.
+/// What is after a `$`.
 enum Dollar {
     Parameter(Parameter),
     Substitution(Script),
     Text(String),
 }
 
-/// Where a `$`, a backquote or a backslash stands.
+/// Where a `$`, a backquote or a backslash is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Word,
@@ -95,7 +95,7 @@ impl Reader {
         result
     }
 
-    /// Returns the place at or after `from` that is no line continuation.
+    /// Returns the place at or after `from` that is not a line continuation.
     fn joined(&self, mut from: usize) -> usize {
         while self.text.get(from) == Some(&'\\') && self.text.get(from + 1) == Some(&'\n') {
             from += 2;
@@ -352,7 +352,7 @@ impl Reader {
         }
     }
 
-    /// Reads what stands after a `$`.
+    /// Reads what is after a `$`.
     fn dollar(&mut self, place: Place) -> Result<Dollar, Denial> {
         let denied = |what: String| {
             Err(Denial::unanalysable(format!("the value of {what} is not known"))
@@ -399,7 +399,7 @@ impl Reader {
                 Ok(Dollar::Parameter(Parameter { name, braced: false }))
             }
             Some(c @ ('@' | '*' | '#' | '$' | '!' | '-' | '0'..='9')) => denied(format!("`${c}`")),
-            // Brace expansion could put a name behind it: `{$,x}HOME`.
+            // Brace expansion could put a name after it: `{$,x}HOME`.
             Some(c) if place == Place::Word && !is_meta(c) => {
                 Err(Denial::unanalysable(format!("`$` before `{c}`")).hint("put the `$` in single quotes"))
             }
@@ -424,7 +424,7 @@ impl Reader {
         Ok(script)
     }
 
-    /// Reads to the closing backquote, and what stands between as a script of its own.
+    /// Reads to the closing backquote, and what is between as a script of its own.
     fn backquotes(&mut self, place: Place) -> Result<Script, Denial> {
         let mut inside = Vec::new();
         loop {

@@ -20,7 +20,7 @@ const RESERVED: [&str; 20] = [
 /// Words at which a list of statements ends.
 const ENDS: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 
-/// Tells whether a word means something else than itself where a command's name stands.
+/// Tells whether a word means something else than itself where a command's name is.
 pub(super) fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word) || word == "in"
 }

@@ -79,12 +79,12 @@ fn root_of(root: &Path) -> Option<&str> {
     root.to_str().filter(|root| *root != "/")
 }
 
-/// Tells whether a path is `root` or lies below it, by whole names.
+/// Tells whether a path is `root` or is below it, by whole names.
 fn is_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Splits a word that is a path inside the workspace, alone or behind an option's name, `=`, `:`, `,` or `@`.
+/// Splits a word that is a path inside the workspace, alone or after an option's name, `=`, `:`, `,` or `@`.
 ///
 /// What is printed by `$PWD` is right in every tree, and what is placed already stays.
 fn path_in<'f>(field: &'f Field, root: &str) -> Option<(&'f str, &'f str)> {

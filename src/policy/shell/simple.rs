@@ -116,7 +116,7 @@ enum By {
     Finder,
 }
 
-/// Where a command stands.
+/// Where a command is.
 #[derive(Clone, Copy)]
 struct At<'a> {
     folders: &'a [RelPath],

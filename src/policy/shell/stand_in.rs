@@ -15,7 +15,7 @@ use crate::policy::programs::{CommandRules, Judged, Judgement, Stdin, Word};
 pub(in crate::policy) struct Memory(BTreeMap<PathBuf, Node>);
 
 impl Memory {
-    /// Makes files, folders (`dir/`) and links (`name -> target`) below `/ws`.
+    /// Makes files, directories (`dir/`) and links (`name -> target`) below `/ws`.
     pub(in crate::policy) fn new(entries: &[&str]) -> Memory {
         let mut memory = Memory::default();
         for entry in entries {

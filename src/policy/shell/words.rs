@@ -34,7 +34,7 @@ impl Field {
     }
 }
 
-/// Where a word stands: which substitutions its place accepts.
+/// Where a word is: which substitutions its place accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) folders: &'a [RelPath],

@@ -107,7 +107,7 @@ pub(super) fn is_system(path: &str) -> bool {
     matches!(folder, "/bin" | "/usr/bin" | "/usr/local/bin" | "/sbin" | "/usr/sbin" | "/usr/local/sbin")
 }
 
-/// Returns where the inner command of a wrapper begins; `None` if this is no wrapper.
+/// Returns where the inner command of a wrapper begins; `None` if this is not a wrapper.
 pub(super) fn wrapped(name: &str, words: &[Field]) -> Result<Option<usize>, Denial> {
     let text = |at: usize| words.get(at).and_then(Field::text);
     let denied = |what: &str| {

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Characters of a cell's outputs that are shown.
 const OUTPUT_CHARS: usize = 4_000;
 
-/// Returns the cells as text; `None` if this is no notebook.
+/// Returns the cells as text; `None` if this is not a notebook.
 pub fn text(json: &str) -> Option<String> {
     let notebook: Value = serde_json::from_str(json).ok()?;
     notebook.get("nbformat")?;

@@ -13,13 +13,13 @@ use crate::workspace::{Workspace, WorkspaceError};
 
 /// What a call named and may look at.
 pub(crate) struct Place {
-    /// What it lies below: the workspace, or beside it the very folder (that of the file) that was named.
+    /// What it is below: the workspace, or next to it the very directory (that of the file) that was named.
     pub(crate) root: PathBuf,
     /// Where it is, below the root.
     pub(crate) path: RelPath,
     /// The path as messages show it.
     pub(crate) shown: String,
-    /// Whether it lies beside the workspace.
+    /// Whether it is next to the workspace.
     pub(crate) is_outside: bool,
 }
 
@@ -46,7 +46,7 @@ impl Place {
         self.path.under(&self.root)
     }
 
-    /// Returns what stands there in the staged view.
+    /// Returns what is there in the staged view.
     pub(crate) fn look(&self, workspace: &Workspace) -> Result<Option<Node>, ToolError> {
         let cannot = |cause| ToolError::failed(format!("Cannot access {}: {cause}", self.shown));
         workspace.look(&self.absolute()).map_err(cannot)
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-/// Tells whether a call wants git's ignore rules kept: in its options of their own, or beside the other arguments.
+/// Tells whether a call wants git's ignore rules kept: in its options of their own, or next to the other arguments.
 pub(crate) fn respects_git(arguments: &Map<String, Value>) -> bool {
     const KEY: &str = "respect_git_ignore";
     let nested = arguments.get("file_filtering_options").and_then(|options| options.get(KEY));

@@ -14,7 +14,7 @@ use crate::workspace::walk::{Filter, Found, Walk, walk};
 
 /// Where a search looks, as values that other threads can hold.
 pub(crate) struct Scope {
-    /// The folder or file that it starts at.
+    /// The directory or file that it starts at.
     pub(crate) start: RelPath,
     /// The one file that it starts at, if it does.
     pub(crate) single: Option<Found>,
@@ -49,7 +49,7 @@ impl Scope {
         Ok(Scope { start, single, may_read: grant.read_filter(root), source, is_outside })
     }
 
-    /// Returns the folder beside the workspace that its paths lie below; `None` in the workspace.
+    /// Returns the directory next to the workspace that its paths are below; `None` in the workspace.
     pub(crate) fn outside(&self) -> Option<&Path> {
         self.is_outside.then(|| self.source.root())
     }
@@ -73,7 +73,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Runs blocking work on another thread, so that timers and Ctrl-C go on; dropping the future cancels it.
+/// Runs blocking work on another thread, so that timers and Ctrl-C continue; dropping the future cancels it.
 pub(crate) async fn in_background<T: Send + 'static>(
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<T, ToolError> {

@@ -82,7 +82,7 @@ impl ClientKey {
     }
 }
 
-/// Writes a signature of two numbers, a DER sequence, as tokens have it: one behind the other, each of `size` bytes.
+/// Writes a signature of two numbers, a DER sequence, as tokens have it: one after the other, each of `size` bytes.
 fn two_numbers(der: &[u8], size: usize) -> Option<Vec<u8>> {
     // Both together are short enough for lengths of one byte.
     let [0x30, length, rest @ ..] = der else { return None };

@@ -78,9 +78,9 @@ pub struct Program {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// The folder that it starts in, relative to the workspace.
+    /// The directory that it starts in, relative to the workspace.
     pub cwd: Option<PathBuf>,
-    /// Variables beside the usual ones.
+    /// Variables next to the usual ones.
     pub env: BTreeMap<String, String>,
 }
 
@@ -226,7 +226,7 @@ impl Reader<'_> {
             return Ok(Connect::Http(self.web("httpUrl", url)?));
         }
         if let Some(url) = self.text("url")? {
-            // Later settings of Qwen Code name the kind beside the address.
+            // Later settings of Qwen Code name the kind next to the address.
             let streamable =
                 matches!(self.text("type")?.as_deref(), Some("http" | "streamable-http" | "streamableHttp"));
             let web = self.web("url", url)?;

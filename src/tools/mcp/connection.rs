@@ -23,13 +23,13 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// How long a program gets to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How often its own time a request may take in all, however often the server says that it goes on.
+/// How often its own time a request may take in all, however often the server says that it continues.
 const PATIENCE: u32 = 6;
 
 /// The most pages of a list.
 const PAGES: usize = 100;
 
-/// A connection that stands.
+/// An open connection.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
     process: Mutex<Option<Box<dyn Process>>>,
@@ -45,7 +45,7 @@ pub(super) enum Trouble {
     Refused { code: i32, message: String },
     /// The server asks for a token, or for one that may do more.
     Unauthorized(Ask),
-    /// It took too long, and was given up; with what it printed meanwhile that is no message.
+    /// It took too long, and was given up; with what it printed meanwhile that is not a message.
     Silent { time: Duration, garbage: String },
     /// The connection is gone.
     Gone(String),
@@ -273,7 +273,7 @@ impl Ask {
             .ok()
             .and_then(|base| WWWAuthenticateParams::parse(header, &base).scope)
             .map(|scope| scope.trim().to_owned());
-        // What stands in a command to copy must not be able to do anything else.
+        // What is in a command to copy must not be able to do anything else.
         let is_plain = |scope: &String| {
             (1..=500).contains(&scope.len())
                 && scope.chars().all(|c| c.is_ascii_alphanumeric() || " :/._~+@-".contains(c))
@@ -334,7 +334,7 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(cause) = next {
-        // The library shows what is behind this one, and does not hand it on as its cause.
+        // The library shows what is after this one, and does not hand it on as its cause.
         if let Some(StreamableHttpError::Client(behind)) = cause.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             next = Some(behind);
             continue;

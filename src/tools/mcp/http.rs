@@ -10,7 +10,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 
 use super::config::Web;
 
-/// How long a connection may take to stand.
+/// How long opening a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The most redirects that are followed.

@@ -12,7 +12,7 @@ const MCP: &str = "mcp__";
 pub struct Named {
     /// What is sent.
     pub name: String,
-    /// What is accepted beside it: `mcp__server__tool`, and the name with its dots.
+    /// What is accepted next to it: `mcp__server__tool`, and the name with its dots.
     pub aliases: Vec<String>,
 }
 

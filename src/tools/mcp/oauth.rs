@@ -23,7 +23,7 @@ use super::sse::{Source, Token};
 use crate::bounded;
 use crate::workspace::private_file;
 
-/// The file below the home folder.
+/// The file below the home directory.
 pub const FILE: &str = ".qwen/mcp-oauth-tokens.json";
 
 /// Where the browser comes back to.
@@ -42,7 +42,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens below a home folder; without one there are none, and none is kept.
+    /// The tokens below a home directory; without one there are none, and none is kept.
     pub fn of_home(home: Option<&Path>) -> Tokens {
         Tokens { file: home.map(|home| home.join(FILE)) }
     }
@@ -290,7 +290,7 @@ async fn answer(mut stream: tokio::net::TcpStream, path: &str) -> Option<String>
 
 /// The entry of one server in the file.
 ///
-/// The file is a list with one entry a server, as Qwen Code writes it; what we need beyond that stands under
+/// The file is a list with one entry a server, as Qwen Code writes it; what we need beyond that is under
 /// `credentials`, which it does not read.
 struct Store {
     file: Option<PathBuf>,
@@ -408,7 +408,7 @@ impl CredentialStore for Store {
         Box::pin(std::future::ready(self.write(None)))
     }
 
-    // A token that the server will never renew is no token: without it the user is asked to sign in.
+    // A token that the server will never renew is not a token: without it the user is asked to sign in.
     fn on_refresh_token_rejected<'a, 'b, 'c>(&'a self, rejected: &'b StoredCredentials) -> Stored<'c, ()>
     where
         'a: 'c,

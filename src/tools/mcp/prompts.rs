@@ -6,7 +6,7 @@ use super::content;
 use super::server::PromptDefinition;
 use crate::model::Part;
 
-/// Splits a typed `/name …` into the name and what stands behind it; `None` if it is no such thing.
+/// Splits a typed `/name …` into the name and what is after it; `None` if it is not of this form.
 pub fn command(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));

@@ -14,7 +14,7 @@ use crate::tools::{Call, Display, Tool, ToolContext, ToolError, ToolOutput};
 /// The name that the model sees.
 pub(super) const NAME: &str = "mcp_resource";
 
-/// The tool's name in the policy, beside the server's.
+/// The tool's name in the policy, next to the server's.
 pub(super) const ACCESS: &str = "resources/read";
 
 /// The most resources that are listed.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// How deep schemas may stand in each other.
+/// How deep schemas may be in each other.
 const DEPTH: usize = 24;
 
 /// How many parts a schema may have once its references are put in.
@@ -14,10 +14,10 @@ const BY_NAME: &[&str] = &["properties", "patternProperties", "dependentSchemas"
 /// Keys whose value is data.
 const DATA: &[&str] = &["enum", "const", "examples", "default", "required"];
 
-/// Returns the schema for the model: references resolved, `$schema`, `additionalProperties` and definitions dropped,
-/// a `default` beside `anyOf` dropped. A reference that is circular, or leads nowhere, becomes one that takes anything.
+/// Returns the schema for the model: references resolved, `$schema`, `additionalProperties` and definitions dropped, a
+/// `default` next to `anyOf` dropped. A reference that is circular, or leads nowhere, becomes one that takes anything.
 ///
-/// The error says why a schema is no use.
+/// The error says why a schema cannot be used.
 pub fn clean(schema: &Map<String, Value>) -> Result<Value, String> {
     match schema.get("type") {
         None => {}
@@ -110,7 +110,7 @@ impl Cleaner<'_> {
             }
             Some(_) | None => json!({}),
         };
-        // What stands beside a reference says more about this place than its target does.
+        // What is next to a reference says more about this place than its target does.
         if let (Value::Object(map), Some(Value::String(text))) = (&mut cleaned, beside.get("description")) {
             map.insert("description".to_owned(), text.as_str().into());
         }

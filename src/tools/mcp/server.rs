@@ -94,8 +94,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Returns the name by which the policy knows it: its own, or where that holds a blank, a `*` or a letter that is not
-    /// ASCII, the name with `_` in their place.
+    /// Returns the name by which the policy knows it: its own, or where that holds a blank, a `*` or a letter that is
+    /// not ASCII, the name with `_` in their place.
     pub fn judged(&self) -> String {
         let is_plain = self.name.chars().all(|c| c.is_ascii_graphic() && c != '*');
         if is_plain { self.name.clone() } else { tool_name::plain(&self.name) }
@@ -491,7 +491,7 @@ impl Server {
     }
 }
 
-/// Replaces a folder in every text.
+/// Replaces a directory in every text.
 fn replace_path(value: &mut Value, from: &str, to: &str) {
     match value {
         Value::String(text) if text.contains(from) => *text = with_path(text, from, to),
@@ -501,7 +501,7 @@ fn replace_path(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Replaces a directory where it stands as a whole path, neither within a longer one nor as the beginning of another name.
+/// Replaces a directory where it is as a whole path, neither within a longer one nor as the beginning of another name.
 pub fn with_path(text: &str, from: &str, to: &str) -> String {
     let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let mut result = String::with_capacity(text.len());
@@ -530,7 +530,7 @@ fn list_resources(params: Option<PaginatedRequestParams>) -> ClientRequest {
     ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
 }
 
-/// Reads one entry of the list of tools; the error says which tool is no use and why.
+/// Reads one entry of the list of tools; the error says which tool cannot be used and why.
 fn definition(entry: &Value) -> Result<Definition, String> {
     let name = entry.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("one has no name ({})", shown(&entry.to_string(), 80)))?;

@@ -31,7 +31,7 @@ pub struct Options {
     pub launcher: Arc<dyn Launcher>,
     /// Tokens of the user.
     pub tokens: Tokens,
-    /// The folder that servers are told is the workspace.
+    /// The directory that servers are told is the workspace.
     pub root: std::path::PathBuf,
 }
 
@@ -46,8 +46,8 @@ pub struct Servers {
 /// What was put into the registry.
 #[derive(Default)]
 struct Offered {
-    /// The names that the model knows, by server and tool. A name that was given once is kept for its tool until the run
-    /// ends: whoever is told of it must not reach another server by it.
+    /// The names that the model knows, by server and tool. A name that was given once is kept for its tool until the
+    /// run ends: whoever is told of it must not reach another server by it.
     names: BTreeMap<(String, String), Named>,
     /// How often the tools had changed by then.
     changes: u64,
@@ -60,7 +60,7 @@ pub struct State {
     pub name: String,
     /// `stdio`, `http` or `sse`.
     pub transport: &'static str,
-    /// Whether the run must not go on without it.
+    /// Whether the run must not continue without it.
     pub required: bool,
     /// Why it is not there; `None` where it is.
     pub error: Option<String>,
@@ -70,7 +70,7 @@ pub struct State {
     pub needs_token: bool,
     /// How many tools, prompts and resources it has.
     pub has: (usize, usize, usize),
-    /// What the user should know beside that.
+    /// What the user should know next to that.
     pub notes: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Returns it as it stands in `system/init`.
+    /// Returns it as it is in `system/init`.
     pub fn value(&self) -> Value {
         let mut value = json!({"name": self.name, "status": self.status(), "transport": self.transport});
         match &self.error {
@@ -125,8 +125,8 @@ impl Servers {
         &self.servers
     }
 
-    /// Returns what each server with tools in the registry says of its own use, in the order of the settings, as text for the system
-    /// prompt that can be told from ours; `None` where no server says anything.
+    /// Returns what each server with tools in the registry says of its own use, in the order of the settings, as text
+    /// for the system prompt that can be told from ours; `None` where no server says anything.
     pub fn instructions(&self) -> Option<String> {
         let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_offered = |server: &&Arc<Server>| offered.names.keys().any(|(name, _)| *name == server.config().name);
@@ -340,7 +340,7 @@ async fn begin(server: &Arc<Server>) -> State {
     state
 }
 
-/// Writes a folder as a `file:` address.
+/// Writes a directory as a `file:` address.
 fn uri_of(root: &Path) -> String {
     url::Url::from_file_path(root).map_or_else(|()| format!("file://{}", root.display()), |url| url.to_string())
 }

@@ -22,7 +22,7 @@ const STREAM: u64 = 4 << 30;
 /// Gives the token for a request, if there is one.
 pub(super) type Source = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
-/// The token of requests, and where it stands in them.
+/// The token of requests, and where it is in them.
 #[derive(Clone)]
 pub(super) struct Token {
     /// Where it comes from.
@@ -45,7 +45,7 @@ impl Token {
     }
 }
 
-/// A stream of events that stands.
+/// An open stream of events.
 pub(super) struct Events {
     client: Client,
     headers: HeaderMap,

@@ -65,7 +65,7 @@ impl Tail {
 /// Tells whether a line is of the level INFO or below, in the shapes that loggers write.
 fn is_information(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
-    // The level stands near the beginning: behind a time, in brackets, or as a key.
+    // The level is near the beginning: after a time, in brackets, or as a key.
     let head: String = line.chars().take(120).collect();
     let word = head
         .split(|c: char| !c.is_ascii_alphabetic())

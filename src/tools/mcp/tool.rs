@@ -31,7 +31,7 @@ impl Tool for McpTool {
         "MCP"
     }
 
-    /// What a server says of itself is no reason to run its calls side by side.
+    /// What a server says of itself is not a reason to run its calls side by side.
     fn only_reads(&self) -> bool {
         false
     }

@@ -135,7 +135,7 @@ fn each_documented_message_is_said_byte_for_byte() {
     let mut wrong = Vec::new();
     for (tool, arguments, expected) in rows {
         let said = project.says(tool, arguments.clone());
-        // What helps with wrong arguments stands on further lines.
+        // What helps with wrong arguments is on further lines.
         let said =
             if expected.starts_with("params ") { said.lines().next().unwrap_or_default().to_owned() } else { said };
         if said != expected {

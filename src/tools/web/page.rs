@@ -9,7 +9,7 @@ use crate::change::text::Decoded;
 /// How a page is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// HTML as Markdown, other text as it stands.
+    /// HTML as Markdown, other text as it is.
     Auto,
     /// As `Auto`.
     Markdown,

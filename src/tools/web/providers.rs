@@ -107,7 +107,7 @@ fn fixed(address: &str) -> Url {
     Url::parse(address).expect("the address is a constant, and a test asks every provider")
 }
 
-/// Reads a list of pages whose title, address and text stand under these keys.
+/// Reads a list of pages whose title, address and text are under these keys.
 fn hits(list: Option<&Value>, keys: [&str; 3]) -> Option<Vec<Hit>> {
     let one = |item: &Value| {
         let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -238,7 +238,7 @@ mod tests {
         let (found, warnings) = names(providers(settings, &environment(&[])));
         assert_eq!(found, ["tavily"]);
         assert_eq!(warnings[0], "webSearch.provider `google`: needs `searchEngineId`, or GOOGLE_SEARCH_ENGINE_ID");
-        // A key for the model is no order to search with it.
+        // A key for the model is not an order to search with it.
         assert_eq!(names(providers(&Map::new(), &environment(&[("DASHSCOPE_API_KEY", "k")]))).0, Vec::<&str>::new());
         assert_eq!(names(providers(&Map::new(), &environment(&[("TAVILY_API_KEY", "k")]))).0, ["tavily"]);
     }

@@ -9,7 +9,7 @@ const OPEN_ENDED: &[&str] = &[
 /// Elements whose contents are no text.
 const NO_TEXT: &[&str] = &["script", "style", "noscript", "svg", "template", "iframe"];
 
-/// Elements that stand on lines of their own.
+/// Elements that are on lines of their own.
 const BLOCKS: &[&str] = &[
     "p",
     "div",
@@ -48,7 +48,7 @@ pub struct Tags {
     pub unclosed: usize,
 }
 
-/// Counts tags. What stands in attributes, comments and scripts is counted as well: it is an estimate.
+/// Counts tags. What is in attributes, comments and scripts is counted as well: it is an estimate.
 pub fn count(html: &str) -> Tags {
     let (mut starts, mut open, mut closed) = (0, 0_usize, 0);
     for (at, _) in html.match_indices('<') {
@@ -76,7 +76,7 @@ pub fn strip(html: &str) -> String {
         };
         let tag = name(rest[1..].trim_start_matches('/'));
         if tag.is_empty() && !rest.starts_with("<!") && !rest.starts_with("</") && !rest.starts_with("<?") {
-            // `a < b` is no tag.
+            // `a < b` is not a tag.
             text.push('<');
             rest = &rest[1..];
             continue;

@@ -88,7 +88,7 @@ fn paths() -> Vec<String> {
     paths
 }
 
-/// Makes a repository with these ignore files; files whose path is a folder are left out.
+/// Makes a repository with these ignore files; files whose path is a directory are left out.
 fn repository(ignores: &[(usize, String)], exclude: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     git(folder.path(), &["init", "-q"], b"");
@@ -162,7 +162,7 @@ proptest! {
     ) {
         let folder = repository(&ignores, &exclude);
         prop_assert_eq!(ours(folder.path(), ""), gits(folder.path(), ""));
-        // The workspace may be a folder of the repository; if that is ignored as a whole, it was named all the same.
+        // The workspace may be a directory of the repository; if that is ignored as a whole, it was named all the same.
         if !git(folder.path(), &["check-ignore", "a/b"], b"").is_empty() {
             return Ok(());
         }

@@ -46,11 +46,11 @@ pub(super) struct Found {
     pub(super) changed: Vec<RelPath>,
     /// What commands do not see any more.
     pub(super) gone: Vec<RelPath>,
-    /// Folders that nobody looks into.
+    /// Directories that nobody looks into.
     pub(super) too_deep: Vec<RelPath>,
 }
 
-/// How deep folders of the layer may lie in each other.
+/// How deep directories of the layer may be in each other.
 const DEEPEST: usize = 256;
 
 struct Look<'a> {
@@ -67,8 +67,8 @@ fn is_file_of(lower: Option<&Folder>, name: &OsStr) -> io::Result<bool> {
 }
 
 impl Workspace {
-    /// Lends the project beneath a layer that takes what commands write; nothing is copied. `None` where there can be no
-    /// such layer: git's folder is not in its place, or the file system lacks what a layer needs.
+    /// Makes the command workspace as a layer over the project; nothing is copied. `None` where there can be no
+    /// such layer: git's directory is not in its place, or the file system lacks what a layer needs.
     ///
     /// Only where the kernel mounts overlays, and not while anything is still running in the tree.
     pub fn lend_layered(&self, options: &LendOptions<'_>) -> Result<Option<Lent>, WorkspaceError> {
@@ -161,7 +161,7 @@ impl Lent {
                     continue;
                 }
                 let inner = match upper.enter_name(&name) {
-                    // A folder that a command closes to itself holds nothing that could be taken.
+                    // A directory that a command closes to itself holds nothing that could be taken.
                     Err(error) if is_closed(&error) => continue,
                     inner => inner?,
                 };
@@ -175,7 +175,7 @@ impl Lent {
                 continue;
             }
             if let Some(beneath) = beneath.as_ref().filter(|_| !was_covered) {
-                // A whole folder is covered.
+                // A whole directory is covered.
                 if is_ignored {
                     self.look_for_tracked(&path, look)?;
                 } else {
@@ -208,7 +208,7 @@ impl Lent {
         }
     }
 
-    /// Notes that every file below a folder of the project is gone from where it was.
+    /// Notes that every file below a directory of the project is gone from where it was.
     fn lose_below(&self, folder: &Folder, at: &RelPath, rules: &Rules, look: &mut Look<'_>) -> io::Result<()> {
         for (name, kind) in folder.names()? {
             let Some(path) = at.child(&name) else { continue };
@@ -226,7 +226,7 @@ impl Lent {
         Ok(())
     }
 
-    /// Looks at the tracked files of an ignored folder.
+    /// Looks at the tracked files of an ignored directory.
     fn look_for_tracked(&self, folder: &RelPath, look: &mut Look<'_>) -> io::Result<()> {
         let below = self.tracked().range(folder.clone()..);
         for path in below.take_while(|path| path.as_bytes().starts_with(folder.as_bytes())) {

@@ -76,7 +76,7 @@ fn collected(lent: &mut Lent, workspace: &Workspace) -> Vec<String> {
 
 const SHOW: &str = "find . -path ./.git -prune -o \\( -type f -printf '%p %m ' -exec md5sum -z {} ';' -printf '\\n' -o -not -type f -printf '%y %p %l\\n' \\) | sort";
 
-/// Where commands see the repository's objects while git's folder is covered.
+/// Where commands see the repository's objects while git's directory is covered.
 fn objects_at() -> std::path::PathBuf {
     "/mnt/objects".into()
 }
@@ -140,7 +140,7 @@ fn what_a_command_changes_is_found_in_the_layer() {
         "bbiglw"
     );
     assert_eq!(sh(project.workspace.root(), "git status --porcelain; cat a .env"), "?? .env\n?? untracked\n1\ns");
-    // The kernel's own folder is no hindrance to removing it all.
+    // The kernel's own directory is not a hindrance to removing it all.
     let scratch = lent.layer().unwrap().upper().parent().unwrap().to_path_buf();
     drop(lent);
     assert!(!scratch.exists());

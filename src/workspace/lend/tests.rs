@@ -12,7 +12,7 @@ pub(super) struct Fixture {
     outside: PathBuf,
 }
 
-/// A repository made by a script, and the workspace at one of its folders.
+/// A repository made by a script, and the workspace at one of its directories.
 pub(super) fn fixture(script: &str, at: &str) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap().join("project");
@@ -101,7 +101,7 @@ fn a_tree_as_deep_as_paths_can_be_is_refused_and_removed() {
     assert_eq!(fixture.workspace.changes().iter().map(|(path, _)| path.to_string()).collect::<Vec<_>>(), ["a"]);
     assert!(!deep.join("f").exists());
     assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
-    // Without as many descriptors as folders.
+    // Without as many descriptors as directories.
     Folder::root(lent.root()).unwrap().clear(OsStr::new("folder01")).unwrap();
     assert_eq!(sh(lent.root(), "ls"), "a\nabsolute\nlink\nout\nrun\nsrc\nuntracked\nvendor\n");
 }

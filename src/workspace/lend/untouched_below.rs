@@ -13,14 +13,14 @@ use crate::workspace::snapshot::number;
 /// When a file was last changed, by the file system's clock, which programs cannot set: seconds and nanoseconds.
 pub(super) type Changed = (i64, i64);
 
-/// How deep directories may lie in each other.
+/// How deep directories may be in each other.
 const DEEPEST: usize = 256;
 
 /// How often the clock of a file system is looked at until it has gone on.
 const LOOKS: u32 = 40;
 
-/// Returns the time by the clock of the file system that holds a directory, once that time is over: whatever changes from
-/// now on is later. A clock of whole seconds is not waited for.
+/// Returns the time by the clock of the file system that holds a directory, once that time is over: whatever changes
+/// from now on is later. A clock of whole seconds is not waited for.
 pub(super) fn now_over(directory: &Path) -> io::Result<Changed> {
     let file = tempfile::NamedTempFile::new_in(directory)?;
     let now = || {
@@ -48,8 +48,8 @@ fn changed(stat: &rustix::fs::Stat) -> Changed {
 }
 
 impl Lent {
-    /// Returns something below a directory that is not as it was when this tree was made; what `leaves_out` names is not
-    /// looked at. Of a tree that is a layer, what was made in it counts; of a copy, what has changed since.
+    /// Returns something below a directory that is not as it was when this tree was made; what `leaves_out` names is
+    /// not looked at. Of a tree that is a layer, what was made in it counts; of a copy, what has changed since.
     pub fn changed_below(
         &self,
         directory: &RelPath,

@@ -49,7 +49,7 @@ pub(super) const TABLES: &[Table] = &[
     },
 ];
 
-// What a task is given: names of tests and rules, and behind `--` the options of a test framework that choose tests.
+// What a task is given: names of tests and rules, and after `--` the options of a test framework that choose tests.
 fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Result<(), Denial> {
     let chooses = ["-z", "-n", "-l", "-t", "-s", "-m", "-v", "-a", "-D", "-F", "-d"];
     let mut passed = false;
@@ -68,7 +68,7 @@ fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Resul
     Ok(())
 }
 
-// A word may hold several commands of sbt, each a task behind its project and configuration, and its arguments.
+// A word may hold several commands of sbt, each a task after its project and configuration, and its arguments.
 fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
         return Ok(());

@@ -17,7 +17,7 @@ use crate::policy::decision::Denial;
 pub(crate) const TABLES: [&[Table]; 6] =
     [rust::TABLES, native::TABLES, node::TABLES, python::TABLES, jvm::TABLES, others::TABLES];
 
-/// What a wrapper of the workspace loads and runs, from its own folder.
+/// What a wrapper of the workspace loads and runs, from its own directory.
 pub(crate) static LOADS: [(&str, &str); 2] = [
     ("gradlew", "gradle/wrapper/gradle-wrapper.jar gradle/wrapper/gradle-wrapper.properties"),
     ("mvnw", ".mvn/wrapper/maven-wrapper.jar .mvn/wrapper/maven-wrapper.properties .mvn/jvm.config .mvn/maven.config"),
@@ -51,7 +51,7 @@ pub(crate) static ALIASES: [(&str, &[&str]); 3] = [
 /// Programs that take any beginning of a subcommand's name for it.
 pub(crate) const ABBREVIATES: [&str; 5] = ["npm", "composer", "bundle", "gem", "hg"];
 
-/// A tool whose words are files or folders of the project; what it is asked to write is judged as a diff.
+/// A tool whose words are files or directories of the project; what it is asked to write is judged as a diff.
 const TOOL: Table = Table { operands: Operands::Inside, style: Style::Whole, writes_nothing: false, ..TABLE };
 
 /// A tool with subcommands.

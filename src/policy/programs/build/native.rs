@@ -432,7 +432,7 @@ fn gofmt(call: &mut Call<'_>) -> Result<(), Denial> {
             only: sources,
             skips_hidden: false,
         });
-        // Below a folder what is formatted is judged as a diff, as with every formatter.
+        // Below a directory what is formatted is judged as a diff, as with every formatter.
         if call.has("-w") && call.node(&word.text)? != Some(Node::Dir) {
             call.write(&word);
         }

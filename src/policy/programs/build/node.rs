@@ -12,7 +12,7 @@ macro_rules! npm_options {
     };
 }
 
-/// A script of the project; words behind its name are npm's until `--`.
+/// A script of the project; words after its name are npm's until `--`.
 const SCRIPT: Table = Table {
     options: npm_options!(),
     operands: Operands::Script,
@@ -22,7 +22,7 @@ const SCRIPT: Table = Table {
     ..TABLE
 };
 
-/// A tool whose words are read by yargs, minimist or the like: a letter with letters behind it takes no value there.
+/// A tool whose words are read by yargs, minimist or the like: a letter with letters after it takes no value there.
 const YARGS: Table = Table { style: Style::Last, ..TOOL };
 
 /// What npm, pnpm and yarn do besides running scripts; `builtin:ci-dev` lists what only looks.
@@ -358,7 +358,7 @@ fn shell_text(call: &mut Call<'_>) -> Result<(), Denial> {
     Err(call.deny("it runs any text of a shell").hint("write the command itself"))
 }
 
-// Before `--` npm takes every option for its own, behind the program's name as well.
+// Before `--` npm takes every option for its own, after the program's name as well.
 fn npm_exec(call: &mut Call<'_>) -> Result<(), Denial> {
     let own = call.operands.iter().take_while(|word| word.text != "--").find(|word| word.text.starts_with('-'));
     if let Some(option) = own.filter(|_| call.dashes.is_none()) {

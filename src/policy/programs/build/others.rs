@@ -248,7 +248,7 @@ fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
     call.operands.clone().iter().try_for_each(|word| call.formatted(word, !looks))
 }
 
-// An alias of dune stands behind `@`.
+// An alias of dune is after `@`.
 fn dune(call: &mut Call<'_>) -> Result<(), Denial> {
     let path = |word: &Word| Word { text: word.text.trim_start_matches('@').to_owned(), literal: word.literal };
     call.operands.clone().iter().try_for_each(|word| call.inside(&path(word)))
@@ -274,7 +274,7 @@ fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
     words.iter().skip(usize::from(verbs.contains(&first))).try_for_each(|word| call.formatted(word, writes))
 }
 
-/// What stands behind `--` of `dotnet test`: settings, some of which name code.
+/// What is after `--` of `dotnet test`: settings, some of which name code.
 const RUN_SETTINGS: Table =
     Table { names: "", options: "", operands: Operands::Special, special: Some(settings), ..TOOL };
 
@@ -295,7 +295,7 @@ fn settings(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
-// Such a value becomes a property of MSBuild, which begins another one at each `;` and `,`; behind quotes, too.
+// Such a value becomes a property of MSBuild, which begins another one at each `;` and `,`; after quotes, too.
 fn properties(call: &Call<'_>) -> Result<(), Denial> {
     // These the program itself escapes.
     let whole = ["-l", "--collect", "--filter"];

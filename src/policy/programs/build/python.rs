@@ -325,7 +325,7 @@ fn unittest(call: &mut Call<'_>) -> Result<(), Denial> {
     call.operands.clone().iter().try_for_each(|word| call.inside(word))
 }
 
-// Before `--` tox and nox know few words; what is behind it is the project's.
+// Before `--` tox and nox know few words; what is after it is the project's.
 fn only_known(call: &mut Call<'_>) -> Result<(), Denial> {
     let known = ["run", "r", "run-parallel", "p", "list", "l", "config", "c", "depends", "d", "quickstart"];
     match call.operands.iter().find(|word| !known.contains(&word.text.as_str())) {

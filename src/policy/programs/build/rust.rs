@@ -49,7 +49,7 @@ const CARGO: Table = Table {
     ..TABLE
 };
 
-// Options may stand behind a filter (`cargo test name --release`), and everything behind `--` is the program's.
+// Options may be after a filter (`cargo test name --release`), and everything after `--` is the program's.
 fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
     if !call.is_open() {
         passed_on(call)?;
@@ -102,7 +102,7 @@ fn nested(call: &Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// What rustfmt and clippy are given behind `--`: as the compiler's own options these write files and load code.
+// What rustfmt and clippy are given after `--`: as the compiler's own options these write files and load code.
 fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
     let behind = |word: &Word| word.text == "--";
     let Some(at) = call.words.iter().position(behind) else { return Ok(()) };

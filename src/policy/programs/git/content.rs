@@ -19,7 +19,7 @@ pub(crate) const NEVER: [&str; 8] =
 pub(super) enum Order {
     /// Options, revisions, paths.
     OptionsFirst,
-    /// Options may stand among the operands.
+    /// Options may be among the operands.
     Mixed,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn refuse_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'
     Ok(())
 }
 
-/// Returns the workspace's path in its repository, with `/` behind it; empty where it is the top.
+/// Returns the workspace's path in its repository, with `/` after it; empty where it is the top.
 pub(super) fn prefix(call: &Call<'_>) -> Result<String, Denial> {
     let Some(top) = top(call.cx.paths.facts_tree(), call.cx.root) else { return Ok(String::new()) };
     let below = RelPath::below(top, call.cx.root).ok_or_else(|| call.deny("the repository's top is not known"))?;
@@ -87,7 +87,7 @@ fn excluded(prefix: &str, glob: &str) -> Option<Vec<String>> {
 
 // Git's wildcards know bytes where ours know characters, and no braces: what differs becomes `*`, which covers more.
 fn covering(prefix: &str, glob: &str) -> Option<Vec<String>> {
-    // A brace that is no group.
+    // A brace that is not a group.
     if glob.contains("\\{")
         || glob.contains("\\}")
         || glob.contains("\\,")
@@ -119,7 +119,7 @@ fn covering(prefix: &str, glob: &str) -> Option<Vec<String>> {
                 _ => text.push('*'),
             }
         }
-        // A pathspec with wildcards does not match what lies below.
+        // A pathspec with wildcards does not match what is below.
         if !text.ends_with("/**") {
             specs.push(format!("{text}/**"));
         }
@@ -134,7 +134,7 @@ fn included(prefix: &str, glob: &str) -> Option<String> {
     if !plain.is_ascii() || plain.contains(['[', '?', '\\']) {
         return None;
     }
-    // Without a wildcard git would match what lies below, too: the backslash is one.
+    // Without a wildcard git would match what is below, too: the backslash is one.
     let whole = format!("{}{plain}", escaped(prefix));
     Some(format!(
         ":(top,glob){}",

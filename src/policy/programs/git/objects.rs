@@ -22,7 +22,7 @@ pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
     for one in revision.split("..").map(|part| part.trim_start_matches(['.', '^', '+'])) {
         let base = one.split(['^', '~', ':', '@']).next().unwrap_or_default();
         let Some(id) = id_of(base) else { continue };
-        // The parents of what is no commit are an error.
+        // The parents of what is not a commit are an error.
         let suffix = &one[base.len()..];
         let parent = suffix.starts_with('~')
             || suffix.strip_prefix('^').is_some_and(|rest| {

@@ -146,7 +146,7 @@ fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Res
     Ok(exists || matches!(kind, Operand::Path))
 }
 
-// `rev:path` is relative to the repository, or to the folder if it begins with a dot.
+// `rev:path` is relative to the repository, or to the directory if it begins with a dot.
 fn blob(call: &mut Call<'_>, path: &str) -> Result<(), Denial> {
     if path.is_empty() {
         return Ok(());
@@ -204,8 +204,8 @@ fn from_top(call: &Call<'_>, path: &str) -> String {
     if relative { path.to_owned() } else { format!("{}/{path}", repository(call).display()) }
 }
 
-/// Refuses `REVISION:PATH` where contents are compared or searched and it may be a directory: what is below it has other
-/// paths there than the rules name.
+/// Refuses `REVISION:PATH` where contents are compared or searched and it may be a directory: what is below it has
+/// other paths there than the rules name.
 pub(super) fn only_files(call: &Call<'_>, operands: &Operands<'_>) -> Result<(), Denial> {
     for word in operands.blobs() {
         let path = word.text.split_once(':').map_or("", |(_, path)| path);

@@ -331,7 +331,7 @@ impl Deref for Found<'_> {
     }
 }
 
-/// Where an object stands.
+/// Where an object is.
 #[derive(Debug, Clone)]
 enum Where {
     File(usize),
@@ -392,7 +392,7 @@ impl<'a> File<'a> {
         Lexer { bytes: self.bytes, at, budget: &self.budget }
     }
 
-    /// Reads what begins behind `obj`.
+    /// Reads what begins after `obj`.
     fn at(&self, at: usize) -> Option<Object> {
         let mut lexer = self.lexer(at);
         let mut objects = vec![lexer.next()?];
@@ -511,7 +511,7 @@ impl<'a> File<'a> {
         let length = match stated {
             Some(length) => length,
             None => {
-                // Whoever lies about lengths pays for the looking.
+                // A file with wrong lengths pays for the search.
                 let end = rest.windows(9).position(|window| window == b"endstream").unwrap_or(rest.len());
                 if !self.budget.step(end / 16) {
                     return None;

@@ -119,7 +119,7 @@ fn packed_objects_forms_and_names_of_glyphs_are_read() {
         packed("q /X Do Q"),
         stream("/Subtype /Form /Matrix [1 0 0 1 5 5] /Resources 6 0 R", b"BT /F 8 Tf (\\001\\002\\003\\004) Tj ET"),
     ]);
-    // What stands in the file later than the packed objects would win: take it out.
+    // What is in the file later than the packed objects would win: take it out.
     let text_of = String::from_utf8_lossy(&bytes).into_owned();
     assert!(text_of.contains("4 0 obj\n4\n"));
     let mut own = bytes.clone();
