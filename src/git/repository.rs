@@ -93,8 +93,7 @@ impl RepositoryError {
 }
 
 impl Repository {
-    /// Finds the repository that holds a canonical directory; `None` if there is none or the directory is in no work
-    /// tree.
+    /// Finds the repository that holds a canonical directory; `None` if it is in no work tree.
     ///
     /// A directory on the way that is laid out like a git directory is an error: git would work in it, by its
     /// configuration.
@@ -163,8 +162,7 @@ impl Repository {
         if by_file && let Some(head) = self.head_by_file() {
             return Ok(head);
         }
-        // Git says nothing and fails where HEAD is not a branch, and where there is no commit; anything that it says is
-        // a fault.
+        // Git fails silently if HEAD is not a branch and if there is no commit; anything that it prints is a fault.
         let is_silent = |message: &str| message.starts_with("exit status");
         let branch = match self.git().line(&["symbolic-ref", "-q", "HEAD"], b"") {
             Ok(branch) => Some(branch),
@@ -569,7 +567,7 @@ fn has_shared_index(git_dir: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Looks at a path without following its last part; `None` if nothing is there. A failed look is no "not there".
+/// Looks at a path without following its last part; `None` if nothing is there. A failure is an error, not `None`.
 fn look(path: PathBuf) -> Result<Option<std::fs::Metadata>, RepositoryError> {
     match path.symlink_metadata() {
         Ok(metadata) => Ok(Some(metadata)),
@@ -656,7 +654,7 @@ mod tests {
         crate::workspace::test_support::sh(folder, script).trim_end().to_owned()
     }
 
-    /// What our reading says must be what git says, in whatever state the repository is.
+    /// This reader must agree with git in every state of the repository.
     #[test]
     fn the_facts_are_those_that_git_tells() {
         const COMMIT: &str = "printf x >a; git add a; git commit -qm x";

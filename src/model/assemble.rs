@@ -25,7 +25,7 @@ const MAX_TEXT: usize = 16 << 20;
 /// Opaque pieces of reasoning of one turn.
 const MAX_DETAILS: usize = 10_000;
 
-/// What the assembler has to know besides the bytes.
+/// What the assembler must know besides the bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The turn's number: part of generated call ids.
@@ -47,7 +47,7 @@ pub enum Ending {
     Whole,
     /// With the end of the bytes.
     Eof,
-    /// With a reset, a timer or a cap.
+    /// With a reset, a timeout or a limit.
     Broken,
 }
 
@@ -82,7 +82,7 @@ pub struct ErrorFrame {
 /// Why what arrived is not a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It broke the protocol.
+    /// The stream broke the protocol.
     Stream(StreamFault),
     /// The server ran out of resources: try again.
     Overloaded,
@@ -139,11 +139,11 @@ pub struct Assembled {
     pub model: Option<String>,
     /// The server's id of the answer.
     pub response_id: Option<String>,
-    /// What had to be put right on the way, for the event log.
+    /// What was repaired, for the event log.
     pub flags: Vec<&'static str>,
     /// Bytes of arguments that were looked at: linear in what came.
     pub scanned: u64,
-    /// It only repeated itself: text and reasoning end before the repetition, and calls are not taken.
+    /// The answer only repeated itself: text and reasoning end before the repetition, and calls are not taken.
     pub is_repetition: bool,
 }
 
@@ -180,7 +180,7 @@ impl Assembled {
     }
 }
 
-/// Puts a turn together.
+/// Assembles a turn.
 #[derive(Debug)]
 pub struct Assembler {
     tools: Arc<ToolSet>,
@@ -223,20 +223,17 @@ pub struct Assembler {
     flags: Vec<&'static str>,
 }
 
-/// Looks for what only repeats itself.
 #[derive(Debug, Default)]
 struct Watch {
     text: Option<Repetition>,
-    /// How far the text was looked at.
     looked: usize,
     reasoning: Option<Repetition>,
     arguments: Option<Repetition>,
-    /// Something repeats itself: how much of the text and of the reasoning is to be kept.
+    /// How much of the text and of the reasoning to keep, once something repeats itself.
     found: Option<(Option<usize>, Option<usize>)>,
 }
 
 impl Assembler {
-    /// Starts a turn.
     pub fn new(tools: Arc<ToolSet>, options: Options) -> Assembler {
         Assembler {
             content: Joined::default(),
@@ -277,9 +274,8 @@ impl Assembler {
         Assembler { cuts_repetition: true, ..self }
     }
 
-    /// Takes one event of the stream; whatever becomes certain by it goes to `out`.
-    ///
-    /// An error in the stream is handed back for the classifier; the turn has failed then.
+    /// Takes one event of the stream; text that is now certain goes to `out`. An error in the stream is returned for
+    /// the classifier; the turn has failed then.
     pub fn push_event(&mut self, event: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<(), ErrorFrame> {
         if self.done() {
             return Ok(());
@@ -725,7 +721,7 @@ impl Assembler {
         })
     }
 
-    /// Makes an answer of what came before it only repeated itself.
+    /// Returns the answer up to the repetition.
     fn repetition(&mut self, text_length: Option<usize>, reasoning_length: Option<usize>) -> Assembled {
         flag(&mut self.flags, "repetition");
         let (mut text, mut reasoning) = (self.text.take(&mut self.content), self.take_reasoning());
@@ -801,7 +797,7 @@ impl Watch {
     }
 }
 
-/// Why a body that came whole is not a turn.
+/// Why a complete body is not a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BodyError {
     /// It is an error object.

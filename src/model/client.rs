@@ -54,7 +54,7 @@ pub(super) struct State {
     /// A valid call came as one: the server knows how the model calls, and what is in the text is not a reason to
     /// put the tools there.
     calls_natively: bool,
-    /// The server was asked, or need not be asked, which window it serves.
+    /// Whether the server was asked, or need not be asked, which context window it serves.
     pub(super) probed: bool,
     pub(super) learned_window: Option<u64>,
     pub(super) learned_output: Option<u64>,
@@ -453,8 +453,7 @@ impl Client {
         }
     }
 
-    /// Puts the tools into the prompt once all calls of a turn came as text, before any came as one: the server does
-    /// not know them.
+    /// Puts the tools into the prompt if a turn's calls all came as text and none ever came natively.
     fn learn_calls(&self, turn: &Turn, request: &Request, printed: &mut Printed<'_>) {
         let calls = &turn.message.calls;
         let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());

@@ -16,7 +16,7 @@ use crate::model::{Arguments, Price, Stop, StreamFault, TimeoutKind, ToolMessage
 use crate::secret::Secret;
 use serde_json::Value;
 
-/// Of no known shape, so that only knowing it can hide it.
+/// Has no known form, so that only knowing it can hide it.
 const KEY: &str = "very-hidden-0123456789";
 
 fn config(server: &TestServer) -> ClientConfig {
@@ -658,7 +658,6 @@ async fn r44_what_broken_answers_cost_stands_in_the_error() {
     assert_eq!((error.requests, error.usage.input_tokens, error.usage.output_tokens), (3, Some(30), Some(6)));
 }
 
-/// A writer that can be looked at.
 #[derive(Clone, Default)]
 struct Shared(Arc<StdMutex<Vec<u8>>>);
 
@@ -769,8 +768,7 @@ fn a_broken_cassette_is_refused() {
     }
 }
 
-/// Answers on connections that stay open: `answers` lists how many requests each connection answers before it is
-/// closed, with the next request read and unanswered.
+/// Keeps connections open: `answers` lists how many requests each answers before it closes, with one more request read.
 async fn closing_server(answers: Vec<usize>) -> (String, tokio::task::JoinHandle<usize>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -669,8 +669,7 @@ pub const CACHE_MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 fn arguments_text(arguments: &Arguments) -> String {
     match arguments {
         Arguments::Object(map) => serde_json::to_string(map).expect("a JSON object always serialises"),
-        // The answer to the call names what was wrong; a broken text here would make servers refuse every later
-        // request.
+        // The call's answer names what was wrong; broken text here would make servers refuse every later request.
         Arguments::Incomplete { .. } | Arguments::Invalid { .. } => "{}".to_owned(),
     }
 }

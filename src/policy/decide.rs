@@ -87,7 +87,7 @@ impl Policy {
 
     /// Decides a call: its tool, and everything it would touch. A grant comes with every allowed call.
     pub fn authorize(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
-        // A panic is a bug of ours, and a check that fails is a denial.
+        // A panic is a bug, and a check that fails is a denial.
         let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.judged(tool, accesses, facts)));
         judged.unwrap_or_else(|_| (Denial::new("the policy failed while it judged this call").into(), None))
     }
@@ -206,8 +206,7 @@ impl Policy {
         self.layers.first().map(|layer| layer.read_system.clone()).unwrap_or_default()
     }
 
-    /// Tells whether known secrets are replaced in what the model sees: unless the granting layer refuses, and no other
-    /// layer says yes.
+    /// Tells whether secrets are masked for the model: unless the granting layer says `false` and no other says `true`.
     pub fn redacts(&self) -> bool {
         self.layers.first().is_none_or(|layer| layer.redact != Some(false))
             || self.layers.iter().skip(1).any(|layer| layer.redact == Some(true))
@@ -257,8 +256,7 @@ impl Policy {
         PathRules::new(&self.layers, facts).shows_nothing(path, &path.to_string())
     }
 
-    /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile: directories are looked at
-    /// once.
+    /// As [`Policy::may_read`], for many paths of a tree that nothing changes meanwhile; looks at directories once.
     pub fn reader<'a>(&'a self, facts: &'a Facts) -> impl Fn(&RelPath) -> bool + 'a {
         let folders = Folders::default();
         move |path| self.reads(&path.under(&facts.root), facts, &folders)
@@ -316,8 +314,7 @@ impl Policy {
         (files.unwrap_or(200), bytes.unwrap_or(10 << 20))
     }
 
-    /// Returns the programs of the workspace that rules pin, with their digests: checked in the command workspace at
-    /// each start.
+    /// Returns the pinned programs of the workspace with their digests, which are checked at each start.
     pub fn pinned_programs(&self) -> Vec<(RelPath, String)> {
         let rules = self.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
         let pins = rules.filter_map(|rule| {

@@ -326,8 +326,8 @@ impl<'a> PathRules<'a> {
         Ok(kept)
     }
 
-    // `paths.protected.remove` of the granting layer lifts the protection of secret files (F3) and of files that run or
-    // configure something (F4), path by path; never that of `.git`.
+    // `paths.protected.remove` of the granting layer lifts the protection of paths (F3: not read, F4: not
+    // written), never that of `.git`.
     fn lifted(&self, exact: &str, folded: &str) -> bool {
         !folded.split('/').any(|name| name == ".git")
             && self.layers.first().is_some_and(|layer| layer.protected_remove.iter().any(|glob| glob.is_match(exact)))
@@ -657,8 +657,7 @@ impl<'a> PathRules<'a> {
         Some(Denial::new(reason).by_rule(rule.rule.clone()))
     }
 
-    /// Judges that files may be created whose names begin so and continue in a way that is not known: `letters`: with
-    /// small letters and digits alone.
+    /// Judges creating files whose names only begin so; `letters`: small letters and digits follow.
     pub(crate) fn write_beginning(&self, folder: &RelPath, start: &str, letters: bool) -> Result<(), Denial> {
         for ending in ["aa", "00"] {
             self.write(folder, Path::new(&format!("{start}{ending}")))?;

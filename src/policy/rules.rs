@@ -260,8 +260,7 @@ impl<'a> Answers<'a> {
         Ok(Some(folders))
     }
 
-    // Effects are judged from the directory that the command starts in: where it works in another, paths become
-    // absolute.
+    // Effects are judged from the directory where the command starts; if it works in another, paths become absolute.
     fn seen_from(&self, call: &mut Call<'_>, started: Context<'_>) {
         if std::ptr::eq(call.cx.folders, started.folders) {
             return;
@@ -344,8 +343,7 @@ impl<'a> Answers<'a> {
         Ok(call.out)
     }
 
-    // A program of the workspace and the links that lead to it, from each directory; what a wrapper loads belongs to
-    // it.
+    // A program of the workspace and the links that lead to it, from each directory, with what a wrapper loads.
     fn programs_at(&self, cx: Context<'_>, path: &str) -> Result<Vec<RelPath>, Denial> {
         self.program_path(cx, path)?;
         let outside = || Denial::new(format!("the program `{path}` is outside the workspace")).by("G7");
@@ -518,7 +516,7 @@ pub(crate) fn base_name(program: &str) -> &str {
     program.trim_end_matches('/').rsplit('/').next().unwrap_or(program)
 }
 
-/// Tells whether a word is among names that are separated by blanks.
+/// Tells whether a word is among names that are separated by spaces.
 pub(crate) fn named(names: &str, word: &str) -> bool {
     names.split_whitespace().any(|name| name == word)
 }
@@ -535,15 +533,13 @@ fn subcommand(table: &Table, name: &str) -> Option<&'static Table> {
     of(name).or_else(|| of("*"))
 }
 
-// Whether a program is only asked what it is, or how it is used.
 fn asks_only(words: &[Word]) -> bool {
     words.len() == 2
         && words[1].literal
         && ["--version", "-V", "-v", "-version", "--info", "--help", "-h"].contains(&words[1].text.as_str())
 }
 
-/// Directories of the workspace in which programs are installed: a rule of `builtin:ci-dev` names them by their bare
-/// name.
+/// Directories of the workspace with installed programs: a rule of `builtin:ci-dev` names these by their bare name.
 const INSTALLED: [&str; 5] = ["node_modules/.bin", "vendor/bin", ".venv/bin", "venv/bin", "bin"];
 
 // Whether a rule speaks of a program as it was written.

@@ -36,7 +36,7 @@ mod untouched_below;
 use layered::Found;
 use untouched_below::{Changed, now_over};
 
-/// What is lent.
+/// How to make a command workspace.
 pub struct LendOptions<'a> {
     /// The repository that holds the workspace.
     pub repository: Option<&'a Repository>,
@@ -46,9 +46,9 @@ pub struct LendOptions<'a> {
     pub copy_max: u64,
     /// The private directory's parent; `None`: the system's directory for temporary files.
     pub parent: Option<&'a Path>,
-    /// Where commands see the repository's objects, if not at their own place: what is lent may be seen there.
+    /// Where commands see the repository's objects, if not at their own path.
     pub objects_at: Option<&'a Path>,
-    /// When the making of a copy is given up; `None`: it takes what it takes.
+    /// The deadline for making a copy; `None`: no limit.
     pub until: Option<Instant>,
     /// Whether a layer over the project may take the place of a large copy: the kernel mounts overlays, and no program
     /// will be at work in the tree while another begins.
@@ -61,7 +61,7 @@ impl LendOptions<'_> {
     }
 }
 
-/// Tells whether there is time left; the error says that the copy is given up.
+/// Fails once the deadline has passed.
 pub(super) fn in_time(until: Option<Instant>) -> io::Result<()> {
     match until {
         Some(until) if Instant::now() >= until => {
@@ -71,25 +71,23 @@ pub(super) fn in_time(until: Option<Instant>) -> io::Result<()> {
     }
 }
 
-/// The most bytes of one file that a command may change and have taken back into the changes.
+/// Maximum bytes of a file that is staged after a command changed it.
 const LARGEST: u64 = 256 << 20;
 
-/// The most bytes of a path that a command may make: systems know none longer than 4,096 with the root before it.
+/// Maximum bytes of a path that a command may make: with the root before it, systems allow 4,096.
 const LONGEST: usize = 3_500;
 
-/// A tree lent to commands. It is removed when this is dropped.
+/// A command workspace. It is removed when this is dropped.
 pub struct Lent {
     root: PathBuf,
-    /// The root, held open: programs of before may still be writing below it, and no link that they put there may lead
-    /// us out of it.
+    /// The root, held open: earlier programs may still write below it, and links that they make must not lead out.
     tree: Folder,
     /// What commands write over the project, where it is not copied.
     layer: Option<Arc<Layer>>,
     /// Whose tracked files count even where they are ignored.
     repository: Option<Repository>,
-    /// They, once they were asked for.
     tracked: OnceLock<io::Result<BTreeSet<RelPath>>>,
-    /// Where the layer hides what the project has, and that was noted.
+    /// Paths where the layer is known to hide what the project has.
     covered: BTreeSet<RelPath>,
     reads: Vec<PathBuf>,
     left_out: Vec<LeftOut>,
@@ -99,7 +97,7 @@ pub struct Lent {
     rules: Source,
     real_root: PathBuf,
     git: Option<Scratch>,
-    /// How the project was, where it is itself what is lent.
+    /// The project's snapshot, if the project itself is the command workspace.
     kept: Option<Kept>,
     hidden: Vec<RelPath>,
     /// When the copy was complete, by the clock of its file system.
@@ -127,7 +125,7 @@ pub struct LeftOut {
     pub why: WhyLeftOut,
 }
 
-/// Why something is not lent.
+/// Why something is not in the command workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyLeftOut {
     /// It may not be read.
@@ -150,9 +148,8 @@ pub struct Collected {
 }
 
 impl Workspace {
-    /// Lends the project itself, and keeps how it was below `keep`, named after the run.
-    ///
-    /// What `options` let nobody read is named by [`Lent::hidden`]: it must be kept from commands.
+    /// Uses the project itself as command workspace, with a snapshot below `keep`, named after the run. The caller must
+    /// hide from commands what [`Lent::hidden`] names.
     pub fn lend_in_place(
         &self,
         options: &LendOptions<'_>,
@@ -188,10 +185,8 @@ impl Workspace {
         })
     }
 
-    /// Makes the command workspace: tracked and untracked files, ignored ones up to `copy_max`, denied ones never.
-    ///
-    /// Where that would be a large copy and `layers` allows it, the project is below a layer instead, with all
-    /// ignored files.
+    /// Makes the command workspace: tracked and untracked files, ignored ones up to `copy_max`, denied ones never. If
+    /// the copy would be large and `layers` allows it, a layer over the project, ignored files included, replaces it.
     pub fn lend(&self, options: &LendOptions<'_>) -> Result<Lent, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
         let scratch = scratch(options).map_err(failed)?;
@@ -291,8 +286,7 @@ impl Lent {
         self.place(path)?.map_or(Ok(Entry::Absent), |(folder, name)| folder.entry(name))
     }
 
-    /// Opens the directory in which commands see a path, and returns the path's name in it; `None` where no directory
-    /// is.
+    /// Opens the directory in which commands see a path, and returns the path's name in it; `None` if there is none.
     fn place<'p>(&self, path: &'p RelPath) -> io::Result<Option<(Folder, &'p OsStr)>> {
         match &self.layer {
             None => match self.tree.parent_of(path) {
@@ -303,7 +297,7 @@ impl Lent {
         }
     }
 
-    /// Returns how the project was, if it is itself what is lent.
+    /// Returns the project's snapshot, if the project itself is the command workspace.
     pub fn kept(&self) -> Option<&Kept> {
         self.kept.as_ref()
     }
@@ -383,7 +377,7 @@ impl Lent {
         for path in gone.into_iter().chain(candidates) {
             self.take(&path, workspace, judge, now, &mut collected)?;
         }
-        // The tree holds all of this already.
+        // The tree already holds all of this.
         self.flushed = workspace.changes().iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
         Ok(collected)
     }
@@ -535,7 +529,6 @@ impl Lent {
         }
     }
 
-    /// Remembers a file as it is in the tree now.
     fn note(&mut self, path: &RelPath) -> Result<(), WorkspaceError> {
         match self.file_at(path)? {
             Some(stat) => self.snapshot.refresh(path.clone(), stat),
@@ -597,8 +590,7 @@ fn scratch(options: &LendOptions<'_>) -> io::Result<Temporary> {
     Temporary::new("qwen-tree-", options.parent)
 }
 
-/// Makes git's directory for a tree, and returns it with what is read through it; none where the repository's own parts
-/// are elsewhere.
+/// Makes git's directory for a tree, with what is read through it; `None` if the repository's parts are elsewhere.
 fn scratch_git_of(options: &LendOptions<'_>, folder: PathBuf) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
     let Some(repository) = options.repository else { return Ok((None, Vec::new())) };
     let Some(parts) = Parts::of(repository) else { return Ok((None, Vec::new())) };

@@ -674,8 +674,7 @@ impl<'a> Call<'a> {
         self.found.push(Found { name, value, at: self.operands.len() });
     }
 
-    // What a build writes into its own directory is judged as a diff later; the directory itself must be inside and
-    // unprotected.
+    // What a build writes there is judged as a diff later; the directory itself must be inside and unprotected.
     pub(crate) fn own_folder(&self, word: &Word) -> Result<(), Denial> {
         for folder in self.cx.folders {
             self.cx.paths.own_folder(folder, Path::new(&word.text))?;

@@ -594,8 +594,7 @@ fn rg_search(call: &mut Call<'_>, files: &[Word]) -> Result<(), Denial> {
     let hidden = unrestricted > 1 || call.has("-.");
     let ignored = unrestricted > 0 || call.found.iter().any(|found: &Found| found.name.starts_with("--no-ignore"));
     let globs = [call.values("-g"), call.values("--iglob")].concat();
-    // A comment and an empty line of an ignore file choose nothing, and a backslash makes another character of the
-    // next.
+    // Comments and empty lines of an ignore file select nothing, and a backslash changes the next character.
     let unclear = |text: &str| {
         text.starts_with('#')
             || text.contains('\\')

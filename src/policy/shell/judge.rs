@@ -24,7 +24,7 @@ const COMMANDS_CAP: usize = 5_000;
 /// A command that may run.
 #[derive(Debug, Clone)]
 pub struct Approved {
-    /// What runs: our own printing of the decided form.
+    /// What runs: the decided tree, printed again.
     pub plan: CommandPlan,
     /// What it would do, one line each, for `Decision.effects`.
     pub effects: Vec<String>,
@@ -99,7 +99,6 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The command leaves the shell where it was.
     pub(super) fn stays(folders: &[RelPath]) -> Outcome {
         Outcome { success: folders.to_vec(), failure: folders.to_vec() }
     }
@@ -116,7 +115,7 @@ pub(super) fn union(left: &[RelPath], right: &[RelPath]) -> Folders {
     folders
 }
 
-/// What the judgement has found so far.
+/// What was found so far.
 #[derive(Clone)]
 pub(super) struct Record {
     pub(super) steps: Vec<Step>,
@@ -126,7 +125,7 @@ pub(super) struct Record {
     /// Directories and files outside the workspace that rules accepted by name.
     pub(super) named: Vec<PathBuf>,
     pub(super) unchanged: Vec<RelPath>,
-    /// What the command writes or removes itself, by its words.
+    // By the command's own words.
     written: Vec<RelPath>,
     pub(super) writes: bool,
     pub(super) writes_git: bool,
@@ -138,7 +137,6 @@ pub(super) struct Record {
     pub(super) shell: bool,
 }
 
-/// The walk over a command.
 pub(super) struct Judge<'a> {
     pub(super) rules: &'a dyn CommandRules,
     pub(super) record: Record,
@@ -216,14 +214,12 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds a line to the effects, once.
     pub(super) fn effect(&mut self, line: String) {
         if !self.record.effects.contains(&line) {
             self.record.effects.push(line);
         }
     }
 
-    /// Counts a simple command against the cap.
     pub(super) fn count(&mut self) -> Result<(), Denial> {
         self.commands += 1;
         if self.commands > COMMANDS_CAP {
@@ -509,7 +505,7 @@ impl Judge<'_> {
         Ok((Kind::For { variable: variable.to_owned(), words: shown, body }, outcome))
     }
 
-    /// Makes a body that does for each value what was decided for it.
+    /// Builds a body that does for each value what was decided for it.
     fn by_value(&mut self, variable: &str, values: &[String], bodies: Vec<Script>) -> Script {
         let parameter = Parameter { name: variable.to_owned(), braced: true };
         let subject = Word { parts: vec![Part::Double(vec![Piece::Parameter(parameter)])] };
@@ -524,7 +520,6 @@ impl Judge<'_> {
         Script { statements: vec![AndOr { first, rest: Vec::new() }] }
     }
 
-    /// Asks the rules about an effect and notes it.
     pub(super) fn checked(&mut self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
         self.rules.check(effect, folders)?;
         if let Effect::Write(path) | Effect::WriteTree(path) | Effect::Delete(path) | Effect::DeleteTree(path) = effect
@@ -599,7 +594,6 @@ pub(super) fn effect_line(effect: &Effect) -> String {
     }
 }
 
-/// Writes words as one line for people.
 pub(super) fn line_of<'w>(words: impl Iterator<Item = &'w Word>) -> String {
     words.map(print_word).collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,4 @@
-//! Tests servers that lie, flood, hang, die, answer twice, send too much or print garbage: each costs one clear
-//! message.
+//! Tests misbehaving servers (false answers, floods, hangs, crashes, garbage): each costs one clear message.
 
 #![expect(clippy::field_reassign_with_default, reason = "the types of rmcp cannot be written out whole")]
 
