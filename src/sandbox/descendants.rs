@@ -27,7 +27,7 @@ pub(super) fn of(ancestor: i32) -> Vec<i32> {
 
 /// Reads the parent from a line of `/proc/PID/stat`; `None` for a process that has already ended.
 ///
-/// The name of the program is in brackets and may hold anything, brackets and blanks included.
+/// The program's name is in parentheses and may hold anything, parentheses and spaces included.
 fn parent_of_running(stat: &[u8]) -> Option<i32> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
@@ -43,10 +43,10 @@ pub(super) fn signal(pids: &[i32], signal: Signal) {
     }
 }
 
-/// Kills everything below us and waits until nothing is left; returns what was killed.
+/// Kills everything below this process and waits until nothing is left; returns what was killed.
 ///
-/// Needs to be the parent of orphans (a subreaper, or the first process of a namespace). A process that makes new ones
-/// faster than they are killed is stopped first; one that hangs in the kernel is given up after two seconds.
+/// The caller must be the parent of orphans (a subreaper, or the first process of a namespace). A process that forks
+/// faster than its children are killed is stopped first; one that hangs in the kernel is abandoned after two seconds.
 pub(super) fn end_all() -> BTreeSet<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let begin = Instant::now();

@@ -18,21 +18,21 @@ use super::tier::{LEAST_LANDLOCK, Probe, Tier};
 use super::wire::{self, Report};
 use crate::policy::programs::PLAIN_READERS;
 
-/// How long the child may take to try everything.
+/// Maximum time for the child to try everything.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What `sandbox doctor` says.
+/// The result of `sandbox doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Diagnosis {
     /// The tier that commands would run in.
     pub tier: Tier,
-    /// What was found of each part.
+    /// What works.
     pub probe: Probe,
     /// The one thing that would improve it; empty if nothing would.
     pub advice: String,
 }
 
-/// Tries everything in a child. `private` is an empty directory of ours.
+/// Tries everything in a child process. `private` is an empty directory for this use.
 pub fn diagnose(helper: &Path, private: &Path) -> io::Result<Diagnosis> {
     super::make_private_folders(private)?;
     let probe = probe(helper, private);
@@ -40,7 +40,7 @@ pub fn diagnose(helper: &Path, private: &Path) -> io::Result<Diagnosis> {
 }
 
 impl Diagnosis {
-    /// Renders it for a person.
+    /// Returns the diagnosis as text for a person.
     pub fn text(&self) -> String {
         let works = |why: &Option<String>| why.as_ref().map_or("works".to_owned(), |why| format!("no ({why})"));
         let landlock = match self.probe.landlock {
@@ -70,13 +70,13 @@ impl Diagnosis {
     }
 }
 
-/// What runs where the kernel holds nothing.
+/// The hint where the kernel isolates nothing.
 pub(super) const ONLY_READERS: &str = "only plain readers run";
 
-/// What helpers found: while we run, the machine does not change.
+/// Results of earlier probes: the machine does not change during a run.
 static FOUND: Mutex<BTreeMap<PathBuf, Arc<OnceLock<Probe>>>> = Mutex::new(BTreeMap::new());
 
-/// Lets a child try everything, once a process; a child that fails means that nothing works.
+/// Lets a child try everything, once per process; a child that fails means that nothing works.
 pub(super) fn probe(helper: &Path, private: &Path) -> Probe {
     let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let found = Arc::clone(all.entry(helper.to_path_buf()).or_default());
@@ -91,24 +91,23 @@ pub(super) fn probe(helper: &Path, private: &Path) -> Probe {
     found.get_or_init(try_all).clone()
 }
 
-/// Where what was found is remembered, so that a sandbox that cannot be built clears it.
+/// The cached result, so that a sandbox that cannot be built clears it.
 static REMEMBERED: Mutex<Option<Remembered>> = Mutex::new(None);
 
-/// Forgets what was remembered of this machine: a sandbox could not be built.
+/// Clears the cached result, because a sandbox could not be built.
 pub(super) fn forget() {
     if let Some(remembered) = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner).take() {
         remembered.forget();
     }
 }
 
-/// Trying the machine while other things are done; dropping this waits for it.
+/// A probe that runs in the background; dropping this waits for it.
 #[derive(Debug)]
 pub struct Ahead(Option<JoinHandle<()>>);
 
-/// Begins to try the machine; whoever asks later finds the answer, or waits for it.
+/// Starts a probe in the background; later callers get its result, or wait for it.
 ///
-/// With a directory for caches, what was found to work in this boot is taken from there, and left there for the next
-/// run.
+/// With a cache directory, results of the current boot are read from and written to it.
 pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
     let remembered = cache.and_then(|cache| Remembered::of(cache, &helper));
     if let Some(known) = remembered.as_ref().and_then(Remembered::probe) {
@@ -119,7 +118,7 @@ pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
         return Ahead(None);
     }
     let work = move || {
-        // Without a directory for it, whoever asks later tries again and says what is wrong.
+        // Without a directory, a later caller tries again and reports what is wrong.
         let Ok(folder) = tempfile::Builder::new().prefix("qwen-probe-").tempdir() else { return };
         let Ok(private) = folder.path().canonicalize() else { return };
         if super::make_private_folders(&private).is_ok() {
@@ -135,7 +134,7 @@ pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
 impl Drop for Ahead {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // A panic in it is said by whoever asks for the answer.
+            // The caller that asks for the result reports a panic.
             let _ended = thread.join();
         }
     }
@@ -163,7 +162,7 @@ fn ask(part: &str, helper: &Path, folder: &Path) -> io::Result<Probe> {
     }
 }
 
-/// Tries each part on this process, which is good for nothing else afterwards.
+/// Tries each part on this process, which cannot be used for anything else afterwards.
 #[cfg(target_os = "linux")]
 pub(super) fn try_everything() -> Probe {
     let inside = super::namespaces::unshare(false)
@@ -189,7 +188,7 @@ pub(super) fn try_everything() -> Probe {
     }
 }
 
-/// Says in a few words what a tier means.
+/// Describes a tier in a few words.
 pub fn means(tier: Tier) -> &'static str {
     match tier {
         Tier::T3 => "own namespaces, Landlock and a filter of system calls",
@@ -200,7 +199,7 @@ pub fn means(tier: Tier) -> &'static str {
     }
 }
 
-/// Says the one thing that would improve it; nothing if nothing would.
+/// Returns the one thing that would improve the isolation; empty if nothing would.
 pub fn advice(probe: &Probe) -> String {
     if cfg!(target_os = "macos") {
         return String::new();

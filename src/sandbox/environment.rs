@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Variables that are handed on as they are: how to speak, and where certificates are.
+/// Variables that are passed on unchanged: language, terminal, certificates.
 const HANDED_ON: &[&str] = &[
     "CI",
     "COLUMNS",
@@ -26,7 +26,7 @@ const HANDED_ON: &[&str] = &[
     "USER",
 ];
 
-/// Variables that run code in, or take over, the programs that see them: not even `env.pass` hands these on.
+/// Variables that run code in the programs that see them, or take them over: not even `env.pass` passes these on.
 const NEVER: &[&str] = &["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "IFS"];
 
 /// What an environment is made from.
@@ -38,11 +38,11 @@ pub(super) struct Parts<'a> {
     pub(super) toolchains: &'a BTreeMap<String, OsString>,
     pub(super) pass: &'a [String],
     pub(super) set: &'a [(String, String)],
-    /// Whether root runs us.
+    /// Whether this process runs as root.
     pub(super) is_root: bool,
 }
 
-/// Builds the environment; later sources win: handed on, our own, toolchains, `pass`, `set`.
+/// Builds the environment; later sources win: passed on, built-in, toolchains, `pass`, `set`.
 pub(super) fn build(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
     let inherited = |name: &str| Some((OsString::from(name), parts.inherited.get(OsStr::new(name))?.clone()));
     let mut environment: BTreeMap<OsString, OsString> = HANDED_ON.iter().filter_map(|name| inherited(name)).collect();
@@ -60,7 +60,7 @@ pub(super) fn build(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
     ];
     environment.extend(own.map(|(name, value)| (name.into(), value.into())));
     if parts.is_root {
-        // Root's tar would give files to owners that it cannot give them to in here.
+        // As root, tar would try to set owners that cannot be set in here.
         environment.insert("TAR_OPTIONS".into(), "--no-same-owner".into());
     }
     environment.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());

@@ -24,16 +24,16 @@ use super::wire::{self, End, Instructions, Program, Report};
 /// The hidden command under which `main` hands over to [`helper_main`].
 pub const HELPER: &str = "__sandbox-exec";
 
-/// Between asking a command to end because its time is up, and killing it.
+/// The time between asking a command to end on timeout, and killing it.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// The same when we were interrupted or are gone: somebody is waiting for the prompt.
+/// The same after an interruption: somebody is waiting for the prompt.
 const SHORT_GRACE: Duration = Duration::from_millis(60);
 
 /// How long processes that outlive their command may take to end by themselves.
 const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
 
-/// Runs the part that the arguments after [`HELPER`] name. Prints nothing: what it has to say goes over its socket.
+/// Runs the part that the arguments after [`HELPER`] name. Prints nothing: results go over its socket.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let part = arguments.next();
@@ -48,8 +48,8 @@ pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the command line before a program that shall end with us, even if we are killed; empty where the system has
-/// no such thing.
+/// Returns the command prefix that ends a program together with this process, even if this process is killed; empty
+/// where the system lacks this.
 pub fn launcher() -> Vec<OsString> {
     if cfg!(target_os = "linux") {
         let us = std::process::id().to_string();
@@ -59,20 +59,20 @@ pub fn launcher() -> Vec<OsString> {
     }
 }
 
-/// Becomes the program that the arguments name after the process that it shall end with.
+/// Executes the program that the arguments name after the id of the process that it must end with.
 fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let starter = arguments.next();
     die_with_keeper()?;
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.is_none() || parent.map(OsString::from) != starter {
-        // It was gone before the system knew of our wish.
+        // The parent was gone before the system knew of the request.
         return Err(io::ErrorKind::NotConnected.into());
     }
     let program = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
     Err(Command::new(program).args(arguments).exec())
 }
 
-/// Below namespaces the programs could otherwise end what ends them. In namespaces we are out of their reach.
+/// Without namespaces the programs could signal the processes that supervise them.
 fn guard_this_process(guarded: &mut Vec<i32>) {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     // As a process, and as the group that it leads since it began a new session.
@@ -85,9 +85,9 @@ enum Happened {
     Said(Report),
     /// The init process is gone.
     LeaderGone,
-    /// We, who started it, want it to end or are gone.
+    /// The parent process asks for the end, or is gone.
     Stop,
-    /// There is no time left.
+    /// The time is up.
     TimeIsUp,
 }
 
@@ -96,7 +96,7 @@ fn keep() -> io::Result<()> {
     let (instructions, descriptors) = wire::receive(&control)?;
     let mut leader = None;
     let outcome = keep_time(&control, instructions, descriptors, &mut leader);
-    // The init process has said its last word and is on its way out: it was not left behind.
+    // Init has sent its last report and is exiting: it was not left behind.
     let left_over = descendants::end_all().into_iter().filter(|pid| Some(*pid) != leader).count();
     let last = match outcome {
         Ok(mut end) => {
@@ -134,7 +134,7 @@ fn keep_time(
     drop(command);
     let fds: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
     wire::send(&ours, &what, &fds).map_err(part("the helper"))?;
-    // From here on only the programs hold the outputs: their end is then the end of the output.
+    // From here on only the programs hold the outputs, so their end is the end of the output.
     drop(fds);
     drop(descriptors);
     make_undumpable();
@@ -178,8 +178,8 @@ fn keep_time(
     }
 }
 
-/// The two sockets of the supervisor. No threads: a process that has unshared its namespace of processes can start
-/// none.
+/// The two sockets of the supervisor. Uses no threads: a process that has unshared its process namespace cannot start
+/// any.
 struct Happenings<'a> {
     control: &'a UnixStream,
     control_is_open: bool,
@@ -188,7 +188,7 @@ struct Happenings<'a> {
 }
 
 impl Happenings<'_> {
-    /// Waits for the next thing to happen, at most so long.
+    /// Waits for the next event, at most this long.
     fn next(&mut self, most: Option<Duration>) -> io::Result<Happened> {
         use std::io::Read;
         let begin = Instant::now();
@@ -200,7 +200,7 @@ impl Happenings<'_> {
             let left = most.map(|most| most.saturating_sub(begin.elapsed()));
             let (control, leader) = wait_for_either(self.control_is_open.then_some(self.control), self.leader, left)?;
             let mut piece = [0; 4096];
-            // A report of the init process wins over our wish to end: the command was faster.
+            // A report of init takes precedence over a request to end: the command was faster.
             if leader {
                 match (&*self.leader).read(&mut piece) {
                     Ok(0) => return Ok(Happened::LeaderGone),
@@ -209,7 +209,7 @@ impl Happenings<'_> {
                     Err(_) => return Ok(Happened::LeaderGone),
                 }
             } else if control {
-                // We never write to it after the instructions.
+                // Nothing is ever sent after the instructions.
                 if !matches!((&*self.control).read(&mut piece), Ok(1..)) {
                     self.control_is_open = false;
                     return Ok(Happened::Stop);
@@ -231,7 +231,7 @@ fn wait_for_either(
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut sockets = vec![PollFd::new(leader.as_fd(), PollFlags::POLLIN)];
     sockets.extend(control.map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
-    // Rounded up: a rest of less than a millisecond would be no wait at all.
+    // Rounded up: less than a millisecond would be no wait at all.
     let most = most.map_or(PollTimeout::NONE, |most| {
         PollTimeout::try_from(most.saturating_add(Duration::from_micros(999))).unwrap_or(PollTimeout::MAX)
     });
@@ -243,7 +243,7 @@ fn wait_for_either(
     Ok((ready(1), ready(0)))
 }
 
-/// The same by looking again and again.
+/// The same by polling.
 #[cfg(not(target_os = "linux"))]
 fn wait_for_either(
     control: Option<&UnixStream>,
@@ -282,7 +282,7 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
     build_wall(&what.wall)?;
-    // Below namespaces its programs see this process, and belong to the same user.
+    // Without namespaces the programs see this process, and run as the same user.
     make_undumpable();
     let mut given = descriptors.into_iter();
     let (Some(stdout), Some(stderr)) = (given.next(), given.next()) else {
@@ -294,7 +294,7 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     wire::report(control, &Report::Started { group, pids: running.clone() }).map_err(|error| error.to_string())?;
     let last = wait_for(&running, pids.last().copied().flatten());
     let status = match (pids.last().copied().flatten(), last) {
-        // A program that could not be started: 127 or 126, as a shell would say.
+        // A program that could not be started gives 127 or 126, as in a shell.
         (None, _) => End { code: Some(not_started_code(what)), ..End::default() },
         (Some(_), Some(status)) => {
             let status = ExitStatus::from_raw(status.as_raw());
@@ -305,7 +305,7 @@ fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<Own
     Ok(End { left_over: wait_for_left_overs(), ..status })
 }
 
-/// Starts the programs of a pipeline; a place is `None` where a program could not be started.
+/// Starts the programs of a pipeline; an entry is `None` if its program could not be started.
 fn start_programs(
     what: &Instructions,
     stdout: OwnedFd,
@@ -365,13 +365,13 @@ fn start_program(
     Ok(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
-/// The exit code of a shell whose last program could not be started.
+/// Returns a shell's exit code for a last program that could not be started.
 fn not_started_code(what: &Instructions) -> i32 {
     let file = what.programs.last().and_then(|program| program.file.as_ref());
     if file.is_some_and(|file| Path::new(file).exists()) { 126 } else { 127 }
 }
 
-/// Waits until all of `pids` have ended, and returns how `last` did. Reaps orphans on the way.
+/// Waits until all of `pids` have ended, and returns the status of `last`. Reaps orphans meanwhile.
 fn wait_for(pids: &[i32], last: Option<i32>) -> Option<WaitStatus> {
     let mut ahead = pids.to_vec();
     let mut found = None;
@@ -411,7 +411,7 @@ fn wait_for_left_overs() -> usize {
     }
 }
 
-/// Tries each part of the sandbox and says what works.
+/// Tries each part of the sandbox and reports what works.
 fn probe() -> io::Result<()> {
     let control = wire::inherited()?;
     wire::report(&control, &Report::Probed(super::doctor::try_everything()))
@@ -443,11 +443,11 @@ fn build_wall(_wall: &super::wire::Wall) -> Result<(), String> {
     Ok(())
 }
 
-/// The most processes of a command where they are counted by themselves: in a namespace of users.
+/// Maximum processes of a command where they are counted separately: in a user namespace.
 #[cfg(target_os = "linux")]
 const MOST_PROCESSES: u64 = 8192;
 
-/// No memory of a crashed program reaches the disk, and a program that only multiplies ends.
+/// Disables core dumps, and limits the number of processes.
 #[cfg(target_os = "linux")]
 fn limit_resources(tier: Tier) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -459,14 +459,14 @@ fn limit_resources(tier: Tier) -> io::Result<()> {
     Ok(())
 }
 
-/// Even root starts its programs with no more power than any user.
+/// Drops capabilities, so that programs started by root have no more power than any user.
 #[cfg(target_os = "linux")]
 fn give_up_capabilities() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets};
     for capability in CapabilitySet::all().iter() {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // A kernel that is older than the capability does not know it; without the right to remove any of them
-            // there is none to be gained either, since a program can have no new privileges.
+            // A kernel older than the capability does not know it. Without the right to remove capabilities none can be
+            // gained either, since a program gets no new privileges.
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -475,7 +475,7 @@ fn give_up_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
-/// Returns our own executable: on Linux by the link that no update of the file can break.
+/// Returns this program's executable: on Linux by the link that no update of the file can break.
 pub fn own_executable() -> std::path::PathBuf {
     if cfg!(target_os = "linux") {
         return "/proc/self/exe".into();
@@ -483,7 +483,7 @@ pub fn own_executable() -> std::path::PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// Closes what whoever started us forgot to close, so that no program inherits it.
+/// Closes descriptors that the parent left open, so that no program inherits them.
 #[cfg(target_os = "linux")]
 fn close_inherited(control: &UnixStream, descriptors: &[OwnedFd]) {
     use std::os::fd::AsRawFd;
@@ -502,7 +502,7 @@ fn close_inherited(control: &UnixStream, descriptors: &[OwnedFd]) {
 #[cfg(not(target_os = "linux"))]
 fn close_inherited(_control: &UnixStream, _descriptors: &[OwnedFd]) {}
 
-/// Orphans below us become our children, so that none of them can get away.
+/// Makes orphans below this process its children, so that none of them can escape.
 #[cfg(target_os = "linux")]
 fn become_parent_of_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(Pid::INIT))?)
@@ -525,12 +525,12 @@ fn die_with_keeper() -> io::Result<()> {
 
 /// Keeps processes of the same user from reading the memory of this one; `main` calls it for the run.
 ///
-/// It is not a failure if the system does not know it.
+/// A system without this feature is not an error.
 #[cfg(target_os = "linux")]
 pub fn make_undumpable() {
     let _unknown = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
-/// Does nothing where the system has no such thing.
+/// Does nothing where the system lacks this feature.
 #[cfg(not(target_os = "linux"))]
 pub fn make_undumpable() {}

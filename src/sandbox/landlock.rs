@@ -13,13 +13,13 @@ use landlock::{
 use super::tier::Tier;
 use super::wire::Wall;
 
-/// Everything that Landlock can guard in the version that we know; an older kernel guards what it can.
+/// The newest known version of Landlock; an older kernel guards what it can.
 const NEWEST: ABI = ABI::V9;
 
-/// What the sandbox rests on; a kernel without it does not give T2.
+/// The version that T2 requires.
 const LEAST: ABI = ABI::V3;
 
-/// Confines this process and its children to the files of the sandbox.
+/// Restricts this process and its children to the files of the sandbox.
 pub(super) fn confine(wall: &Wall) -> Result<(), String> {
     let required = wall.tier == Tier::T2;
     let status = ruleset(wall, required).map_err(|error| format!("Landlock: {error}"))?;
@@ -37,7 +37,7 @@ fn ruleset(wall: &Wall, required: bool) -> Result<RulesetStatus, RulesetError> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?;
-    // In T3 the network is their own; here the filter of system calls has denied sockets already.
+    // In T3 the network is private; otherwise the system call filter already denies sockets.
     if !wall.network && wall.tier != Tier::T3 {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
@@ -50,13 +50,13 @@ fn ruleset(wall: &Wall, required: bool) -> Result<RulesetStatus, RulesetError> {
         let terminals = reading() | AccessFs::WriteFile | AccessFs::IoctlDev;
         created = allow(created, &["/dev/pts".into(), "/dev/ptmx".into()], terminals)?;
         created = allow(created, &["/dev/shm".into(), "/tmp".into()], writing())?;
-        // The root and what leads to the directories above is empty but for them.
+        // The root and the directories on the way contain nothing else.
         created = allow(created, &["/".into(), "/dev".into()], AccessFs::ReadDir.into())?;
     }
     Ok(created.restrict_self()?.ruleset)
 }
 
-/// Adds a rule for each path that is there.
+/// Adds a rule for each path that exists.
 fn allow(
     mut ruleset: RulesetCreated,
     paths: &[OsString],
@@ -77,12 +77,12 @@ fn reading() -> BitFlags<AccessFs> {
     AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
 }
 
-/// Everything, less device nodes: who may make one may read the whole disk through it.
+/// Everything except device nodes: a program that can make one can read the whole disk.
 fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
 }
 
-/// Confines this process to nothing, and returns the version of Landlock that did it; 0 if there is none.
+/// Restricts this process without any rule, and returns the version of Landlock; 0 if there is none.
 pub(super) fn try_it() -> u32 {
     let outcome = (|| {
         Ruleset::default()

@@ -10,7 +10,7 @@ pub const TOOL: &str = "/usr/bin/sandbox-exec";
 
 /// Writes the profile: reading `read`, `write` and the system, writing `write` and the usual devices.
 ///
-/// Paths must be canonical: the kernel compares them after following links.
+/// Paths must be canonical, as the kernel compares them after following links.
 pub fn profile(read: &[OsString], write: &[OsString], network: bool) -> String {
     let mut text = String::from(
         "(version 1)\n(deny default)\n(allow process-fork process-exec)\n(allow signal (target same-sandbox))\n\
@@ -40,7 +40,7 @@ pub(super) fn wrap(program: &mut Program, profile: &str) {
     program.words = own.into_iter().chain(program.words.iter().skip(1).cloned()).collect();
 }
 
-/// Quotes a path as a string of the profile's language; bytes that are no text cannot be said, and match nothing.
+/// Quotes a path as a string of the profile's language; bytes that are not text match nothing.
 fn quoted(path: &OsStr) -> String {
     let text = String::from_utf8_lossy(path.as_bytes());
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))

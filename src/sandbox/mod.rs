@@ -47,68 +47,68 @@ use crate::git::Programs;
 use crate::path::Tree;
 use crate::policy::CommandPlan;
 
-/// What the operator asks of isolation (`--sandbox`, `sandbox.require`).
+/// The isolation that the operator requires (`--sandbox`, `sandbox.require`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// The strongest that there is.
+    /// The strongest available tier.
     Auto,
     /// T2 or better, else an error.
     Require,
-    /// None, by the operator's word.
+    /// None, on the operator's request.
     Off,
     /// At most this tier: for tests, and for an operator whose machine breaks a stronger one.
     AtMost(Tier),
 }
 
-/// What a [`Sandbox`] is made from.
+/// The parameters of a [`Sandbox`].
 pub struct SandboxOptions<'a> {
-    /// How strong a sandbox is asked for.
+    /// The required isolation.
     pub demand: Demand,
-    /// Our own executable (`/proc/self/exe` resolved, or `std::env::current_exe`).
+    /// This program's executable (`/proc/self/exe` resolved, or `std::env::current_exe`).
     pub helper: PathBuf,
     /// A directory that belongs to this run alone, mode 0700; `home`, `tmp` and mount points are made in it.
     pub private: PathBuf,
-    /// The project's root: programs found in it through PATH do not count.
+    /// The project's root: programs found in it through PATH are ignored.
     pub workspace: PathBuf,
-    /// The environment that we were started with.
+    /// The environment that this process was started with.
     pub environment: BTreeMap<OsString, OsString>,
     /// The facts about the disk by which toolchains are found.
     pub disk: &'a dyn Tree,
     /// `sandbox.read_system`: more directories that may be read.
     pub read_system: Vec<PathBuf>,
-    /// What a command may reach at most (`network.shell`); each one gets what its own profile names of it.
+    /// What commands may reach at most (`network.shell`); each gets the part that its own profile names.
     pub network: Network,
-    /// How the hosts of [`Network::Hosts`] are found.
+    /// How the names of [`Network::Hosts`] are resolved.
     pub names: Names,
-    /// `shell.env.pass`: names of variables that are handed on.
+    /// `shell.env.pass`: names of variables that are passed on.
     pub env_pass: Vec<String>,
-    /// `shell.env.set`: variables that are set, and win.
+    /// `shell.env.set`: variables that are set, and override others.
     pub env_set: Vec<(String, String)>,
 }
 
 /// Why the sandbox refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// Isolation was required and cannot be had: exit 44.
+    /// Isolation was required and is unavailable: exit 44.
     #[error("isolation is required and this machine gives only {tier}: {reason}")]
     Unmet {
-        /// What there is.
+        /// The tier that is available.
         tier: &'static str,
         /// The one thing that would improve it.
         reason: String,
     },
-    /// What was asked for cannot be done safely here.
+    /// The request cannot be done safely here.
     #[error("{0}")]
     Refused(String),
     /// The sandbox could not be built, so nothing ran.
     #[error("the command was not started: {0}")]
     NotStarted(String),
-    /// A file or process could not be had.
+    /// A file or process is unavailable.
     #[error("{what}: {cause}")]
     Io {
         /// What was tried.
         what: String,
-        /// What came of it.
+        /// The cause.
         #[source]
         cause: std::io::Error,
     },
@@ -124,54 +124,54 @@ impl SandboxError {
 /// The tree that a command works in. The workspace makes it; it is the project's own directory only with `in-place`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LentTree {
-    /// A directory as it is: a copy, or the project itself for `workspace: in-place`.
+    /// A plain directory: a copy, or the project itself with `workspace: in-place`.
     Folder(PathBuf),
-    /// An overlay that is mounted for the command, seen at `project`: needs T3.
+    /// An overlay that is mounted for the command and seen at `project`: requires T3.
     ///
-    /// Staged files and removals are written to `upper` beforehand, and changes are found there afterwards.
+    /// Staged files and removals are written to `upper` before, and changes are found there afterwards.
     Overlay {
         /// The project's root, never written.
         project: PathBuf,
-        /// What was changed.
+        /// The changes.
         upper: PathBuf,
         /// The kernel's scratch directory, empty, on the same file system as `upper`.
         work: PathBuf,
     },
 }
 
-/// A directory that is seen at another place than its own.
+/// A directory that commands see at another path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// Where it is seen.
+    /// The path that commands see.
     pub at: PathBuf,
-    /// Where it is.
+    /// The real path.
     pub from: PathBuf,
     /// Whether it may be written.
     pub write: bool,
 }
 
-/// What one run of a command needs besides its plan.
+/// What one run of a command needs in addition to its plan.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
-    /// The tree that it works in.
+    /// The tree that the command works in.
     pub tree: LentTree,
-    /// Where a directory of the command workspace is seen in T3; `None` leaves it where it is.
+    /// The path in T3 of a directory of the command workspace; `None` keeps its real path.
     pub seen_at: Option<PathBuf>,
-    /// What besides may be read, at its own place: the real `.git`, included directories.
+    /// What else may be read, at its real path: the real `.git`, included directories.
     pub read: Vec<PathBuf>,
-    /// What besides may be written, at its own place: the scratch git directory.
+    /// What else may be written, at its real path: the scratch git directory.
     pub write: Vec<PathBuf>,
-    /// What is seen at another place than its own: needs T3.
+    /// What is seen at another path: requires T3.
     pub mounts: Vec<Mounted>,
-    /// Paths inside the tree that must stay read-only: needs T3.
+    /// Paths inside the tree that must stay read-only: requires T3.
     pub read_only: Vec<PathBuf>,
-    /// Paths inside the tree that look empty and cannot be written, as files that nobody may read: needs T3.
+    /// Paths inside the tree that look empty and cannot be written, such as files that must not be read: requires T3.
     ///
-    /// A copy does not have them in the first place.
+    /// A copy does not contain them in the first place.
     pub hidden: Vec<PathBuf>,
     /// Variables that keep git from running configured programs, and others that this one command needs.
     pub variables: Vec<(String, String)>,
-    /// When it is ended.
+    /// The time limit.
     pub timeout: Duration,
     /// Whether it stays in the background until the run ends.
     pub background: bool,
@@ -182,7 +182,7 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// A request with nothing special, for a command in a directory.
+    /// Returns a request without options, for a command in a directory.
     pub fn in_folder(folder: impl Into<PathBuf>, timeout: Duration) -> RunRequest {
         RunRequest {
             tree: LentTree::Folder(folder.into()),
@@ -201,7 +201,7 @@ impl RunRequest {
     }
 }
 
-/// The sandbox of a run: what is the same for all of its commands.
+/// The sandbox of a run: what all of its commands share.
 pub struct Sandbox {
     tier: Tier,
     probe: Probe,
@@ -216,15 +216,15 @@ pub struct Sandbox {
     read: Vec<PathBuf>,
     toolchains: toolchains::Toolchains,
     background: Mutex<Vec<run::Background>>,
-    /// Keepers of commands that were given up.
+    /// Supervisors of commands that were cancelled.
     ending: Arc<Mutex<Vec<tokio::process::Child>>>,
 }
 
 impl Sandbox {
-    /// Finds out what the machine gives, and prepares what all commands share.
+    /// Detects what the machine supports, and prepares what all commands share.
     ///
-    /// A child of ours is started that tries each part on itself. What is required and cannot be had is
-    /// [`SandboxError::Unmet`].
+    /// Starts a child process that tries each part on itself. Returns [`SandboxError::Unmet`] if the required isolation
+    /// is unavailable.
     pub fn new(options: SandboxOptions<'_>) -> Result<Sandbox, SandboxError> {
         let failed = |path: &Path| SandboxError::io(path.display().to_string());
         let private = options.private.canonicalize().map_err(failed(&options.private))?;
@@ -325,7 +325,7 @@ impl Sandbox {
         plan.profile.network.clone().within(&self.network)
     }
 
-    /// Tells whether an overlay can be lent instead of a copy.
+    /// Tells whether an overlay can be used instead of a copy.
     pub fn has_overlay(&self) -> bool {
         self.tier == Tier::T3 && self.probe.overlay.is_none()
     }
@@ -359,24 +359,24 @@ impl Sandbox {
 
     /// Runs a command to its end, or starts it in the background.
     ///
-    /// Dropping the future ends the command and everything it started.
+    /// Dropping the future ends the command and everything that it started.
     pub async fn run(&self, plan: &CommandPlan, request: RunRequest) -> Result<RunOutput, SandboxError> {
         run::run(self, plan, request).await
     }
 
-    /// Starts a program that is spoken to over its standard input and output, as an MCP server is.
+    /// Starts a program that communicates over its standard input and output, such as an MCP server.
     pub async fn pipe(&self, plan: &CommandPlan, request: RunRequest) -> Result<Piped, SandboxError> {
         run::pipe(self, plan, request).await
     }
 
-    /// Ends the commands in the background, waits for the end of those that were given up, and returns what each of
-    /// them printed, in the order of their start.
+    /// Ends the commands in the background, waits for the end of cancelled ones, and returns what each of them printed,
+    /// in the order of their start.
     pub async fn end(&self) -> Vec<RunOutput> {
         let background: Vec<_> = {
             let mut held = self.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             held.drain(..).collect()
         };
-        // All of them are told first, so that they end side by side.
+        // All are told first, so that they end in parallel.
         let ending: Vec<_> = background.into_iter().map(run::Background::end).collect();
         let ended = futures_util::future::join_all(ending).await;
         run::settle(&self.ending).await;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Names of files and directories that hold credentials, wherever they are.
+/// Names of files and directories with credentials, anywhere.
 const CREDENTIALS: [&str; 15] = [
     ".ssh",
     ".aws",
@@ -21,15 +21,16 @@ const CREDENTIALS: [&str; 15] = [
     "credentials.toml",
 ];
 
-/// Tells whether a directory is one with credentials, is inside of one, or has one; `is_there` looks at the disk.
+/// Tells whether a directory holds credentials, is inside such a directory, or contains one; `is_there` looks at the
+/// disk.
 pub(super) fn has_credentials(directory: &Path, is_there: impl Fn(&Path) -> bool) -> bool {
     let is_one = |name: &std::ffi::OsStr| CREDENTIALS.iter().any(|known| name == *known);
     directory.iter().any(is_one) || CREDENTIALS.iter().any(|name| is_there(&directory.join(name)))
 }
 
-/// Returns what must be readable of files and directories that are named by absolute paths: the directories of the
-/// files, and the directories themselves. A file that belongs to a package comes with the whole package. Of the home
-/// directory, of what holds it, and of a directory with credentials the file alone is shown.
+/// Returns what must be readable of files and directories that are named by absolute paths: the files' directories, and
+/// the directories themselves. A file that belongs to a package comes with the whole package. In the home directory, in
+/// its parents, and next to credentials only the file itself is shown.
 pub fn shown<'p>(named: impl Iterator<Item = &'p Path>, home: Option<&Path>) -> Vec<PathBuf> {
     let is_narrow = |directory: &Path| {
         directory.components().count() > 2
@@ -43,7 +44,7 @@ pub fn shown<'p>(named: impl Iterator<Item = &'p Path>, home: Option<&Path>) -> 
             read.extend([named.to_path_buf(), real].into_iter().filter(|directory| is_narrow(directory)));
             continue;
         }
-        // The link, where it is one, and what it leads to.
+        // The link, if it is one, and its target.
         for file in [named, &real] {
             match file.parent().filter(|directory| is_narrow(directory)) {
                 Some(directory) => {

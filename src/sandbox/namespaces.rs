@@ -14,18 +14,18 @@ use serde::{Deserialize, Serialize};
 use super::{LentTree, RunRequest, Sandbox};
 use crate::policy::grant::TreeAccess;
 
-/// What the file system looks like from inside.
+/// The file system as seen from inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct View {
-    /// An empty directory to put it together in.
+    /// An empty directory in which it is built.
     pub(super) root: OsString,
-    /// The user and the group outside, who keep their numbers inside.
+    /// The user and group outside, which keep their ids inside.
     pub(super) ids: (u32, u32),
-    /// What is mounted where, parents first.
+    /// The mounts, parents first.
     pub(super) mounts: Vec<Mount>,
-    /// Parts of what was mounted that are made read-only.
+    /// Paths inside mounts that are made read-only.
     pub(super) read_only: Vec<OsString>,
-    /// Parts of what was mounted that are covered with something empty.
+    /// Paths inside mounts that are covered with something empty.
     pub(super) hidden: Vec<OsString>,
 }
 
@@ -41,20 +41,20 @@ pub(super) struct Mount {
 /// What is mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Source {
-    /// A file or directory outside, or the link that it is; left out if it is not there.
+    /// A file, directory or link outside; left out if it does not exist.
     Read(OsString),
-    /// A directory outside that is written.
+    /// A writable directory outside.
     Write(OsString),
-    /// An empty directory that is gone with the command.
+    /// An empty directory that is discarded after the command.
     Scratch,
-    /// A directory outside under a layer that is gone with the command; left out if it is not there.
+    /// A directory outside, below a layer that is discarded after the command; left out if it does not exist.
     Layered(OsString),
-    /// A directory outside under a layer that takes what is written, by this command or by others.
+    /// A directory outside, below a layer that takes the writes of this command or of several.
     Overlay { lower: OsString, upper: OsString, work: OsString, read_only: bool },
 }
 
 impl View {
-    /// Puts together what a command sees: what it may read and write, and its tree, each at its place.
+    /// Builds the view of a command: what it may read and write, and its tree, each at its path.
     pub(super) fn new(
         sandbox: &Sandbox,
         request: &RunRequest,
@@ -87,7 +87,7 @@ impl View {
                 }
             },
         ));
-        // Parents first; a stable sort, so that what is written wins over what is read at the same place.
+        // Parents first; a stable sort, so that writable paths win over readable ones at the same place.
         mounts.sort_by(|(one, _), (other, _)| one.components().cmp(other.components()));
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         View {
@@ -118,7 +118,7 @@ pub(super) fn probe_inside() -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Returns where a path of the inside is while the inside is put together below `root`.
+/// Maps a path of the inside to its path while the file system is being built below `root`.
 fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -144,11 +144,11 @@ mod linux {
     use super::super::{system, wire};
     use super::{Source, View, below};
 
-    /// Parts of `/proc` through which its reader could change or read the machine, as root at least.
+    /// Parts of `/proc` through which root could change or read the machine.
     const PROC_READ_ONLY: &[&str] = &["/proc/sys", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sysrq-trigger"];
     const PROC_HIDDEN: &[&str] = &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kmsg", "/proc/kallsyms"];
 
-    /// Makes the namespaces: this process is in all of them but that of processes, which its children begin.
+    /// Makes the namespaces. This process is in all of them except the process namespace, which its children enter.
     pub(in super::super) fn unshare(network: bool) -> io::Result<()> {
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mut flags = CloneFlags::CLONE_NEWUSER
@@ -163,21 +163,21 @@ mod linux {
         map_ids((0, 0), ids)
     }
 
-    /// Opens the proxy's listener inside of the new network, and hands it to whoever is at the other end of a socket.
+    /// Opens the proxy's listener inside the new network, and passes it over a socket.
     pub(in super::super) fn give_listener(to: &OwnedFd) -> io::Result<()> {
-        // The loopback is not up yet, and has its address only then; nothing but it will ever be in this network.
+        // The loopback is not up yet, and gets its address only then; nothing else will ever be in this network.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, super::super::proxy::PORT))?;
         wire::send_descriptor(to, listener.as_fd())
     }
 
-    /// Says who the user and group of this process are inside of its new namespace.
+    /// Maps the user and group of this process into its new namespace.
     fn map_ids(inside: (u32, u32), outside: (u32, u32)) -> io::Result<()> {
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{} {} 1", inside.0, outside.0))?;
         fs::write("/proc/self/gid_map", format!("{} {} 1", inside.1, outside.1))
     }
 
-    /// Puts the file system together and makes it the root; then gives up every power over it.
+    /// Builds the file system and makes it the root; then gives up every power over it.
     pub(in super::super) fn build(view: &View, network: bool) -> Result<(), String> {
         let root = Path::new(&view.root);
         let said = |what: &str, path: &Path, error: io::Error| format!("{what} {}: {error}", path.display());
@@ -214,11 +214,11 @@ mod linux {
         Ok(mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)?)
     }
 
-    /// Mounts one thing. What is below something that was mounted to be read is there already.
+    /// Makes one mount. Paths below a read-only mount exist already.
     fn attach(root: &Path, at: &Path, what: &Source, covered: &mut Vec<PathBuf>) -> io::Result<()> {
         if leads_away(root, at) {
             return match what {
-                // What is wanted there is then not to be seen: the command misses it, and nothing is lost.
+                // The path is then not visible inside: the command misses it, and nothing is lost.
                 Source::Read(_) | Source::Layered(_) | Source::Scratch => Ok(()),
                 Source::Write(_) | Source::Overlay { .. } => Err(io::Error::other("a link stands in the way")),
             };
@@ -260,7 +260,7 @@ mod linux {
                 let Ok(from) = Path::new(from).canonicalize() else { return Ok(()) };
                 let target = below(root, at);
                 fs::create_dir_all(&target)?;
-                // The layer is on a file system of its own, below what it covers.
+                // The layer is on a file system of its own, below the path that it covers.
                 new_tmpfs(&target, c"mode=0700,size=1g")?;
                 let (upper, work) = (target.join("upper"), target.join("work"));
                 fs::create_dir(&upper)?;
@@ -280,9 +280,9 @@ mod linux {
         }
     }
 
-    /// Tells whether a link is in the way to a place, once it is below `root`.
+    /// Tells whether a link is on the way to a path, once it is below `root`.
     ///
-    /// It would be followed from the old root: a command of before could have us make a file wherever it likes.
+    /// It would be followed from the old root: an earlier command could have a file created anywhere.
     fn leads_away(root: &Path, at: &Path) -> bool {
         let mut place = root.to_path_buf();
         let relative = at.strip_prefix("/").unwrap_or(at);
@@ -305,7 +305,7 @@ mod linux {
         restrict(target, read_only)
     }
 
-    /// Takes rights from a mount; the ones that it lacks already cannot be left out.
+    /// Removes rights from a mount; rights that it already lacks must be named again.
     fn restrict(target: &Path, read_only: bool) -> io::Result<()> {
         let has = rustix::fs::statvfs(target)?.f_flag;
         let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
@@ -354,7 +354,7 @@ mod linux {
         fs::File::create(&file)?;
         fs::create_dir(&folder)?;
         for path in paths {
-            // A link is only a name; what it leads to is judged by its own.
+            // A link is only a name; its target is judged by its own path.
             if leads_away(root, Path::new(path)) {
                 continue;
             }
@@ -380,7 +380,7 @@ mod linux {
         }
         fs::create_dir(dev.join("shm"))?;
         new_tmpfs(&dev.join("shm"), c"mode=1777")?;
-        // Terminals of their own, where the kernel gives them: some tests want one.
+        // Private terminals, if the kernel supports them: some tests need one.
         fs::create_dir(dev.join("pts"))?;
         let options = c"newinstance,ptmxmode=0666,mode=0620";
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -410,7 +410,7 @@ mod linux {
         Ok(())
     }
 
-    /// Makes a directory the root and lets go of the old one.
+    /// Makes a directory the root and detaches the old one.
     fn enter(root: &Path) -> io::Result<()> {
         std::env::set_current_dir(root)?;
         rustix::process::pivot_root(".", ".")?;
@@ -444,7 +444,7 @@ mod linux {
         }
     }
 
-    /// Tries what the init process does, in the namespaces that the probe made, and says what works.
+    /// Tries what init does, in the namespaces that the probe made, and reports what works.
     pub(in super::super) fn probe_inside() -> io::Result<()> {
         let control = wire::inherited()?;
         let folder = std::env::current_dir()?;
@@ -455,7 +455,7 @@ mod linux {
         }
     }
 
-    /// The error is why there is no file system of one's own; the value why there is no overlay in it.
+    /// The error says why a private file system is unavailable; the value why an overlay in it is.
     fn try_mounts(private: &Path) -> Result<Option<String>, String> {
         let view = View {
             root: private.join("root").into(),

@@ -14,7 +14,7 @@ pub struct OutputBounds {
     pub tail: usize,
     /// The file that gets everything once head and tail overflow; `None` keeps no full copy.
     pub spill: Option<PathBuf>,
-    /// The most bytes that the file gets.
+    /// Maximum bytes of that file.
     pub spill_most: u64,
 }
 
@@ -33,13 +33,13 @@ pub struct Captured {
     pub tail: Vec<u8>,
     /// Bytes between the two that are not in memory.
     pub missing: u64,
-    /// All bytes.
+    /// Total bytes.
     pub bytes: u64,
-    /// All line ends.
+    /// Total line ends.
     pub lines: u64,
     /// The full copy, if there is one.
     pub full: Option<PathBuf>,
-    /// Whether the full copy ends early, because of its bound or a failure of the disk.
+    /// Whether the full copy is incomplete, because of its limit or a disk failure.
     pub full_is_cut: bool,
 }
 
@@ -49,7 +49,7 @@ impl Captured {
         self.missing == 0
     }
 
-    /// Returns what is in memory, with a line in between that says how much is missing.
+    /// Returns what is in memory, with a line between the parts that says how much is missing.
     pub fn text(&self) -> Vec<u8> {
         let gap = match self.missing {
             0 => String::new(),
@@ -59,7 +59,7 @@ impl Captured {
     }
 }
 
-/// Takes a stream in pieces and keeps within the bounds.
+/// Reads a stream in chunks and keeps within the limits.
 pub(super) struct Capture {
     bounds: OutputBounds,
     head: Vec<u8>,
@@ -132,7 +132,7 @@ impl Capture {
     }
 }
 
-/// Makes a new file that only we may read; one that is there already is a failure.
+/// Creates a private file; one that already exists is an error.
 fn create_private(path: &std::path::Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     File::options().write(true).create_new(true).mode(0o600).open(path)

@@ -12,16 +12,16 @@ use crate::git::Programs;
 /// Bytes of each stream that are kept.
 const KEPT: u64 = 256 << 10;
 
-/// How it went.
+/// The result of such a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnOutput {
-    /// The exit code; `None` where a signal or the end of its time ended it.
+    /// The exit code; `None` if a signal or the timeout ended it.
     pub exit_code: Option<i32>,
     /// The beginning of standard output.
     pub stdout: String,
     /// The beginning of standard error.
     pub stderr: String,
-    /// Whether its time ran out.
+    /// Whether it timed out.
     pub timed_out: bool,
 }
 
@@ -59,13 +59,13 @@ pub async fn run_own(
     let feed = async {
         let Some(mut stdin) = stdin else { return Ok(()) };
         match stdin.write_all(input.as_bytes()).await {
-            // One that does not read is as good as one that does.
+            // A command that does not read its input is fine.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             written => written,
         }
     };
     let work = async {
-        // Half of the input or of the output could mean something else than the whole.
+        // Half of the input or of the output could have another meaning than the whole.
         let (fed, stdout, stderr, status) = tokio::join!(feed, beginning(stdout), beginning(stderr), child.wait());
         fed?;
         Ok(OwnOutput { exit_code: status?.code(), stdout: stdout?, stderr: stderr?, timed_out: false })
@@ -76,7 +76,7 @@ pub async fn run_own(
     }
 }
 
-/// Reads a stream to its end and keeps its beginning.
+/// Reads a stream to its end and keeps the beginning.
 async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     let Some(mut stream) = stream else { return Ok(String::new()) };
     let mut kept = Vec::new();

@@ -19,38 +19,38 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::wire;
 use crate::policy::web::{host_matches, is_public};
 
-/// Where the listener is inside: every command has a network of its own, so that the number is free.
+/// The port of the listener inside: every command has a network of its own, so the number is free.
 pub(super) const PORT: u16 = 31_280;
 
 /// The ports that may be reached outside.
 const PORTS: [u16; 2] = [443, 80];
 
-/// The most bytes before the body of a request.
+/// Maximum bytes before the body of a request.
 const MOST_HEAD: usize = 32 << 10;
 
-/// The most connections at the same time.
+/// Maximum connections at the same time.
 const MOST_CONNECTIONS: usize = 128;
 
-/// How long a client that has its answer is listened to.
+/// How long to keep reading from a client that has its answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long a request may take to be there, and a connection to be made.
+/// Timeout for a request to arrive, and for a connection to be made.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks up where a port of a host is.
+/// Resolves a host and port.
 type LookUp = dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
 
-/// How names of hosts become addresses.
+/// How host names become addresses.
 #[derive(Clone)]
 pub struct Names {
-    /// Looks them up.
+    /// Resolves them.
     pub look_up: Arc<LookUp>,
     /// Tells which addresses may be connected to.
     pub may_connect: fn(IpAddr) -> bool,
 }
 
 impl Names {
-    /// The system's, and of the addresses only public ones.
+    /// The system's resolver, with public addresses only.
     pub fn of_the_system() -> Names {
         let look_up = |host: String, port: u16| -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
             Box::pin(async move { Ok(tokio::net::lookup_host((host.as_str(), port)).await?.collect()) })
@@ -68,7 +68,7 @@ pub(super) fn variables() -> Vec<(&'static str, String)> {
     variables
 }
 
-/// Serves one command; ends with this value.
+/// Serves one command until it is dropped.
 pub(super) struct Proxy {
     work: JoinHandle<()>,
     refused: Arc<Mutex<BTreeSet<String>>>,
@@ -81,14 +81,14 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Waits for the listener that comes over `socket`, then serves it.
+    /// Waits for the listener that arrives over `socket`, then serves it.
     pub(super) fn start(socket: StdUnixStream, hosts: Vec<String>, names: Names) -> io::Result<Proxy> {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
         let refused: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let door = Arc::new(Door { hosts, names, refused: Arc::clone(&refused) });
         let work = tokio::spawn(async move {
-            // Without a listener the command reaches nothing, which its programs say themselves.
+            // Without a listener the command reaches nothing, which its programs report themselves.
             if let Ok(listener) = listener(&socket).await {
                 serve(&listener, &door).await;
             }
@@ -122,14 +122,14 @@ async fn serve(listener: &TcpListener, door: &Arc<Door>) {
                     let door = Arc::clone(door);
                     connections.spawn(async move { drop(door.answer(client).await) });
                 }
-                // Out of descriptors, or the like: not at once again.
+                // Out of descriptors, or similar: wait before trying again.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
         }
     }
 }
 
-/// What is open.
+/// The hosts that may be reached.
 struct Door {
     hosts: Vec<String>,
     names: Names,
@@ -141,7 +141,7 @@ struct Door {
 enum Request {
     /// A tunnel to a port of a host.
     Tunnel { host: String, port: u16 },
-    /// One request to a server that speaks in the clear, as it is to be sent there.
+    /// One request to a server over plain HTTP, as it will be sent there.
     Plain { host: String, port: u16, head: String, body: u64 },
 }
 
@@ -171,7 +171,7 @@ impl Door {
                     "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                     text.len()
                 );
-                // First, for whoever has the answer may end the command, and this with it.
+                // First, as the client that has the answer may end the command, and with it this task.
                 self.note(why);
                 client.write_all((head + &text).as_bytes()).await?;
                 client.shutdown().await?;
@@ -232,7 +232,7 @@ fn malformed(why: &str) -> Refusal {
     ("400 Bad Request", format!("a request that is refused: {why}"))
 }
 
-/// Reads until the empty line; returns how long the head is. `None` if there is none.
+/// Reads until the empty line; returns the length of the head. `None` if there is none.
 async fn read_head(client: &mut TcpStream, begin: &mut Vec<u8>) -> io::Result<Option<usize>> {
     loop {
         if let Some(end) = begin.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -244,14 +244,14 @@ async fn read_head(client: &mut TcpStream, begin: &mut Vec<u8>) -> io::Result<Op
     }
 }
 
-/// Sends the body and hands over what comes back, until the server is done.
+/// Sends the body and passes on what comes back, until the server is done.
 async fn exchange(client: &mut TcpStream, server: &mut TcpStream, rest: &[u8], body: u64) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
     let first = usize::try_from(body).unwrap_or(usize::MAX).min(rest.len());
     let send = async {
         to_server.write_all(&rest[..first]).await?;
-        // What follows the body would be a second request, which nobody has judged.
+        // What follows the body would be a second request, which nothing has judged.
         tokio::io::copy(&mut (&mut from_client).take(body - first as u64), &mut to_server).await?;
         std::future::pending::<io::Result<()>>().await
     };
@@ -262,7 +262,7 @@ async fn exchange(client: &mut TcpStream, server: &mut TcpStream, rest: &[u8], b
     to_client.shutdown().await
 }
 
-/// Reads what else the client sends, for a while: closing a connection on unread bytes would take the answer back.
+/// Reads what else the client sends, for a while: closing a connection with unread bytes would discard the answer.
 async fn read_off(client: &mut TcpStream) {
     let read = async {
         let mut some = [0; 4096];
@@ -332,7 +332,7 @@ fn read_request(head: &[u8]) -> Result<Request, Refusal> {
                 }
                 out.push_str(&format!("Content-Length: {value}\r\n"));
             }
-            // About this connection, not the other; `Upgrade` would make a tunnel of it.
+            // Fields about this connection, not the other; `Upgrade` would turn it into a tunnel.
             "host" | "connection" | "keep-alive" | "upgrade" | "te" | "trailer" | "expect" => {}
             proxy if proxy.starts_with("proxy-") => {}
             _ => out.push_str(&format!("{name}:{value}\r\n")),
@@ -342,7 +342,7 @@ fn read_request(head: &[u8]) -> Result<Request, Refusal> {
     Ok(Request::Plain { host, port, head: out, body: body.unwrap_or_default() })
 }
 
-/// Returns the name of a host as rules are compared with it; an address in any notation is none.
+/// Returns a host name in the form that rules compare; an address in any notation is refused.
 fn name_of(host: &str) -> Result<String, Refusal> {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

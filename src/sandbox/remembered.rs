@@ -16,7 +16,7 @@ use super::tier::{Probe, Tier};
 use crate::bounded;
 use crate::workspace::private_file;
 
-/// What else decides about namespaces and Landlock: files whose contents, or absence, are part of the key.
+/// Other facts that decide about namespaces and Landlock: files whose contents, or absence, are part of the key.
 const FACTS: &[&str] = &[
     "/proc/sys/kernel/random/boot_id",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -32,10 +32,10 @@ const FACTS: &[&str] = &[
 const NAMESPACES: &[&str] =
     &["/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/cgroup"];
 
-/// What of `/proc/self/status` decides.
+/// Fields of `/proc/self/status` that are part of the key.
 const STATUS: &[&str] = &["Uid:", "Gid:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:"];
 
-/// A place where it is remembered.
+/// An entry of the cache.
 #[derive(Debug, Clone)]
 pub(super) struct Remembered {
     file: PathBuf,
@@ -49,7 +49,7 @@ struct Note {
 }
 
 impl Remembered {
-    /// Describes this machine, this process and this program; `None` where there is no `/proc` to tell.
+    /// Describes this machine, this process and this program; `None` without `/proc`.
     pub(super) fn of(cache: &Path, helper: &Path) -> Option<Remembered> {
         fs::read(FACTS[0]).ok()?;
         let mut hash = Sha256::new();
@@ -79,13 +79,13 @@ impl Remembered {
         Some(Remembered { file: cache.join("sandbox.json"), key })
     }
 
-    /// Returns what was found, if everything was found to work.
+    /// Returns the cached result, if everything was found to work.
     pub(super) fn probe(&self) -> Option<Probe> {
         let note: Note = serde_json::from_slice(&bounded::regular(&self.file, bounded::CONFIG).ok()?).ok()?;
         (note.key == self.key && is_whole(&note.probe)).then_some(note.probe)
     }
 
-    /// Remembers what was found, if everything works. Where nothing can be written the next run tries again.
+    /// Caches a result, if everything works. If it cannot be written the next run tries again.
     pub(super) fn keep(&self, probe: &Probe) {
         if is_whole(probe) {
             let note = Note { key: self.key.clone(), probe: probe.clone() };
@@ -94,13 +94,13 @@ impl Remembered {
         }
     }
 
-    /// Forgets it: a sandbox could not be built.
+    /// Clears the entry, because a sandbox could not be built.
     pub(super) fn forget(&self) {
         let _gone_already = private_file::remove(&self.file);
     }
 }
 
-/// Tells whether nothing is missing: what is missing is looked for at each start, for it may have been put right.
+/// Tells whether nothing is missing: missing parts are looked for at each start, as they may have been fixed.
 fn is_whole(probe: &Probe) -> bool {
     probe.tier() == Tier::T3 && probe.landlock >= super::tier::LEAST_LANDLOCK && probe.overlay.is_none()
 }

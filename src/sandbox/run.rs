@@ -28,10 +28,10 @@ use super::{macos, system};
 use crate::policy::CommandPlan;
 use crate::policy::grant::{GitAccess, Start, TreeAccess};
 
-/// How long the helper may take beyond the command's own time before it is given up.
+/// How long the helper may exceed the command's own time limit before it is abandoned.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long an output may stay open after everything that could write to it was ended.
+/// How long an output may stay open after everything that could write to it has ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// How a command ended and what it printed.
@@ -43,21 +43,21 @@ pub struct RunOutput {
     pub stdout: Captured,
     /// Its standard error.
     pub stderr: Captured,
-    /// Its exit code; `None` when a signal or the time ended it, or while it runs in the background.
+    /// Its exit code; `None` if a signal or the timeout ended it, or while it runs in the background.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether its time was up.
+    /// Whether it timed out.
     pub timed_out: bool,
-    /// Its process group, as it is numbered inside.
+    /// Its process group, as numbered inside.
     pub pgid: i32,
-    /// Its processes if it stays in the background, as they are numbered inside.
+    /// Its processes if it stays in the background, as numbered inside.
     pub background_pids: Vec<i32>,
     /// How long it ran.
     pub duration: Duration,
-    /// The sandbox that was around it.
+    /// The tier that it ran in.
     pub tier: Tier,
-    /// What its reader should know: processes that were left over, an output that stayed open.
+    /// Notes for the reader: processes that were left over, an output that stayed open.
     pub notes: Vec<String>,
 }
 
@@ -68,20 +68,20 @@ impl RunOutput {
     }
 }
 
-/// A program that is spoken to over its standard input and output. Dropping it ends the program and all it started.
+/// A program that communicates over its standard input and output. Dropping it ends the program and all it started.
 pub struct Piped {
-    /// What it reads.
+    /// Its standard input.
     pub stdin: pipe::Sender,
-    /// What it says.
+    /// Its standard output.
     pub stdout: pipe::Receiver,
-    /// What it complains.
+    /// Its standard error.
     pub stderr: pipe::Receiver,
     /// Keeps it alive.
     pub lifeline: Lifeline,
 }
 
-/// The supervisor's process. Dropped before its end, it is handed to the sandbox, which waits for it: what it ends may
-/// be at work until then.
+/// The supervisor's process. If dropped before its end, it is passed to the sandbox, which waits for it: until then its
+/// programs may still be running.
 struct Keeper {
     child: Option<Child>,
     ending: Arc<Mutex<Vec<Child>>>,
@@ -105,14 +105,14 @@ impl Drop for Keeper {
     }
 }
 
-/// Waits until commands that were given up have ended.
+/// Waits until cancelled commands have ended.
 pub(super) async fn settle(ending: &Mutex<Vec<Child>>) {
     let children = std::mem::take(&mut *ending.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     let all = children.into_iter().map(|mut child| async move { child.wait().await });
     let _too_late = tokio::time::timeout(PATIENCE, futures_util::future::join_all(all)).await;
 }
 
-/// The socket to the supervisor: the program is ended when this is dropped.
+/// The socket to the supervisor: dropping it ends the program.
 pub struct Lifeline {
     reports: Lines<BufReader<UnixStream>>,
     _keeper: Keeper,
@@ -135,7 +135,7 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Tells it to end, at once; the future then waits for that.
+    /// Asks the command to end; the future then waits for that.
     pub(super) fn end(self) -> impl Future<Output = RunOutput> {
         let _ended_already = self.stop.shutdown(std::net::Shutdown::Write);
         async move {
@@ -198,7 +198,7 @@ pub(super) async fn pipe(sandbox: &Sandbox, plan: &CommandPlan, request: RunRequ
     Ok(Piped { stdin, stdout: running.stdout, stderr: running.stderr, lifeline })
 }
 
-/// A command that was handed to the helper.
+/// A command that was passed to the helper.
 struct Running {
     reports: Lines<BufReader<UnixStream>>,
     stop: StdUnixStream,
@@ -224,7 +224,7 @@ async fn start(
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(SandboxError::io(format!("the helper {}", sandbox.helper.display())))?;
     let keeper = Keeper { child: Some(child), ending: Arc::clone(&sandbox.ending) };
-    // The command keeps our copy of the helper's end: the end of the helper would never be seen.
+    // The command holds a copy of the helper's end: without this the end of the helper would never be seen.
     drop(command);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![stdout_theirs.as_fd(), stderr_theirs.as_fd()];
     descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
@@ -256,7 +256,7 @@ async fn next(reports: &mut Lines<BufReader<UnixStream>>) -> Option<Report> {
     serde_json::from_str(&reports.next_line().await.ok()??).ok()
 }
 
-/// Waits until the command runs. A sandbox that could not be built is none that is remembered to work.
+/// Waits until the command runs. A sandbox that could not be built clears the cached result.
 async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
     let started = first_report(reports).await;
     if started.is_err() {
@@ -278,7 +278,7 @@ async fn first_report(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32
     }
 }
 
-/// Waits for the report of the end; the error is what to say instead.
+/// Waits for the report of the end; the error is a message to show instead.
 async fn end_of(reports: &mut Lines<BufReader<UnixStream>>) -> Result<End, String> {
     loop {
         match next(reports).await {
@@ -364,12 +364,12 @@ fn argv_of(plan: &CommandPlan) -> Vec<String> {
     }
 }
 
-/// Turns a plan into what the helper is told.
+/// Converts a plan to the helper's instructions.
 fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Result<Instructions, SandboxError> {
     let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
     let as_written = matches!(plan.start, Start::AsWritten(_));
     sandbox.may_run(plan)?;
-    // By the operator's word nothing is held back; by the machine's weakness it must not be.
+    // With `--sandbox off` the operator accepts that nothing is hidden; a weak machine must not decide that.
     if !request.mounts.is_empty() && sandbox.tier != Tier::T3 {
         return refused("a folder can be seen at another place in T3 alone");
     }
@@ -395,7 +395,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
         Tier::T3 => Some(View::new(sandbox, request, plan.profile.tree, &read, &write)),
         Tier::T0 | Tier::T1 | Tier::T2 => None,
     };
-    // Where there are scratch layers, caches are written: into them.
+    // With scratch layers, caches can be written: the layers take the writes.
     let caches = if view.is_some() { &mut write } else { &mut read };
     caches.extend(sandbox.toolchains.layered.iter().cloned());
     if view.is_some() {
@@ -405,7 +405,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
         if mounted.write { &mut write } else { &mut read }.push(mounted.at.clone());
     }
     if read_only {
-        // Only now: in namespaces the tree is mounted by itself.
+        // Only here: in namespaces the tree is mounted separately.
         read.push(root.into());
     }
     let mut environment = sandbox.environment.clone();
@@ -415,7 +415,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let reached = if as_written { Network::None } else { sandbox.network_of(plan) };
     let network = reached == Network::Any;
-    // Below T3 nothing is started, or nothing is held back.
+    // Below T3 either nothing is started or nothing is restricted.
     let proxied = matches!(reached, Network::Hosts(_)) && sandbox.tier == Tier::T3;
     if proxied {
         environment.extend(proxy::variables().into_iter().map(|(name, value)| (name.into(), value.into())));
@@ -460,7 +460,8 @@ fn programs(sandbox: &Sandbox, plan: &CommandPlan, directory: &Path, request: &R
             .map(|words| {
                 let name = words.first().map_or("", String::as_str);
                 let file = if name.contains('/') {
-                    // A program of the workspace, as the command workspace has it; the system's are named as they are.
+                    // A program of the workspace, as the command workspace has it; the system's programs are named by
+                    // their own path.
                     Some(directory.join(name))
                 } else if name == "qwen" {
                     Some(sandbox.helper.clone())

@@ -41,7 +41,7 @@ const NEVER: &[i64] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Ways around this filter, and large doors into the kernel.
+    // Ways around this filter, and large attack surfaces of the kernel.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -73,10 +73,10 @@ const NEVER: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Denied where these are shared with the rest of the machine: below T3.
+/// Denied where they are shared with the rest of the machine: below T3.
 const SHARED: &[i64] = &[libc::SYS_shmget, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
 
-/// Take a process as their first argument and do something to it: denied for ours, below T3.
+/// Calls that act on the process in their first argument: denied for this program's processes, below T3.
 const TO_A_PROCESS: &[i64] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
@@ -93,8 +93,8 @@ const TO_A_PROCESS: &[i64] = &[
     libc::SYS_move_pages,
 ];
 
-/// Change what is known about a file, whatever Landlock lets be done with its contents. The numbers are those of
-/// `fchmodat2`, `setxattrat`, `removexattrat` and `file_setattr`, the same on every architecture.
+/// Change metadata of a file, regardless of Landlock. The numbers are those of `fchmodat2`, `setxattrat`,
+/// `removexattrat` and `file_setattr`, the same on every architecture.
 const ATTRIBUTES: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -136,7 +136,7 @@ const CLONE_NAMESPACES: &[i32] = &[
     libc::CLONE_NEWNET,
 ];
 
-/// Puts words into the input of a terminal.
+/// Inject input into a terminal.
 const TERMINAL_INJECTIONS: &[u64] = &[0x5412, 0x541C];
 
 /// Calls of x86-64's x32 interface that have numbers of their own: ioctl, ptrace, kexec_load, process_vm_*,
@@ -148,7 +148,7 @@ const X32_OWN: &[i64] = &[514, 521, 524, 528, 536, 539, 540];
 pub(super) fn confine(wall: &Wall) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp: {error}");
     let denied = rules(wall).map_err(|error| failed(&error))?;
-    // glibc falls back to `clone`, whose flags can be seen, if this one does not seem to exist.
+    // glibc falls back to `clone`, whose flags can be checked, if this call does not seem to exist.
     let unknown = Rules::from([(libc::SYS_clone3, Vec::new())]);
     for (rules, errno) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
         let action = SeccompAction::Errno(errno.unsigned_abs());
@@ -181,7 +181,7 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
         rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
         for call in TO_A_PROCESS {
             for pid in wall.guarded.iter().chain([-1].iter()) {
-                // As the low half of the register: the kernel takes an `int` of it.
+                // As the low half of the register: the kernel reads an `int` from it.
                 let pid = u64::from(u32::from_ne_bytes(pid.to_ne_bytes()));
                 add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Eq, pid)?])?;
             }
@@ -194,7 +194,8 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// Below T3 no socket at all, or with an open network the Internet alone: a local socket may lead out of any sandbox.
+/// Below T3 no socket at all, or with an open network Internet sockets only: a local socket may lead out of any
+/// sandbox.
 fn add_sockets(rules: &mut Rules, wall: &Wall) -> Result<(), BackendError> {
     let mut families = match (wall.tier < Tier::T3, wall.network) {
         (true, false) => {
@@ -248,7 +249,7 @@ fn with_x32(rules: Rules) -> Rules {
     rules
 }
 
-/// Filters nothing of use, on this process; the error is why it cannot be done.
+/// Installs a filter without effect on this process; the error says why it cannot be done.
 pub(super) fn try_it() -> Result<(), String> {
     let wall = Wall {
         tier: Tier::T1,

@@ -8,10 +8,10 @@ use crate::path::{Node, Tree};
 /// Devices that commands may read and write.
 pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Directories and files of the system that may be read and executed, as far as they are there.
+/// Directories and files of the system that may be read and executed, if they exist.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/snap"];
 
-/// What of `/etc` may be read: names, certificates and the loader's and the toolchains' own settings; no secrets.
+/// Parts of `/etc` that may be read: names, certificates and the loader's and the toolchains' own settings; no secrets.
 const ETC: &[&str] = &[
     "alternatives",
     "bash.bashrc",
@@ -72,27 +72,28 @@ const ETC: &[&str] = &[
     "xml",
 ];
 
-/// Returns what of the system is there and may be read, with the operator's additions.
+/// Returns what exists of the system and may be read, with the operator's additions.
 pub(super) fn readable(disk: &dyn Tree, read_system: &[PathBuf]) -> Vec<PathBuf> {
     let fixed = SYSTEM.iter().map(PathBuf::from).chain(ETC.iter().map(|name| Path::new("/etc").join(name)));
     fixed.chain(read_system.iter().cloned()).filter(|path| matches!(disk.look(path), Ok(Some(_)))).collect()
 }
 
-/// What no directory of PATH may show.
+/// What directories of PATH must not show.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     /// The real home.
     pub(super) home: Option<&'a Path>,
     pub(super) workspace: &'a Path,
     pub(super) private: &'a Path,
-    /// Directories of toolchains, of which a table says what is shown.
+    /// Directories of toolchains, whose table says what is shown.
     pub(super) toolchains: &'a [PathBuf],
 }
 
-/// Returns the directories of PATH that may be read: none that holds the home, the workspace or our private directory.
+/// Returns the directories of PATH that may be read: none that contains the home, the workspace or the private
+/// directory.
 ///
-/// A program outside of the system's directories comes with its neighbours: `/opt/gradle` for `/opt/gradle/bin`, and
-/// below the home `~/tools/rust` for `~/tools/rust/bin`, unless credentials are there, or a table knows more of it.
+/// A program outside the system's directories comes with its siblings: `/opt/gradle` for `/opt/gradle/bin`, and below
+/// the home `~/tools/rust` for `~/tools/rust/bin`, unless it contains credentials, or a table knows more about it.
 pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> Vec<PathBuf> {
     let Around { home, workspace, private, toolchains } = around;
     let holds = |entry: &Path| {

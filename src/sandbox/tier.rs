@@ -9,18 +9,18 @@ use crate::policy::{CommandPlan, Denial};
 /// The strength of the sandbox around a command, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Tier {
-    /// Nothing: the process group alone.
+    /// None: only a process group.
     T0,
-    /// System calls are filtered; files are not guarded.
+    /// System calls are filtered; files are not protected.
     T1,
-    /// Landlock guards files, system calls are filtered, no sockets.
+    /// Landlock protects files, system calls are filtered, no sockets.
     T2,
-    /// Own namespaces for users, mounts, network and processes besides.
+    /// In addition, private namespaces for users, mounts, network and processes.
     T3,
 }
 
 impl Tier {
-    /// Returns the short name, as it is printed.
+    /// Returns the short name that is printed.
     pub fn name(self) -> &'static str {
         match self {
             Tier::T0 => "T0",
@@ -30,14 +30,14 @@ impl Tier {
         }
     }
 
-    /// Tells whether files outside the command workspace are guarded: what `sandbox.require` asks for.
+    /// Tells whether files outside the command workspace are protected: what `sandbox.require` requires.
     pub fn isolates(self) -> bool {
         self >= Tier::T2
     }
 }
 
 impl Tier {
-    /// Refuses a command that needs more isolation than there is; `off`: by the operator's `--sandbox off`.
+    /// Refuses a command that needs more isolation than is available; `off`: by the operator's `--sandbox off`.
     pub fn admits(self, off: bool, plan: &CommandPlan) -> Result<(), Denial> {
         let enough = match plan.isolation {
             Isolation::None => true,
@@ -68,11 +68,11 @@ impl Tier {
 /// What a child found when it tried each part of the sandbox on itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Landlock's version of the interface; 0 without Landlock.
+    /// The version of Landlock; 0 without Landlock.
     pub landlock: u32,
     /// Why system calls cannot be filtered, if so.
     pub seccomp: Option<String>,
-    /// Why namespaces cannot be had, if so.
+    /// Why namespaces are unavailable, if so.
     pub namespaces: Option<String>,
     /// Why an overlay cannot be mounted in them, if so.
     pub overlay: Option<String>,
@@ -95,7 +95,7 @@ impl Probe {
     /// Returns the strongest tier that was found to work and is not above `most`.
     pub fn tier_at_most(&self, most: Tier) -> Tier {
         match self.tier().min(most) {
-            // Namespaces without Landlock make T3, but not T2.
+            // Namespaces without Landlock allow T3, but not T2.
             Tier::T2 if self.landlock < LEAST_LANDLOCK => Tier::T1,
             tier => tier,
         }

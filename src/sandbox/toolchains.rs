@@ -17,16 +17,16 @@ pub struct Toolchains {
     pub variables: BTreeMap<String, OsString>,
     /// Directories and files that may be read.
     pub read: Vec<PathBuf>,
-    /// Directories that may be read, and in namespaces written under a scratch layer.
+    /// Directories that may be read and, with namespaces, written through a scratch layer.
     pub layered: Vec<PathBuf>,
-    /// Directories that hold the others and that are an empty, writable place of their own in namespaces.
+    /// Parent directories of the others, which are private, empty and writable with namespaces.
     pub scratch: Vec<PathBuf>,
 }
 
 /// Where commands will run.
 #[derive(Debug, Clone, Copy)]
 pub struct Where<'a> {
-    /// The project's root: a cache in it comes with the command workspace, or not at all.
+    /// The project's root: a cache in it is part of the command workspace, or unavailable.
     pub workspace: &'a Path,
     /// Whether there are scratch layers: in namespaces.
     pub layers: bool,
@@ -34,7 +34,7 @@ pub struct Where<'a> {
     pub network: bool,
 }
 
-/// When a tool is told of its directory.
+/// When a tool is told its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// Always: it works with a directory that it cannot write.
@@ -64,7 +64,7 @@ const fn cache(variable: &'static str, home: &'static str, told: Told) -> Toolch
     Toolchain { variable, home, read: &[], layered: &["."], told }
 }
 
-/// Each directory that is looked for. What a table leaves out of a directory is hidden: `credentials.toml` of cargo,
+/// All directories that are looked for. What a table does not list is hidden: `credentials.toml` of cargo,
 /// `gradle.properties` and `init.d` of Gradle, `settings.xml` of Maven, `auth.json` of Composer, `credentials` of gem.
 const TOOLCHAINS: &[Toolchain] = &[
     Toolchain {
@@ -116,7 +116,7 @@ const TOOLCHAINS: &[Toolchain] = &[
     whole("RUNNER_TOOL_CACHE", ""),
 ];
 
-/// Variables that keep tools from waiting for a network that is not there.
+/// Variables that keep tools from waiting for a network that is unavailable.
 const OFFLINE: &[(&str, &str)] = &[
     ("CARGO_NET_OFFLINE", "true"),
     ("GOPROXY", "off"),
@@ -126,7 +126,7 @@ const OFFLINE: &[(&str, &str)] = &[
     ("npm_config_offline", "true"),
 ];
 
-/// Variables that keep tools from writing where they cannot, and from asking for news.
+/// Variables that keep tools from writing where they cannot, and from checking for updates.
 const QUIET: &[(&str, &str)] = &[
     ("npm_config_audit", "false"),
     ("npm_config_fund", "false"),
@@ -180,10 +180,10 @@ pub fn find(environment: &BTreeMap<OsString, OsString>, disk: &dyn Tree, place: 
     found
 }
 
-/// Maven has no variable for its repository, and Gradle another one for a cache that it cannot write.
+/// Maven has no variable for its repository, and Gradle uses another one for a read-only cache.
 fn find_java_caches(home: &Path, disk: &dyn Tree, layers: bool, found: &mut Toolchains) {
     let repository = home.join(".m2/repository");
-    // Words of the variable are split at blanks, and nothing quotes them.
+    // The variable is split at spaces, and nothing quotes them.
     let plain = repository.to_str().filter(|text| !text.contains(char::is_whitespace));
     if let Some(text) = plain.filter(|_| is_folder(disk, &repository)) {
         let (variable, value) = if layers {

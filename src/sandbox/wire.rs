@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::namespaces::View;
 use super::tier::Tier;
 
-/// The most that instructions may weigh; a longer message is a fault.
+/// Maximum bytes of instructions; a longer message is an error.
 const MOST_BYTES: u32 = 64 << 20;
 
 /// What the helper is told to start, and the sandbox it builds around itself first.
@@ -41,10 +41,10 @@ pub(super) struct Program {
     pub(super) words: Vec<OsString>,
 }
 
-/// What the programs may touch.
+/// The permissions of the programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wall {
-    /// How strong it is.
+    /// The isolation tier.
     pub(super) tier: Tier,
     /// What may be read and executed, each with all below it.
     pub(super) read: Vec<OsString>,
@@ -54,17 +54,17 @@ pub(super) struct Wall {
     pub(super) devices: Vec<OsString>,
     /// Whether sockets that leave the machine are open to them.
     pub(super) network: bool,
-    /// Whether the last descriptor takes a listener inside of the network, for our proxy.
+    /// Whether the last descriptor receives a listener inside the network, for the proxy.
     pub(super) proxied: bool,
-    /// Whether modes, times and owners of files stay as they are: below T3 nothing else guards them.
+    /// Whether modes, times and owners of files must not change: below T3 nothing else protects them.
     pub(super) keeps_attributes: bool,
-    /// For namespaces: what the file system looks like.
+    /// For namespaces: the file system.
     pub(super) view: Option<View>,
-    /// Our own process, which they must not be able to signal.
+    /// This program's processes, which commands must not be able to signal.
     pub(super) guarded: Vec<i32>,
 }
 
-/// What the helper says, one line each.
+/// The helper's reports, one line each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
     /// The sandbox is complete and the programs run.
@@ -82,20 +82,20 @@ pub(super) enum Report {
     Probed(super::tier::Probe),
 }
 
-/// How the last program of a pipeline ended, and what became of the rest.
+/// How the last program of a pipeline ended, and what happened to the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct End {
     /// Its exit code.
     pub(super) code: Option<i32>,
     /// The signal that ended it.
     pub(super) signal: Option<i32>,
-    /// Whether the time was up.
+    /// Whether it timed out.
     pub(super) timed_out: bool,
-    /// How many processes were still there and were killed.
+    /// How many processes were still running and were killed.
     pub(super) left_over: usize,
 }
 
-/// Sends instructions' length together with descriptors; the caller writes the body after it.
+/// Sends the length of instructions together with descriptors; the caller writes the body after it.
 pub(super) fn send_head(socket: &UnixStream, length: usize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let length = u32::try_from(length).ok().filter(|length| *length <= MOST_BYTES);
     let head = length.ok_or_else(|| io::Error::other("the command is too long"))?.to_le_bytes();
@@ -183,13 +183,13 @@ pub(super) fn report(socket: &UnixStream, what: &Report) -> io::Result<()> {
     (&*socket).write_all(&line)
 }
 
-/// Returns the reports that come over a socket, until it is closed or something else comes.
+/// Returns the reports that arrive over a socket, until it is closed or something else arrives.
 pub(super) fn reports(socket: &UnixStream) -> io::Result<impl Iterator<Item = Report> + use<>> {
     let lines = BufReader::new(socket.try_clone()?).lines();
     Ok(lines.map_while(|line| serde_json::from_str(&line.ok()?).ok()))
 }
 
-/// Returns our standard input as the socket that the helper was started with.
+/// Returns standard input as the socket that the helper was started with.
 pub(super) fn inherited() -> io::Result<UnixStream> {
     Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
