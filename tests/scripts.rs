@@ -14,6 +14,11 @@ fn install_sh_takes_the_released_program_and_starts_nothing_of_the_checkout() {
 }
 
 #[test]
+fn a_release_needs_one_name_and_one_version_everywhere() {
+    passes("release.py");
+}
+
+#[test]
 fn the_version_of_the_action_is_the_crates() {
     let version = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/VERSION")).unwrap();
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));

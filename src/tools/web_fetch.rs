@@ -148,7 +148,7 @@ impl FetchCall {
     }
 }
 
-/// `https://github.com/OWNER/REPO/blob/REF/PATH` shows a page around the file; this is the file.
+/// `https://github.com/ORG/NAME/blob/REF/PATH` shows a page around the file; this is the file.
 fn raw_of(url: &str) -> Option<String> {
     let rest = url.strip_prefix("https://github.com/")?;
     let rest = rest.split(['?', '#']).next()?;
