@@ -14,28 +14,28 @@ use crate::recipe::file::{CacheKey, Offline, OutputKind, RecipeFile};
 use crate::settings::Environment;
 use crate::workspace::private_file;
 
-/// How long an answer is good for where the recipe does not say.
+/// How long an answer is valid if the recipe does not say.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The most answers that are kept, and the largest file that is read.
+/// Maximum number of cached answers, and bytes of a file that is read.
 const MOST: usize = 500;
 const LARGEST: u64 = 4 << 20;
 
-/// Where answers are kept.
+/// The directory of the cache.
 #[derive(Debug, Clone)]
 pub struct Folder(PathBuf);
 
-/// The place of one answer.
+/// The cache entry of one answer.
 #[derive(Debug, Clone)]
 pub struct Kept {
     file: PathBuf,
-    /// Whether a young answer stands for a request; else it is kept for a time without a provider.
+    /// Whether a recent answer replaces a request; otherwise it is kept for times without a provider.
     saves_requests: bool,
     max_age: Duration,
     any_age_offline: bool,
 }
 
-/// An answer as it is on the disk.
+/// An answer as stored on disk.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -46,8 +46,8 @@ struct Stored {
 }
 
 impl Folder {
-    /// Finds the directory; `None` where there is no home, or where every request must be made: while recording,
-    /// replaying and in tests of recipes.
+    /// Finds the directory; `None` without a home, or if every request must be made: while recording, replaying and in
+    /// tests of recipes.
     pub fn of(arguments: &RunArgs, environment: &Environment) -> Option<Folder> {
         let test = &arguments.test;
         if test.record.is_some() || test.replay.is_some() || test.script.is_some() {
@@ -56,7 +56,7 @@ impl Folder {
         super::folders::cache_folder(environment).map(|cache| Folder(cache.join("answers")))
     }
 
-    /// Returns the place of the answer to this request; `None` where the recipe keeps none. A hook keeps every answer,
+    /// Returns the entry for the answer to this request; `None` if the recipe keeps none. A hook keeps every answer,
     /// unless the recipe says `cache: {key: none}`: trying the same commit again must give the same verdict.
     pub fn kept(&self, recipe: &RecipeFile, from_hook: bool, request: &[&str]) -> Option<Kept> {
         if recipe.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes) {
@@ -69,7 +69,7 @@ impl Folder {
             None if from_hook || recipe.offline == Some(Offline::Cached) => {}
             None => return None,
         }
-        // Each part by its digest: no two requests can run into the same text.
+        // Each part by its digest, so that different requests never give the same text.
         let key = sha256(request.iter().map(|part| sha256(part.as_bytes())).collect::<String>().as_bytes());
         Some(Kept {
             file: self.0.join(format!("{key}.json")),
@@ -81,16 +81,16 @@ impl Folder {
 }
 
 impl Kept {
-    /// Returns the answer if it is young enough: the text and the structured value.
+    /// Returns the answer if it is recent enough: the text and the structured value.
     pub fn fresh(&self) -> Option<(String, Option<Value>)> {
         let stored = self.stored().filter(|_| self.saves_requests)?;
         let age = jiff::Timestamp::now().as_second().checked_sub(stored.time)?;
-        // One from the future was written under a clock that was wrong.
+        // An answer from the future was stored while the clock was wrong.
         let is_fresh = u64::try_from(age).is_ok_and(|age| age <= self.max_age.as_secs());
         is_fresh.then_some((stored.text, stored.structured))
     }
 
-    /// Returns the answer whatever its age, for a recipe that takes an old one while no provider is available.
+    /// Returns the answer whatever its age, for a recipe that accepts an old one while no provider is available.
     pub fn of_any_age(&self) -> Option<(String, Option<Value>)> {
         let stored = self.stored().filter(|_| self.any_age_offline)?;
         Some((stored.text, stored.structured))
@@ -105,7 +105,7 @@ impl Kept {
         (stored.version == 1).then_some(stored)
     }
 
-    /// Keeps an answer. Where nothing can be written the next run asks again.
+    /// Stores an answer. If it cannot be written the next run asks again.
     pub fn keep(&self, text: &str, structured: Option<&Value>) {
         let stored = Stored {
             version: 1,

@@ -12,15 +12,15 @@ use crate::verify::findings::{self, Finding, NewSide};
 
 use super::Failure;
 
-/// How often the model may correct an answer that does not fit.
+/// How often the model may correct an answer that does not fit the schema.
 const REPAIRS: u32 = 2;
 
-/// The most findings.
+/// Maximum number of findings.
 const MAX_FINDINGS: usize = 25;
 
 /// What the answer must be.
 pub struct Wanted {
-    /// The schema; `None` where text will do.
+    /// The schema; `None` if any text is accepted.
     pub schema: Option<Value>,
     /// How often it may be corrected.
     pub repairs: u32,
@@ -33,7 +33,7 @@ pub struct Wanted {
     validator: Option<jsonschema::Validator>,
 }
 
-/// The answer, taken apart.
+/// The parsed answer.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The value.
@@ -42,16 +42,16 @@ pub struct Taken {
     pub findings: Vec<Value>,
     /// How each relates to the diff under review.
     pub places: Vec<FindingPlace>,
-    /// Those that do not count, by reason.
+    /// Findings that do not count, by reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
     /// Whether they fail the run.
     pub fails: bool,
-    /// The text, where it stands for the answer.
+    /// The text, if it is the answer.
     pub text: Option<String>,
 }
 
 impl Wanted {
-    /// Puts the recipe's output and the flags together.
+    /// Combines the recipe's output and the flags.
     pub fn new(output: &Output, json_schema: Option<Value>, fail_on: Option<Severity>) -> Result<Wanted, Failure> {
         let rules = output.rules.clone().unwrap_or_default();
         let most = output.max_findings.unwrap_or(MAX_FINDINGS);
@@ -101,7 +101,7 @@ impl Wanted {
         }
     }
 
-    /// Takes the answer: the value given through the tool, else the last fenced block of JSON. The error is what the
+    /// Parses the answer: the value given through the tool, else the last fenced block of JSON. The error is what the
     /// model is told.
     pub fn take(&self, by_tool: Option<Value>, text: &str) -> Result<Taken, String> {
         let Some(validator) = &self.validator else {
@@ -137,7 +137,7 @@ impl Wanted {
         }
     }
 
-    /// Takes a bare list for the one list that the schema asks for.
+    /// Accepts a bare list for the only list that the schema asks for.
     fn listed(&self, value: Value) -> Result<Value, String> {
         if !value.is_array() {
             return Ok(value);
@@ -155,7 +155,7 @@ impl Wanted {
         }
     }
 
-    /// Takes the values out of an answer that repeats the schema with them in the place of its properties.
+    /// Extracts the values from an answer that repeats the schema with the values in place of its properties.
     fn out_of_schema(&self, mut value: Value) -> Value {
         let schema = self.schema.as_ref().map(|schema| &schema["properties"]);
         let repeats = value["type"] == "object" && schema.is_some_and(|schema| schema.get("properties").is_none());
@@ -165,7 +165,7 @@ impl Wanted {
         }
     }
 
-    /// Coerces what does not fit as a call's arguments are; as it came if that does not help.
+    /// Coerces a value that does not fit, like a call's arguments; returns it unchanged if that does not help.
     fn coerced(&self, validator: &jsonschema::Validator, value: Value) -> Value {
         match &self.schema {
             Some(schema) if !validator.is_valid(&value) => coerced_to(schema, value),
@@ -173,8 +173,8 @@ impl Wanted {
         }
     }
 
-    /// Leaves out the findings that do not fit, as long as one does: a rule that was made up must not cost the others.
-    /// Returns how many.
+    /// Drops the findings that do not fit, as long as one does: an invented rule must not cost the others. Returns how
+    /// many.
     fn without_misfits(&self, value: &mut Value) -> u64 {
         let item = self.schema.as_ref().map(|schema| &schema["properties"]["findings"]["items"]);
         let fits = item.filter(|_| self.kind == OutputKind::Findings).map(jsonschema::validator_for);
@@ -191,7 +191,7 @@ impl Wanted {
         (before - found.len()) as u64
     }
 
-    /// Ties findings to their lines; nothing where none were asked for.
+    /// Matches findings with their lines; does nothing if none were asked for.
     pub fn anchor(&self, taken: &mut Taken, diff: Option<&NewSide>, file: &dyn Fn(&str) -> Option<String>) {
         if self.kind != OutputKind::Findings {
             return;
@@ -207,7 +207,7 @@ impl Wanted {
 
     fn message(&self, text: &str) -> String {
         let text = text.trim();
-        // A model that fences its whole answer meant what is inside.
+        // A model that fences its whole answer means what is inside.
         let inner =
             text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
         let text = inner.map_or(text, |(_, inner)| inner);
@@ -217,7 +217,7 @@ impl Wanted {
 }
 
 impl Taken {
-    /// Writes what was taken into the ending.
+    /// Writes the parsed answer into the ending.
     pub fn complete(self, finished: &mut RunFinished) {
         finished.structured = self.structured;
         finished.findings = self.findings;
@@ -232,7 +232,7 @@ impl Taken {
     }
 }
 
-/// Coerces an object to a schema as a call's arguments are; as it came if that does not help.
+/// Coerces an object to a schema like a call's arguments; returns it unchanged if that does not help.
 fn coerced_to(schema: &Value, value: Value) -> Value {
     let Value::Object(object) = &value else { return value };
     let spec =
@@ -243,8 +243,8 @@ fn coerced_to(schema: &Value, value: Value) -> Value {
     }
 }
 
-/// Returns the last fenced block that is a JSON object or list, else the whole text if it is one, else what the text
-/// ends with, from the beginning of a line. A fence inside of a value does not end the block.
+/// Returns the last fenced block that is a JSON object or list, else the whole text if it is one, else a value at the
+/// end of the text that begins a line. A fence inside a value does not end the block.
 fn written_json(text: &str) -> Result<Value, String> {
     let mut last = None;
     let mut rest = text;
@@ -274,7 +274,7 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-/// Reads JSON, and what is nearly JSON as a call's arguments are read; what was cut off is never completed.
+/// Parses JSON, repairing it like a call's arguments; what was cut off is never completed.
 fn parsed(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).or_else(|error| {
         let reading = if text.starts_with('{') { Some(repair::read(text)) } else { None };
@@ -288,7 +288,7 @@ fn parsed(text: &str) -> Result<Value, String> {
     })
 }
 
-/// Reads the JSON object or list that a text begins with, and how long it is.
+/// Parses the JSON object or list at the beginning of a text, and returns its length.
 fn first_value(text: &str) -> Option<(Value, usize)> {
     let text = is_json(text).then_some(text)?;
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
@@ -296,7 +296,7 @@ fn first_value(text: &str) -> Option<(Value, usize)> {
     Some((value, values.byte_offset()))
 }
 
-/// Reads the JSON object or list that a text ends with, if it begins a line.
+/// Parses the JSON object or list at the end of a text, if it begins a line.
 fn last_value(text: &str) -> Option<Value> {
     let text = text.trim_end();
     let mut starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
@@ -306,13 +306,13 @@ fn last_value(text: &str) -> Option<Value> {
     })
 }
 
-/// The message that sends an answer back to the model.
+/// Returns the message that sends an answer back to the model.
 pub fn sent_back(problem: &str, left: u32) -> String {
     let left = if left == 1 { "This is the last try.".to_owned() } else { format!("{left} tries are left.") };
     format!("The answer does not fit its schema:\n{problem}\n\nGive the whole object again, corrected. {left}")
 }
 
-/// The ending of a run whose answer still does not fit.
+/// Returns the ending of a run whose answer still does not fit.
 pub fn unfit(problem: &str) -> Failure {
     let first = problem.lines().next().unwrap_or_default();
     Failure::new(

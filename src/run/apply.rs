@@ -19,58 +19,58 @@ use super::Failure;
 use super::outcome::from_delivery;
 use super::runner::judge_change;
 
-/// How strictly the files must be as the dry run found them.
+/// How closely the files must match those that the dry run found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Exactly so; of [`Base::SameCommit`] HEAD, too.
+    /// Exactly; with [`Base::SameCommit`] HEAD must match, too.
     Exact(Base),
-    /// What has changed since is merged where both changes are apart.
+    /// Later changes are merged if both do not touch the same lines.
     Merge,
 }
 
-/// What is to be applied.
+/// What to apply.
 pub struct Request<'a> {
     /// A result object, the output of `json` or `stream-json`, or a patch.
     pub input: &'a [u8],
-    /// The patch's digest, where it came by another way; anything else is refused.
+    /// The patch's digest, if it arrived by another way; any other patch is refused.
     pub digest: Option<&'a str>,
-    /// How strictly the files must be as they were.
+    /// How closely the files must match.
     pub fit: Fit,
-    /// What becomes of it; [`Delivery::DryRun`] only says whether it could be applied.
+    /// How to deliver; [`Delivery::DryRun`] only tells whether it could be applied.
     pub how: Delivery,
-    /// The most files, below what the policy says.
+    /// Maximum files, if lower than the policy's.
     pub max_files: Option<u64>,
-    /// The most bytes of the patch, below what the policy says.
+    /// Maximum bytes of the patch, if lower than the policy's.
     pub max_patch_bytes: Option<u64>,
 }
 
-/// By whose rules.
+/// The rules for applying.
 pub struct Rules<'a> {
-    /// The policy; `changes` of a file does not bind who applies.
+    /// The policy; the `changes` key of a file does not restrict the person who applies.
     pub policy: &'a Policy,
-    /// What decisions rest on.
+    /// The facts for decisions.
     pub facts: &'a Facts,
     /// What no change may add.
     pub secrets: &'a Secrets,
-    /// What else a change must pass, before the policy: the place's own rule.
+    /// A further rule of the caller that each change must pass before the policy.
     pub also: &'a dyn Fn(&RelPath) -> Result<(), String>,
 }
 
 /// What was applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Applied {
-    /// As every delivery has it.
+    /// The result of the delivery.
     pub delivered: Delivered,
     /// Files that had changed since and were merged.
     pub merged: Vec<RelPath>,
-    /// Whether the patch is empty: the run that made it changed nothing.
+    /// Whether the patch is empty: the run changed nothing.
     pub is_empty: bool,
-    /// Runs whose delivery had been cut off, and was taken back first.
+    /// Runs whose interrupted delivery was rolled back first.
     pub taken_back: Vec<String>,
 }
 
-/// Applies all of a proposal or nothing: its digest, its base, every path by the policy, protected paths, secrets,
-/// sizes. The same place takes part in a delivery of a run, so that neither can do what the other may not.
+/// Applies all of a proposal or nothing, after checking its digest, its base, every path by the policy, protected
+/// paths, secrets and sizes. Deliveries of runs use the same check, so that neither can do what the other may not.
 pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Result<Applied, Failure> {
     let refused = |error: deliver::DeliverError| from_delivery(&error);
     let proposal = Proposal::read(request.input, request.digest).map_err(refused)?;
@@ -81,7 +81,7 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         (Delivery::Apply | Delivery::Commit(_), Some(undo)) => recover(undo, site.root)?,
         _ => Vec::new(),
     };
-    // What was taken back may have moved HEAD to where it was.
+    // The rollback may have moved HEAD back.
     let again = match taken_back.is_empty() {
         true => None,
         false => Repository::discover(site.root)
@@ -92,7 +92,7 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
         Fit::Exact(base) => (proposal.changes(base, site).map_err(refused)?, Vec::new()),
         Fit::Merge => proposal.merged(site).map_err(refused)?,
     };
-    // Where a link leads is judged by the files as they will be.
+    // A link is judged by the files that will exist.
     let after = Workspace::with_changes(site.root, changes.clone())
         .map_err(|error| Failure::new(Exit::Conflict, error.to_string(), "make the directory readable"))?;
     let facts = Facts { tree: Arc::new(after), ..rules.facts.clone() };
@@ -117,7 +117,7 @@ pub fn apply(request: &Request<'_>, rules: &Rules<'_>, site: &Site<'_>) -> Resul
     Ok(Applied { delivered, merged, is_empty: proposal.patch.is_empty(), taken_back })
 }
 
-/// Ends a run that found a delivery cut off, before its first request: what it has read was the half of one.
+/// Ends a run that finds an interrupted delivery before its first request: the files that it read were half delivered.
 pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), Failure> {
     match recover(undo, root)?.as_slice() {
         [] => Ok(()),
@@ -129,7 +129,7 @@ pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Takes back what killed deliveries left half done here, and names their runs.
+/// Rolls back interrupted deliveries, and names their runs.
 fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, Failure> {
     let reports = deliver::recover(undo, root).map_err(|error| {
         Failure::new(

@@ -14,7 +14,7 @@ const TOOL_CALLS: u64 = 500;
 const WALL_TIME: Duration = Duration::from_secs(60 * 60);
 const DENIALS: u64 = 20;
 
-/// Returns the limits in force: the lower of what flag or setting says (else the documented default) and the policy.
+/// Returns the effective limits: the lower of the flag or setting (else the documented default) and the policy.
 pub fn limits(arguments: &RunArgs, settings: &Settings, policy: &Policy) -> Limits {
     let flags = &arguments.limits;
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

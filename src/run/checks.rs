@@ -23,7 +23,7 @@ use super::judge::RunJudge;
 use super::recipe::Active;
 use super::runner::Runner;
 
-/// What a command comes to.
+/// What a recipe's command runs.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// A process.
@@ -53,7 +53,7 @@ pub enum Action {
     },
 }
 
-/// How an action ended.
+/// The result of an action.
 #[derive(Debug, Clone, Default)]
 pub struct Done {
     /// The exit code; `None` when a signal or the time ended it.
@@ -64,7 +64,7 @@ pub struct Done {
     pub timed_out: bool,
 }
 
-/// Files that our own checks read.
+/// The files that built-in checks read.
 pub struct Place<'a> {
     /// The staged view.
     pub workspace: &'a Workspace,
@@ -72,8 +72,8 @@ pub struct Place<'a> {
     pub repository: Option<&'a Repository>,
 }
 
-/// Returns what the words of a recipe's command come to. The policy alone decides; our own checks of documents are
-/// always allowed, and of `qwen check repeat … -- COMMAND` the command is judged.
+/// Returns what the words of a recipe's command run. The policy alone decides; built-in checks of documents are always
+/// allowed, and for `qwen check repeat … -- COMMAND` the command is judged.
 pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let path =
@@ -138,7 +138,7 @@ pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Resu
     }
 }
 
-/// Our own checks read under the policy's rules for files.
+/// Built-in checks read files under the policy's rules.
 fn readable(path: RelPath, judge: &dyn Judge) -> Result<RelPath, Denial> {
     let access = Access::Read { path: path.as_path().to_path_buf() };
     match judge.authorize("read_file", &[access]) {
@@ -157,7 +157,7 @@ fn plan(words: &[&str], folder: Option<&str>, judge: &dyn Judge) -> Result<Comma
     }
 }
 
-/// Quotes a word for the grammar of commands: it is one word, whatever is in it.
+/// Quotes a word so that the command parser reads it as one word.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) && !word.contains('=') {
@@ -168,7 +168,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 impl Action {
-    /// Does it on the staged state.
+    /// Runs the action on the staged state.
     pub async fn perform(
         &self,
         runner: &dyn CommandRunner,
@@ -240,7 +240,7 @@ fn verdict(problems: Vec<String>) -> Done {
     Done { exit_code, output: problems.into_iter().map(|problem| problem + "\n").collect(), timed_out: false }
 }
 
-/// Returns the text of a file, or what is to be said where there is none.
+/// Returns the text of a file, or a message if there is none.
 fn text(workspace: &Workspace, path: &RelPath) -> Result<String, String> {
     match workspace.entry(path) {
         Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),
@@ -293,7 +293,7 @@ fn output(report: &CommandReport) -> String {
     output
 }
 
-/// A check that is understood and may run.
+/// A check that was parsed and may run.
 pub struct Check {
     name: String,
     command: String,
@@ -307,8 +307,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// Parses a command of the operator's: it grants exactly its own words; deny rules of the policy still hold.
-    /// What this machine cannot contain is refused here, before any request.
+    /// Parses a command of the operator: it grants exactly its own words; deny rules of the policy still apply. What
+    /// this machine cannot isolate is refused here, before any request.
     pub fn parse(command: &str, policy: &Policy, judge: &RunJudge<'_>) -> Result<Check, Denial> {
         let plan = policy.operator_command(command, &judge.facts)?;
         judge.contained(&plan)?;
@@ -325,7 +325,7 @@ impl Check {
         })
     }
 
-    /// Judges a recipe's check, its words rendered.
+    /// Judges a recipe's check after rendering its words.
     pub fn of_recipe(
         check: &CheckFile,
         words: &[String],
@@ -351,34 +351,34 @@ impl Check {
         Check { variables, ..self }
     }
 
-    /// Tells whether it runs on the tree as it was.
+    /// Tells whether it runs on the unchanged tree.
     pub fn is_on_base(&self) -> bool {
         self.on_base
     }
 }
 
-/// Guards and checks of a run, and how often the model may try.
+/// The guards and checks of a run, and how many attempts the model has.
 #[derive(Default)]
 pub struct Verification {
     /// Rules on the change.
     pub guards: Guards,
     /// The checks, in order.
     pub checks: Vec<Check>,
-    /// Attempts of the model in all.
+    /// Maximum attempts of the model.
     pub attempts: u32,
     /// Whether the same failure on the same tree ends the run.
     pub stop_if_same: bool,
 }
 
-/// Where checks run.
+/// The environment in which checks run.
 pub struct Bench<'a> {
-    /// Commands on the staged state.
+    /// Runs commands on the staged state.
     pub runner: &'a Runner,
-    /// Commands on the tree as it was.
+    /// Runs commands on the unchanged tree.
     pub base: Option<&'a Runner>,
-    /// Files.
+    /// The files.
     pub place: Place<'a>,
-    /// What a check may take that does not say.
+    /// The default timeout of a check.
     pub timeout: Duration,
 }
 

@@ -26,7 +26,7 @@ pub struct ContextSources<'a> {
     pub policy: &'a Policy,
 }
 
-/// Reads the context files in the order in which the model sees them: what is nearest to the work comes last.
+/// Reads the context files in the order in which the model sees them: the nearest to the workspace comes last.
 ///
 /// Returns names with texts, and warnings.
 pub fn gather(sources: &ContextSources<'_>) -> (Vec<(String, String)>, Vec<String>) {

@@ -10,7 +10,7 @@ use crate::policy::redact::Secrets;
 
 use super::redaction::Streamed;
 
-/// Passes events on, remembers which calls are still without an answer, and ends the stream exactly once.
+/// Passes events on, remembers which calls have no answer yet, and ends the stream exactly once.
 pub struct Emitter {
     state: Mutex<State>,
 }
@@ -45,7 +45,7 @@ impl Emitter {
 
     /// Passes one event on.
     pub fn emit(&self, event: Event) {
-        // A renderer that panicked must not take the ending of the run with it.
+        // A renderer that panicked must not suppress the ending of the run.
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.last = Instant::now();
         match &event {
@@ -70,7 +70,7 @@ impl Emitter {
         }
     }
 
-    /// Says what is being waited for, if nothing has happened for `silence`.
+    /// Reports what the run is waiting for, if nothing has happened for `silence`.
     pub fn heartbeat(&self, silence: Duration) {
         let status = {
             let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -82,7 +82,7 @@ impl Emitter {
         }
     }
 
-    /// Ends the stream: every call without an answer gets one, then comes the ending. Returns the code that counts.
+    /// Ends the stream: every call without an answer gets one, then the ending follows. Returns the final exit code.
     pub fn finish(&self, finished: RunFinished) -> Exit {
         let open = {
             let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

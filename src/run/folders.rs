@@ -10,7 +10,7 @@ use crate::workspace::temporary::is_in_checkout;
 
 use super::Failure;
 
-/// Returns the directories that may be read next to the workspace. One that is not there is an error.
+/// Returns the directories outside the workspace that may be read. A missing one is an error.
 pub fn included_folders(
     arguments: &RunArgs,
     settings: &Settings,
@@ -33,10 +33,10 @@ pub fn included_folders(
         .collect()
 }
 
-/// Returns the directory of our own state; it must be writable where something is to be undone.
+/// Returns the directory of the program's state; it must be writable if the run can be undone.
 ///
-/// It is never inside the repository that we work in, as where `HOME` or `XDG_STATE_HOME` is the checkout: then it is
-/// one of this user's below `/var/tmp`.
+/// It is never inside the repository of the run, even if `HOME` or `XDG_STATE_HOME` is the checkout: then it is a
+/// directory of this user below `/var/tmp`.
 pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
     let none = || {
         Failure::new(
@@ -61,8 +61,7 @@ pub fn state_folder(environment: &Environment) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Returns the directory of what can be found out again; `None` where there is no home, or only one inside the
-/// repository that we work in.
+/// Returns the cache directory; `None` without a home, or if the home is inside the repository of the run.
 pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
     let base = base(environment, "XDG_CACHE_HOME", ".cache")?;
     (!is_in_checkout(&base, &environment.cwd)).then(|| base.join("qwen"))

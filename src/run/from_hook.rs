@@ -10,7 +10,7 @@ use crate::path::RelPath;
 
 use super::Failure;
 
-/// Names of files that a program writes and nobody reviews line by line.
+/// Names of files that programs write and nobody reviews line by line.
 const GENERATED: [&str; 14] = [
     "Cargo.lock",
     "Gemfile.lock",
@@ -34,7 +34,7 @@ pub fn is_generated(path: &[u8]) -> bool {
     GENERATED.iter().any(|lock| lock.as_bytes() == name)
 }
 
-/// Tells git which index the commit is made from; every other variable of a hook stays with the hook.
+/// Tells git which index the commit is made from; other variables of a hook are not passed on.
 pub fn git_of(git: Git, hook: Option<&FromHook>) -> Git {
     match hook.and_then(|hook| hook.index.as_ref()) {
         Some(index) => git.env("GIT_INDEX_FILE", index),
@@ -42,7 +42,7 @@ pub fn git_of(git: Git, hook: Option<&FromHook>) -> Git {
     }
 }
 
-/// Reads a text from the index, or from the commit that is looked at.
+/// Reads a text from the index, or from the commit that the hook looks at.
 pub fn text_of(hook: &FromHook, repository: &Repository, path: &RelPath) -> Option<String> {
     let name = crate::change::patch::name_in_repository(&repository.prefix, path);
     let object = format!("{}:{}", hook.revision.as_deref().unwrap_or_default(), String::from_utf8_lossy(&name));
@@ -50,8 +50,8 @@ pub fn text_of(hook: &FromHook, repository: &Repository, path: &RelPath) -> Opti
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
-/// Returns the commit that the repository's recipes are read from: a hook takes them from HEAD, so that a commit cannot
-/// bring along the rules that it is judged by.
+/// Returns the commit from which the repository's recipes are read: a hook uses HEAD, so that a commit cannot bring its
+/// own rules.
 pub fn recipes_of(arguments: &RunArgs, repository: Option<&Repository>) -> Result<Option<TrustedTree>, Failure> {
     let (Some(_), Some(repository)) = (&arguments.from_hook, repository) else { return Ok(None) };
     let Some(head) = &repository.head else { return Ok(None) };

@@ -25,13 +25,13 @@ use super::from_hook::{git_of, is_generated};
 use super::recipe::Active;
 use super::runner::Runner;
 
-/// Bytes of an input that does not say.
+/// Maximum bytes of an input that sets no limit.
 const MAX_BYTES: usize = 65_536;
 
-/// What a command that gathers may take.
+/// Timeout of a command that gathers an input.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What gathering needs.
+/// Gathers the inputs of a recipe.
 pub struct Gatherer<'a> {
     /// The recipe.
     pub active: &'a Active,
@@ -43,21 +43,21 @@ pub struct Gatherer<'a> {
     pub runner: &'a Runner,
     /// The policy, without the recipe's needs.
     pub policy: &'a Policy,
-    /// The gate of that policy.
+    /// Applies that policy.
     pub judge: &'a dyn Judge,
-    /// What decisions rest on.
+    /// The facts for decisions.
     pub facts: &'a Facts,
     /// Masks secrets.
     pub redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
-    /// The hook of git's that asks, if one does.
+    /// The git hook that started the run, if any.
     pub from_hook: Option<&'a FromHook>,
 }
 
-/// What was gathered.
+/// The result of gathering.
 pub enum Gathered {
     /// The inputs, by name, and the new side of the changes among them.
     Inputs(Vec<(String, String)>, Option<findings::NewSide>),
-    /// An input is empty and so there is nothing to do: its name.
+    /// An input is empty, so there is nothing to do: its name.
     NothingToDo(String),
 }
 
@@ -202,7 +202,7 @@ impl Gatherer<'_> {
             )
         })?;
         match self.workspace.entry(path) {
-            // What is not there is empty: `on_empty` decides.
+            // A missing file is empty: `on_empty` decides.
             Ok(Entry::Absent) => Ok(String::new()),
             Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),
             Ok(Entry::Link { .. }) => Err(failure(name, &format!("{path} is a link"), "name the file itself")),
@@ -210,8 +210,8 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Asks git for a change, by plumbing options that the user's configuration cannot bend; files that may not be read
-    /// are left out.
+    /// Asks git for a change, with plumbing options that the user's configuration cannot alter; files that must not be
+    /// read are left out.
     fn diff(&self, name: &str, kind: DiffKind, range: Option<&str>) -> Result<String, Failure> {
         let repository = self.repository.ok_or_else(|| failure(name, "there is no repository", "run it inside one"))?;
         let failed =

@@ -22,19 +22,19 @@ use crate::tool_name::real_name;
 
 use super::{Failure, programs};
 
-/// What a hook may take where its settings do not say.
+/// Default timeout of a hook.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a hook may take at most.
+/// Maximum timeout of a hook.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// How often hooks may send the model back to work.
 const STOPS: u32 = 5;
 
-/// Variables that no hook needs and that would let it spend.
+/// Variables that no hook needs and that would let it spend money.
 const KEYS: &[&str] = &["QWEN_API_KEY", "OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"];
 
-/// Characters of a hook's words that reach the model or a person.
+/// Maximum characters of a hook's output that reach the model or a person.
 const WORDS: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,8 @@ enum Matcher {
 }
 
 impl Matcher {
-    /// Reads a matcher as Qwen Code and Claude Code have it: nothing or `*`, names with `|` between them (also theirs,
-    /// such as `Bash`), or a pattern for the whole name.
+    /// Parses a matcher as Qwen Code and Claude Code define it: nothing or `*`, names with `|` between them (also
+    /// theirs, such as `Bash`), or a pattern for the whole name.
     fn parse(text: &str) -> Result<Matcher, String> {
         let text = text.trim();
         if text.is_empty() || text == "*" {
@@ -117,7 +117,7 @@ enum Verdict {
 }
 
 impl Hooks {
-    /// Reads the hooks of the settings. What is not a hook is 52; an event that we do not have is a warning.
+    /// Reads the hooks of the settings. An invalid hook is exit 52; an unknown event is a warning.
     pub fn of(
         settings: &Settings,
         environment: &Environment,
@@ -152,7 +152,7 @@ impl Hooks {
         Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops })
     }
 
-    /// Returns the hooks with the facts that are known when the run begins; `None` if there are none.
+    /// Returns the hooks with the facts that are known at the beginning of the run; `None` if there are none.
     pub fn begin(&self, session_id: &str, permission_mode: &str) -> Option<Hooks> {
         let mut begun = self.clone();
         begun.facts.insert("session_id".into(), session_id.into());
@@ -160,13 +160,13 @@ impl Hooks {
         (!self.hooks.is_empty()).then_some(begun)
     }
 
-    /// Returns what hooks said that their owner should know, and forgets it.
+    /// Returns messages of hooks for their owner, once.
     pub fn warnings(&self) -> Vec<Event> {
         let mut said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         said.drain(..).map(|message| Event::Warning { message }).collect()
     }
 
-    /// Asks the hooks of `SessionStart`; what they print is context for the model.
+    /// Runs the hooks of `SessionStart`; their output is context for the model.
     pub async fn session_start(&self, resumed: bool) -> Result<String, Failure> {
         let source = if resumed { "resume" } else { "startup" };
         match self.ask(When::SessionStart, None, json!({"source": source})).await {
@@ -183,7 +183,7 @@ impl Hooks {
         }
     }
 
-    /// Asks the hooks of `Stop`; what one says is the next message to the model.
+    /// Runs the hooks of `Stop`; the output of one that blocks is the next message to the model.
     pub async fn stop(&self) -> Option<String> {
         if !self.hooks.iter().any(|hook| hook.when == When::Stop) {
             return None;
@@ -207,7 +207,7 @@ impl Hooks {
         self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(message);
     }
 
-    /// Asks every hook of an event in order, up to the first that blocks.
+    /// Runs the hooks of an event in order, up to the first that blocks.
     async fn ask(&self, when: When, tool: Option<&str>, more: Value) -> Verdict {
         let mut facts = self.facts.clone();
         facts.insert("hook_event_name".into(), when.name().into());
@@ -250,7 +250,7 @@ impl Hooks {
             Some(0) => match decision(&output.stdout) {
                 Some(Verdict::Block { reason }) => Verdict::Block { reason },
                 Some(Verdict::Pass { said }) => Verdict::Pass { said },
-                // Only at the beginning is what a hook prints meant for the model.
+                // Only at the beginning is a hook's output meant for the model.
                 None if hook.when == When::SessionStart => Verdict::Pass { said: words(&output.stdout, "") },
                 None => Verdict::Pass { said: String::new() },
             },
@@ -298,7 +298,7 @@ fn words(text: &str, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text[..text.floor_char_boundary(WORDS)].to_owned() }
 }
 
-/// Reads the decision that a hook may print as JSON; `None` if it printed something else.
+/// Parses the decision that a hook may print as JSON; `None` if it printed something else.
 fn decision(stdout: &str) -> Option<Verdict> {
     let printed: Map<String, Value> = serde_json::from_str(stdout.trim()).ok()?;
     let specific = printed.get("hookSpecificOutput").and_then(Value::as_object);
@@ -316,7 +316,7 @@ fn decision(stdout: &str) -> Option<Verdict> {
     Some(Verdict::Pass { said: text(specific, "additionalContext").map(|said| words(&said, "")).unwrap_or_default() })
 }
 
-/// Returns the commands of all hooks, each with a name for messages; what is not a hook is found by [`Hooks::of`].
+/// Returns the commands of all hooks, each with a name for messages; [`Hooks::of`] reports invalid ones.
 pub fn commands(hooks: &Map<String, Value>) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (event, groups) in hooks {
@@ -361,7 +361,7 @@ fn read(when: When, groups: &Value) -> Result<Vec<Hook>, String> {
     Ok(hooks)
 }
 
-/// Claude Code counts seconds and Qwen Code milliseconds: nobody gives a hook more than 1000 s or less than 1 s.
+/// Claude Code uses seconds and Qwen Code milliseconds: a hook never has more than 1000 s or less than 1 s.
 fn timeout(number: f64) -> Duration {
     let seconds = if number < 1_000.0 { number } else { number / 1_000.0 };
     Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST)

@@ -10,13 +10,13 @@ use crate::model::Part;
 
 use super::Failure;
 
-/// The largest picture.
+/// Maximum bytes of a picture.
 const LARGEST: u64 = 10 << 20;
 
-/// What models take.
+/// Types that models accept.
 const TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"];
 
-/// Reads the pictures that flags name; for a model that takes none a line says what is missing.
+/// Reads the pictures that flags name; a model without images gets a line that says what is missing.
 pub fn read(files: &[PathBuf], cwd: &Path, taken: bool, warnings: &mut Vec<String>) -> Result<Vec<Part>, Failure> {
     files
         .iter()

@@ -17,7 +17,7 @@ pub fn folder(environment: &Environment) -> Result<PathBuf, Failure> {
     Ok(state_folder(environment)?.join("in-place"))
 }
 
-/// Returns how the project is lent: `None` in a dry run, which only reads.
+/// Returns how the project is used in place: `None` in a dry run, which only reads.
 pub fn place(
     mode: &Mode,
     root: &Path,

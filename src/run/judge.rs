@@ -9,18 +9,18 @@ use crate::sandbox::Tier;
 pub struct RunJudge<'a> {
     /// The rules.
     pub policy: &'a Policy,
-    /// The files that decisions rest on.
+    /// The facts for decisions.
     pub facts: Facts,
     /// The isolation of commands.
     pub tier: Tier,
-    /// Whether the operator said `--sandbox off`.
+    /// Whether `--sandbox off` was given.
     pub isolation_off: bool,
     /// The policy's digest.
     pub digest: String,
 }
 
 impl RunJudge<'_> {
-    /// What the policy allowed may still be more than this machine can contain.
+    /// The policy may allow more than this machine can isolate.
     pub fn contained(&self, plan: &CommandPlan) -> Result<(), Denial> {
         self.tier.admits(self.isolation_off, plan)
     }

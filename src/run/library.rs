@@ -27,7 +27,7 @@ pub struct Folder {
     policy: Policy,
 }
 
-/// A disk on which every path is plain: in a commit links are refused, not followed.
+/// A tree without links: in a commit links are refused, not followed.
 struct Plain;
 
 impl Tree for Plain {
@@ -49,7 +49,7 @@ impl Folder {
         Some(Folder { rules: Rules::new(&workspace), facts, workspace, commit: None, policy: policy.clone() })
     }
 
-    /// Opens the project's directory where its texts count; `None` where they count nowhere.
+    /// Opens the project's directory from where its texts are trusted; `None` if they are not.
     pub fn of_project(source: Source<'_>, top: &Path, home: &str, policy: &Policy) -> Option<Folder> {
         let on_disk = match source {
             Source::Nowhere => None,
@@ -72,7 +72,7 @@ impl Folder {
         }
     }
 
-    /// Returns the files below a directory whose names end in one of these, in order, at most `most`.
+    /// Returns the files below a directory with one of these suffixes, in order, at most `most`.
     pub fn files(&self, folder: &RelPath, endings: &[&str], most: usize) -> Vec<RelPath> {
         let mut found = Vec::new();
         if let Some(commit) = &self.commit {
@@ -122,13 +122,13 @@ impl Library for Folder {
             self.permits(path)?;
         }
         let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
-        // A little more than is used: whoever cuts it then sees that there is more.
+        // A little more than is used, so that whoever cuts it sees that there is more.
         text_of(bounded::beginning(&real, FILE_BYTES as u64 * 2).map_err(unreadable)?)
     }
 }
 
 impl Folder {
-    /// What the policy or an ignore file of the tree takes away is not there, wherever the text comes from.
+    /// Files that the policy or an ignore file of the tree excludes are missing, wherever the text comes from.
     fn permits(&self, path: &RelPath) -> Result<(), String> {
         if self.rules.of(path, Kind::File).qwen {
             return Err("it is ignored by .qwenignore".into());

@@ -6,13 +6,13 @@ use crate::path::{Node, RelPath, Tree};
 use crate::workspace::Workspace;
 use crate::workspace::ignore::{Kind, Level, Source};
 
-/// Names that say nothing to a model.
+/// Names that tell a model nothing.
 const DULL: &[&str] = &[".git", "node_modules", "__pycache__", ".venv", "target", "vendor"];
 
-/// Lists files below the root, ignored ones left out, in at most `chars` characters.
+/// Lists files below the root without ignored ones, in at most `chars` characters.
 ///
-/// A project that does not fit ends with its further directories by name alone. Only names are read, and only of as
-/// many directories as fit: the cost does not grow with the project.
+/// If the project does not fit, the list ends with the names of further directories. Only names are read, and only of
+/// as many directories as fit: the cost does not grow with the project.
 pub fn listing(workspace: &Workspace, chars: usize) -> String {
     let source = Source::new(workspace);
     let mut folders = VecDeque::from([(RelPath::root(), Level::root(&source))]);

@@ -70,26 +70,26 @@ use session::RunSession;
 use setup::Setup;
 use signals::Signals;
 
-/// Silence after which the run says that it is still there.
+/// Silence after which the run reports that it is still running.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How long a run that is done waits for somebody to read what it printed, where `--max-wall-time` says nothing.
+/// How long a finished run waits for a reader of its output, if `--max-wall-time` does not say.
 const UNREAD: Duration = Duration::from_secs(60 * 60);
 
-/// And the least, whatever it says.
+/// The minimum of that wait.
 const LEAST_UNREAD: Duration = Duration::from_secs(5);
 
 /// Why a run ends before or besides the model's work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// The way to end.
+    /// The exit code.
     pub exit: Exit,
     /// What happened.
     pub error: Box<RunError>,
 }
 
 impl Failure {
-    /// A failure whose code is the exit's own name.
+    /// Returns a failure whose error code is the exit's own name.
     pub fn new(exit: Exit, message: impl Into<String>, hint: impl Into<String>) -> Failure {
         let retryable = exit == Exit::Unavailable;
         Failure {
@@ -106,7 +106,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// A panic: a fault of our own.
+    /// Reports a panic as an internal error.
     pub fn internal(panic: &(dyn std::any::Any + Send)) -> Failure {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -123,9 +123,9 @@ impl From<Stopped> for Failure {
     }
 }
 
-/// Runs a prompt to its end and returns the exit code that counts.
+/// Runs a prompt to its end and returns the final exit code.
 ///
-/// Whatever happens (a fault in the flags' values, a signal, a panic), the stream of events ends in exactly one
+/// Whatever happens (an invalid flag, a signal, a panic), the stream of events ends in exactly one
 /// [`Event::RunFinished`], and a run that did not succeed leaves the tree as it was.
 pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Exit {
     let started = Instant::now();
@@ -134,7 +134,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     let session_id = session.as_ref().map_or(id.as_str(), |session| session.id.as_str());
     let backlogs = streams.backlogs.clone();
     let renderer = Renderer::new(outputs::outputs(arguments, environment, streams, session_id));
-    // A run is not paid for whose product cannot be written.
+    // A run whose product cannot be written must not cost anything.
     let session = match renderer.problem() {
         Some(problem) => Err(Failure { exit: Exit::Failed, error: Box::new(RunError::output(problem.to_owned())) }),
         None => session,
@@ -151,7 +151,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
         loop {
             let interrupted = signals::next_of(signals.as_mut());
             tokio::select! {
-                // A run that is done has delivered: a signal at the same moment comes too late.
+                // A finished run has delivered: a signal at the same moment comes too late.
                 biased;
                 done = &mut work => break done.unwrap_or_else(|panic| internal_error(panic.as_ref())),
                 exit = interrupted => break outcome::interrupted(exit),
@@ -160,7 +160,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
         }
     };
     let mut finished = match signals::heard() {
-        // What ended for the sake of the signal, such as git, did not fail.
+        // Processes that ended because of the signal, such as git, did not fail.
         Some(exit) if finished.exit != Exit::Ok && !finished.changes.applied => outcome::interrupted(exit),
         Some(_) | None => finished,
     };
@@ -181,7 +181,7 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     }
 }
 
-/// Waits for a reader of the standard streams that is slower than the run; a signal ends that.
+/// Waits for a slow reader of the standard streams; a signal ends the wait.
 async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, most: Duration, exit: Exit) -> Exit {
     let interrupted = signals::next_of(signals);
     let written = futures_util::future::join_all(backlogs.iter().map(Backlog::written));
@@ -193,7 +193,7 @@ async fn read_to_the_end(backlogs: &[Backlog], signals: Option<&mut Signals>, mo
     }
 }
 
-/// Everything between the first event and the ending.
+/// Does everything between the first event and the ending.
 async fn work(
     arguments: &RunArgs,
     environment: &Environment,
@@ -206,7 +206,7 @@ async fn work(
         Ok(session) => session,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
-    // Ends with this function, however that ends.
+    // Dropped at every end of this function.
     let local = match local_server(arguments, environment, emitter).await {
         Ok(local) => local,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
@@ -243,7 +243,7 @@ async fn work(
         Err(failure) => {
             let mut finished = RunFinished::failed(failure.exit, *failure.error);
             if failure.exit == Exit::Verify && setup.discards() {
-                // `on_exhausted: discard`: the change does not be in the result.
+                // `on_exhausted: discard`: the result does not contain the change.
                 finished.changes.mode = stage.mode.name().into();
             }
             finished
@@ -273,12 +273,12 @@ async fn local_server(
     started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
 }
 
-/// Returns the programs that a run in this workspace starts by itself.
+/// Returns the programs that a run in this workspace starts itself.
 pub(crate) fn programs(environment: &Environment, workspace: &Path) -> Programs {
     Programs::new(environment.variables.get("PATH").map(OsStr::new), environment.home.as_deref(), workspace)
 }
 
-/// What the model's work came to.
+/// The result of the model's work.
 pub struct Answer {
     /// The final text.
     pub text: String,
@@ -296,7 +296,7 @@ impl Answer {
     }
 }
 
-/// The conversation, with the checks in between.
+/// Holds the conversation, with the checks in between.
 async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &Emitter) -> Result<Answer, Failure> {
     let emit = |event: Event| emitter.emit(event);
     let judge = setup.judge(stage);
@@ -331,7 +331,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
         return Ok(Answer::nothing_to_do(text));
     }
     let kept = match &prompt {
-        // An answer that continues with a conversation depends on more than its prompt.
+        // An answer that continues a conversation depends on more than its prompt.
         Some(prompt) if verification.checks.is_empty() && session.earlier.is_empty() => setup.kept_answer(prompt),
         Some(_) | None => None,
     };
@@ -391,7 +391,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     loop {
         let text = match agent.converse().await {
             Ending::Answer(text) => text,
-            // A wrong answer is a wrong answer, given by the tool or as text: both count.
+            // A wrong answer counts, whether given by the tool or as text.
             Ending::Misfit(problem) if repairs == 0 => return Err(answers::unfit(&problem)),
             Ending::Misfit(_) => {
                 repairs -= 1;
@@ -449,7 +449,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     }
 }
 
-/// What the checks say before the model begins: `Some` if there is nothing to do.
+/// Runs the checks that precede the model: `Some` if there is nothing to do.
 async fn before(
     setup: &Setup,
     verification: &Verification,

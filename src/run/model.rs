@@ -24,7 +24,7 @@ use crate::settings::{Environment, ModelChoice, Settings, providers};
 use super::Failure;
 use super::prepare::secret_variables;
 
-/// The model, and what its owner should know.
+/// The model, and warnings about it.
 pub struct Chosen {
     /// The client.
     pub client: Answering,
@@ -32,12 +32,12 @@ pub struct Chosen {
     pub name: String,
     /// Warnings.
     pub warnings: Vec<String>,
-    /// The key in use, to be masked wherever it shows up.
+    /// The key in use, which is masked everywhere.
     pub key: Option<Secret>,
     recording: Option<Recording>,
 }
 
-/// The file of `--record`: it gets its name when the run is over, however it ends.
+/// The file of `--record`: it is renamed when the run is over, however it ends.
 #[derive(Clone)]
 struct Recording(Arc<Mutex<Spooled>>);
 
@@ -72,9 +72,9 @@ fn unwritten(why: &str) -> RunError {
     RunError::output(format!("cannot write --record {why}"))
 }
 
-/// Where the answers come from.
+/// The source of answers.
 pub enum Answering {
-    /// A server, or the recording of one.
+    /// A server, or its recording.
     Http(Box<Client>),
     /// A script.
     Scripted(Script),
@@ -95,7 +95,7 @@ impl Chosen {
         client.recording_failure().map(|why| unwritten(&why))
     }
 
-    /// Ends the recording and returns why it could not be written, if so. One with a hole is not kept.
+    /// Completes the recording and returns why it could not be written, if so. An incomplete one is not kept.
     pub fn keep_recording(&self) -> Option<RunError> {
         let kept = |recording: &Recording| recording.file().keep().err().map(|error| unwritten(&error.to_string()));
         self.recording_failure().or_else(|| kept(self.recording.as_ref()?))
@@ -107,7 +107,7 @@ impl Chosen {
     }
 }
 
-/// Chooses and prepares the model. Asks the server nothing, but for its only model where none is named on loopback.
+/// Selects and prepares the model. Asks the server nothing, except for its only model if none is named on loopback.
 pub async fn choose(
     arguments: &RunArgs,
     settings: &Settings,
@@ -166,7 +166,7 @@ pub async fn choose(
     let wishes = Wishes {
         api_key: flags.openai_api_key.as_deref(),
         api_key_file: key_file.as_ref().map(|(path, text)| (path.as_str(), text.as_str())),
-        // A recorded conversation is played as it was recorded, wherever it is played.
+        // A recorded conversation is replayed with the recorded URL, wherever it is replayed.
         base_url: flags.openai_base_url.as_deref().or(recorded.map(|header| header.base_url.as_str())),
         allow_http: flags.allow_http,
         model: flags.model.as_deref().or(recorded.map(|header| header.model.as_str())),
@@ -192,7 +192,7 @@ pub async fn choose(
     if let Some(thinking) = recipe.thinking {
         config.thinking = Some(thinking);
         if !thinking {
-            // How much the settings would have it think.
+            // The thinking that the settings ask for.
             config.extra_body.retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
         }
     }
@@ -229,7 +229,7 @@ pub async fn choose(
     };
     let client = Answering::Http(Box::new(client.map_err(refused)?));
     let chosen = Chosen { client, name, warnings: endpoint.warnings, key: used, recording };
-    // Its first line is written: what cannot take one ends the run before a request is paid for.
+    // Its first line is written: an unwritable recording ends the run before a request is paid for.
     match chosen.recording_failure() {
         Some(error) => Err(Failure { exit: Exit::Failed, error: Box::new(error) }),
         None => Ok(chosen),
@@ -237,7 +237,7 @@ pub async fn choose(
 }
 
 impl Drop for Chosen {
-    /// A run that a signal ends keeps what was recorded until then.
+    /// A run that a signal ends keeps what was recorded so far.
     fn drop(&mut self) {
         let _nobody_hears = self.keep_recording();
     }
@@ -251,7 +251,7 @@ fn refused(error: ModelError) -> Failure {
     Failure::new(exit, error.message, error.hint.unwrap_or_default())
 }
 
-/// What a cassette must not hold: places of this machine, and secrets in every spelling.
+/// What a cassette must not contain: paths of this machine, and secrets in every spelling.
 fn masks(environment: &Environment, root: &std::path::Path, key: Option<&Secret>) -> Masks {
     let home = environment.home.as_ref().map(|home| home.display().to_string());
     let secrets = redact::texts(&secret_variables(environment, key, None));

@@ -43,7 +43,7 @@ pub fn approval_mode(
     })
 }
 
-/// Returns the built-in policy that a mode stands for.
+/// Returns the built-in policy of a mode.
 pub fn builtin_of(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Plan => "read-only",
@@ -53,7 +53,7 @@ pub fn builtin_of(mode: ApprovalMode) -> &'static str {
     }
 }
 
-/// How strong a sandbox is asked for: the flag, else the policy. Isolation that a policy requires cannot be switched
+/// Returns the required isolation: the flag's, else the policy's. Isolation that a policy requires cannot be switched
 /// off.
 pub fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
     match (arguments.policy.sandbox, policy.sandbox_required()) {
@@ -68,7 +68,7 @@ pub fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
     }
 }
 
-/// What becomes of the changes: the flag, else what the mode implies, else what the policy says without a flag.
+/// Returns the delivery: the flag's, else the mode's, else the policy's default.
 pub fn delivery_mode(
     asked: Option<ChangesMode>,
     mode: Option<ApprovalMode>,
@@ -125,7 +125,7 @@ pub fn delivery_mode(
     })
 }
 
-/// Says which files do not give a delivery.
+/// Names the files that do not allow a delivery.
 pub fn not_given(policy: &Policy, wanted: PolicyDelivery) -> String {
     match policy.refusing(wanted).as_slice() {
         [one] => format!("the policy {one} does not give it"),
@@ -151,11 +151,11 @@ pub fn on_deny(arguments: &RunArgs, policy: &Policy) -> OnDeny {
         OnDeny::Fail => 1,
         OnDeny::Stop => 2,
     };
-    // A policy that says nothing binds no flag.
+    // A policy that does not set it does not restrict the flag.
     of_policy.into_iter().chain(of_flag).max_by_key(|on_deny| strictness(*on_deny)).unwrap_or(OnDeny::Fail)
 }
 
-/// Finds out what would keep the delivery from working before anything is sent.
+/// Finds what would prevent the delivery before anything is sent.
 pub fn preflight(
     mode: &Mode,
     sign: bool,

@@ -28,16 +28,16 @@ use super::runner::{Runner, judge_change};
 use super::setup::Setup;
 use super::{Answer, Failure};
 
-/// How long a repository may be looked through for files that may not be read; after that it counts as holding some.
+/// How long to search a repository for files that must not be read; after that it counts as containing some.
 const HISTORY_TIME: Duration = Duration::from_secs(2);
 
-/// What outlives a cancelled conversation: the staged changes and where they would go.
+/// What remains of a cancelled conversation: the staged changes and how to deliver them.
 pub struct Stage {
     /// The workspace.
     pub workspace: Arc<Workspace>,
     /// The commands.
     pub runner: Runner,
-    /// Commands on the tree as it was, where a check asks for it.
+    /// Runs commands on the unchanged tree, if a check asks for it.
     pub base: Option<Runner>,
     /// The repository.
     pub repository: Option<Repository>,
@@ -49,11 +49,11 @@ pub struct Stage {
     pub patch_file: Option<PathBuf>,
     /// Whether commands work in the project itself.
     pub in_place: bool,
-    /// How the tree was, where nothing else keeps commands from writing to it in a dry run.
+    /// The tree's fingerprint, if nothing else keeps commands from writing to it in a dry run.
     pub untouched: Option<Untouched>,
 }
 
-/// How changes are delivered, before there is a message for a commit.
+/// The delivery, before there is a message for a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     /// Shown.
@@ -79,7 +79,7 @@ impl Mode {
 }
 
 impl Stage {
-    /// Fills in what an ending that delivered nothing has to say of the changes: the staged patch, not applied.
+    /// Completes an ending that delivered nothing: the staged patch, not applied.
     pub fn complete(&self, finished: &mut RunFinished) {
         if !finished.changes.mode.is_empty() {
             return;
@@ -92,8 +92,8 @@ impl Stage {
         finished.changes.rolled_back = rolled_back;
     }
 
-    /// Ends a run as a failure whose commands changed the project past the delivery: where isolation does not hold
-    /// this, only a look afterwards can tell.
+    /// Turns a run whose commands changed the project outside the delivery into a failure: without isolation only a
+    /// comparison afterwards finds this.
     pub fn compare(&self, finished: &mut RunFinished) {
         let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
             (
@@ -125,7 +125,7 @@ impl Stage {
         }
     }
 
-    /// Makes way for the delivery where commands worked in the project itself: from here on none of them runs.
+    /// Prepares the delivery if commands worked in the project itself: none of them runs afterwards.
     pub async fn make_way(&self) -> Result<(), Failure> {
         if !self.in_place {
             return Ok(());
@@ -134,7 +134,7 @@ impl Stage {
         self.runner.make_way().await.map_err(|error| not_put_back(&error))
     }
 
-    /// Puts a project in which commands worked back as it was, unless the changes were delivered.
+    /// Restores a project in which commands worked, unless the changes were delivered.
     pub async fn settle(&self, finished: &mut RunFinished) {
         let delivered = finished.changes.applied || finished.commit.is_some();
         if let Err(error) = self.runner.settle(delivered).await {
@@ -179,7 +179,7 @@ fn is_policy(name: &[u8]) -> bool {
     name.strip_prefix(b".qwen/").is_some_and(|rest| rest.ends_with(b".yaml") || rest.ends_with(b".yml"))
 }
 
-/// Delivers what is staged, or says why not.
+/// Delivers what is staged, or returns why not.
 pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: Answer) -> RunFinished {
     if answer.nothing_to_do {
         return nothing_to_do(answer.text);
@@ -244,7 +244,7 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
             for message in &delivered.warnings {
                 emitter.emit(crate::event::Event::Warning { message: message.clone() });
             }
-            // What the gate let through was there before, or the policy allows it.
+            // Secrets that passed the gate were there before, or the policy allows them.
             let shown = setup.secrets.shown_in(&String::from_utf8_lossy(&delivered.patch));
             if !shown.is_empty() {
                 let message = format!("the patch shows {}; it is masked in logs alone", shown.join(" and "));
@@ -277,7 +277,7 @@ fn failed(mut finished: RunFinished, failure: Failure, rolled_back: bool) -> Run
     finished
 }
 
-/// Turns a refusal of the delivery into the ending that it means.
+/// Converts a failed delivery to the ending of the run.
 pub fn from_delivery(error: &DeliverError) -> Failure {
     Failure::new(error.exit(), error.to_string(), error.hint())
 }
@@ -318,7 +318,7 @@ fn delivery(setup: &Setup, stage: &Stage, answer: &str) -> Result<Delivery, Fail
     })
 }
 
-/// Splits `--message` into subject and body; without one the answer gives both.
+/// Splits `--message` into subject and body; without it the answer gives both.
 fn message_parts(given: Option<&str>, answer: &str) -> (String, String) {
     let plain =
         |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned() };
@@ -383,14 +383,14 @@ pub fn interrupted(exit: Exit) -> RunFinished {
     )
 }
 
-/// Returns what a repository says to decisions; its history is looked through when the first decision needs it.
+/// Returns the git facts for decisions; the history is searched when the first decision needs it.
 pub fn git_facts(repository: &Repository) -> GitFacts {
     let found = repository.clone();
     let find = move || history::files(&found, Instant::now() + HISTORY_TIME);
     GitFacts { drivers: drivers(repository), history: History::new(repository.prefix.clone(), find) }
 }
 
-/// Returns the policy's facts for a stage.
+/// Returns the facts for decisions.
 pub fn facts(
     stage_workspace: &Arc<Workspace>,
     setup_home: String,

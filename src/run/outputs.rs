@@ -17,11 +17,11 @@ pub struct Streams {
     pub stderr: Screen,
     /// Whether it is a terminal.
     pub stderr_is_terminal: bool,
-    /// What of both is still to be written when the run is done.
+    /// What remains to be written when the run is done.
     pub backlogs: Vec<Backlog>,
 }
 
-/// Puts flags, environment and streams together.
+/// Combines flags, environment and streams.
 pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams, session: &str) -> Outputs {
     let output = &arguments.output;
     let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
@@ -52,8 +52,8 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
 
 /// Returns `output.format` of the settings.
 ///
-/// What is wrong with them is found and told later, by whoever needs the rest of them: without a format there is nobody
-/// to tell it to. The key can do no harm, so whose word it is does not matter.
+/// Errors in the settings are reported later, when the rest of them is read: without a format there is no way to report
+/// them. The key is harmless, so it counts even if the settings are not trusted.
 fn format_of_settings(arguments: &RunArgs, environment: &Environment) -> Option<Format> {
     let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
     let workspace = environment.cwd.join(cd).canonicalize().ok()?;
@@ -68,7 +68,7 @@ fn format_of_settings(arguments: &RunArgs, environment: &Environment) -> Option<
     Format::from_name(&loaded.settings.output_format?.value)
 }
 
-/// Makes an id that is unique and ordered by time.
+/// Creates an id that is unique and ordered by time.
 pub fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }

@@ -32,13 +32,13 @@ pub struct PolicySources<'a> {
     pub cwd: &'a Path,
     /// The repository's top directory, else the workspace.
     pub top: &'a Path,
-    /// Whose files of the checkout count.
+    /// Which files of the checkout are trusted.
     pub trusted: &'a Trusted,
-    /// The machine's policy; `/etc/qwen/policy.yaml` but in tests.
+    /// The machine's policy; `/etc/qwen/policy.yaml` except in tests.
     pub machine: &'a Path,
 }
 
-/// A policy, and what its owner should know about how it came about.
+/// A policy, and warnings about its sources.
 #[derive(Debug)]
 pub struct Chosen {
     /// The policy.
@@ -49,12 +49,12 @@ pub struct Chosen {
     pub from_file: bool,
     /// The directory in which files that it names are looked up.
     pub folder: PathBuf,
-    /// Each file with inline tests as a policy of its own, so that a flag that narrows cannot make a test fail.
+    /// Each file with inline tests as a policy of its own, so that a narrowing flag cannot make a test fail.
     tested: Vec<Policy>,
 }
 
 impl Chosen {
-    /// Runs the inline tests of every file, as each load does: one that fails is 52.
+    /// Runs the inline tests of every file, as each load does: a failing one is exit 52.
     pub fn require_tests(&self, facts: &Facts) -> Result<(), Failure> {
         for policy in &self.tested {
             check::require_tests(policy, facts).map_err(|error| {
@@ -65,7 +65,7 @@ impl Chosen {
     }
 }
 
-/// Reads the layers and puts them together. Every fault is 52: nothing was sent.
+/// Reads and combines the layers. Every error is exit 52: nothing was sent.
 pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let mut warnings = Vec::new();
     let repository = sources.top.join(REPOSITORY);
@@ -87,7 +87,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         (None, None, Some(text)) if trusted.checkout => (layer(REPOSITORY, text.clone(), Standing::Operator), true),
         (None, None, _) => {
             let name = match (sources.mode, sources.delivers) {
-                // A delivery flag is the operator's word, so the plain mode may deliver.
+                // A delivery flag is the operator's decision, so the plain mode may deliver.
                 (Some("default") | None, true) => "edit",
                 (Some(mode), _) => mode,
                 (None, false) => "default",
@@ -120,7 +120,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     if let Some(mode) = sources.mode
         && (from_file || sources.named.is_some())
     {
-        // Next to a file a mode takes away and never adds; with a delivery flag the plain mode counts as `edit`.
+        // In addition to a file a mode narrows and never adds; with a delivery flag the plain mode counts as `edit`.
         let name = if mode == "default" && sources.delivers { "edit" } else { mode };
         narrowing.push(builtin_layer(name)?);
     }
@@ -147,7 +147,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
     let open = LayerText::builtin("open").expect("it is one of the built-in policies");
     let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
-        // The machine's policy only ever takes away: alone it would allow nothing.
+        // The machine's policy only ever narrows: alone it would allow nothing.
         true => Policy::new(&open, std::slice::from_ref(text), &parents),
         false => Policy::new(text, &[], &parents),
     };
@@ -157,8 +157,8 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     Ok(Chosen { policy, warnings, from_file, tested, folder: base })
 }
 
-/// Reads a file that a flag or variable names. One that came with a checkout under review is read from the trusted
-/// commit, and the tree's own narrows next to it where it says something else.
+/// Reads a file that a flag or variable names. A file of a checkout under review is read from the trusted commit; if
+/// the tree's version differs it narrows in addition.
 fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Option<LayerText>), Failure> {
     let path = sources.cwd.join(named);
     let below = match sources.trusted.named(sources.top, &path) {
@@ -179,7 +179,7 @@ fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Op
     Ok((layer(&name, text, Standing::Operator), of_tree))
 }
 
-/// Reads a policy by the name that a flag or variable gives.
+/// Reads a policy that a flag or variable names.
 pub fn named_layer(named: &str, cwd: &Path) -> Result<LayerText, Failure> {
     if let Some(name) = named.strip_prefix("builtin:") {
         return builtin_layer(name);
@@ -207,7 +207,7 @@ fn layer(name: &str, text: String, standing: Standing) -> LayerText {
     LayerText { name: name.to_owned(), text, standing }
 }
 
-/// Reads the machine's policy. Whoever may write it may do anything here, so it must be root's alone.
+/// Reads the machine's policy. Its author could do anything here, so only root may be able to write it.
 fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
     let Some(text) = read_optional(path)? else { return Ok(None) };
     let metadata =
@@ -227,7 +227,7 @@ fn in_checkout(top: &Path, path: &Path) -> Result<Option<String>, Failure> {
 }
 
 fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
-    // A policy that is there and cannot be read must not count as none.
+    // An existing policy that cannot be read must not count as missing.
     bounded::optional(bounded::regular_text(path, bounded::CONFIG))
         .map_err(|error| config(format!("{}: {error}", path.display()), "make it readable, or remove it"))
 }

@@ -49,19 +49,19 @@ use super::tool_lists::ToolLists;
 use super::trust::{self, TrustFlags};
 use super::typed::read_prompt;
 
-/// What a check may take.
+/// Default timeout of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// A run that may begin.
+/// A run that is ready to begin.
 pub struct Prepared {
-    /// What stays as it is.
+    /// The constant part.
     pub setup: Setup,
-    /// What the run changes.
+    /// The part that the run changes.
     pub stage: Stage,
 }
 
-/// Reads and checks everything. Nothing is sent, and nothing is written but in the run's own temporary directory, and
-/// in the user's cache what this machine can sandbox off.
+/// Reads and checks everything. Sends nothing, and writes only to the run's own temporary directory and, about sandbox
+/// support, to the user's cache.
 pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
     let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
         .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache_folder(environment).as_deref()));
@@ -176,7 +176,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
     }
     if recipe.as_ref().and_then(|active| active.recipe.needs()).is_some_and(|needs| needs.tools.is_some()) {
-        // A recipe that names its tools gets no server's.
+        // A recipe that lists its tools gets no server's.
         chosen_servers.configs.clear();
     }
     let pins = servers::with_pins(chosen_servers.configs.clone(), &policy, &chosen.folder, (&trusted, &top))?;
@@ -196,7 +196,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let demand = demand(arguments, &policy)?;
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    // The runner's own facts point at its own directory of outputs, which is made with it.
+    // The runner's own facts name its own directory of outputs, which is created with it.
     let git = repository.as_ref().map(outcome::git_facts).unwrap_or_default();
     let facts = outcome::facts(&workspace, home.clone(), PathBuf::new(), included.clone(), git.clone());
     chosen.require_tests(&facts)?;
@@ -284,11 +284,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Secrets::new(&secret_variables(&environment, client.key.as_ref(), recipe.as_ref()), &policy.secret_patterns())
             .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
     );
-    // Last, since it may take the longest: whatever else is wrong has been found by now.
+    // Last, as it may take longest: every other error has been found by now.
     let (mcp, mcp_servers) =
         servers::start(&chosen_servers, pins, &runner, environment.home.as_deref(), &mut warnings).await?;
     let judged = outcome::facts(&workspace, home.clone(), runner.outputs(), included.clone(), git.clone());
-    // A tool that only waits for the user's word is shown: its calls are denied, and the denial says what would allow
+    // A tool that only lacks the user's approval is shown: its calls are denied, and the denial says what would allow
     // it.
     let allowable =
         policy.allowing(&server_names.iter().map(|name| ToolEntry::server(name, "mcp")).collect::<Vec<_>>());
@@ -301,7 +301,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         true => Commands::none(),
         false => Commands::of(&environment, &top, &trusted, &policy),
     };
-    // A server takes no name of a file: its prompt can be called as `server__prompt`.
+    // A server cannot take a name that a file has: its prompt can be called as `server__prompt`.
     let of_server = match commands.has(&prompt.typed_text()) {
         true => None,
         false => mcp.expand(&prompt.typed_text()).await,
@@ -309,7 +309,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     if let Some(expanded) = of_server {
         let text =
             expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
-        // As what was read: the text is the server's, and calls no command here.
+        // Treated as text that was read: it is the server's, and calls no command here.
         prompt.read =
             Some(prompt.read.map_or(text.clone(), |read| format!("{}\n\n{text}", read.trim_end_matches('\n'))));
         prompt.typed = Vec::new();
@@ -381,7 +381,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         redact: Box::new(move |text| if redacts { redact::mask(&masking, text) } else { (text, 0) }),
         secrets,
         max_output_tokens: arguments.model.max_output_tokens,
-        // A mode delivers changes if there are any; it does not say that there must be some.
+        // A mode delivers changes if there are any; it does not require any.
         changes_expected: arguments.changes.require_changes
             || recipe.as_ref().map_or(delivers, Active::changes_expected),
         require_changes: arguments.changes.require_changes,
@@ -450,13 +450,13 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     Ok(Prepared { setup, stage })
 }
 
-/// Returns the servers with the tools of those that are connected.
+/// Returns the servers with the tools of the connected ones.
 fn named_servers(names: Vec<String>, connected: &Servers) -> Vec<(String, Option<Vec<String>>)> {
     let mut tools: BTreeMap<String, Vec<String>> = connected.tools().into_iter().collect();
     names.into_iter().map(|name| (name.clone(), tools.remove(&name))).collect()
 }
 
-/// Passes on what was skipped; `--strict` makes an error of it.
+/// Reports what was skipped; `--strict` makes it an error.
 fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> Result<(), Failure> {
     if strict && !problems.is_empty() {
         let hint = "--strict makes an error of what is otherwise a warning";
@@ -466,7 +466,7 @@ fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> R
     Ok(())
 }
 
-/// Returns the flags with the recipe's wishes about the model where they leave room.
+/// Returns the flags, with the recipe's options for the model where they are not set.
 fn with_wishes(arguments: &RunArgs, active: &Active) -> RunArgs {
     let mut arguments = arguments.clone();
     let wishes = active.recipe.file.model.clone().unwrap_or_default();
@@ -514,8 +514,8 @@ fn sandbox_failure(error: SandboxError) -> Failure {
     Failure::new(exit, error.to_string(), "`qwen sandbox doctor` says what this machine gives")
 }
 
-/// Returns the variables among which secrets are looked for: the process's, those of `.env` files, the key in use, and
-/// the recipe's secret parameters.
+/// Returns the variables in which secrets are looked for: the process's, those of `.env` files, the key in use, and the
+/// recipe's secret parameters.
 pub fn secret_variables(
     environment: &Environment,
     key: Option<&Secret>,

@@ -28,10 +28,10 @@ use super::checks::quoted;
 use super::outcome::Mode;
 use super::trust::{Source, Trusted};
 
-/// Where a project keeps its recipes.
+/// The directory of a project's recipes.
 const FOLDER: &str = ".qwen/recipes";
 
-/// The secret of fences where a conversation must be the same on every machine.
+/// The secret of fences if a conversation must be the same on every machine.
 const CONSTANT_SECRET: &[u8] = b"recorded";
 
 /// A recipe that is bound to this run.
@@ -45,7 +45,7 @@ pub struct Active {
     values: Values,
 }
 
-/// Where recipes are looked for and what their parameters rest on.
+/// What finding recipes and binding their parameters needs.
 pub struct Surroundings<'a> {
     /// The environment.
     pub environment: &'a Environment,
@@ -55,14 +55,14 @@ pub struct Surroundings<'a> {
     pub root: &'a Path,
     /// The repository.
     pub repository: Option<&'a Repository>,
-    /// Whose files of the checkout count.
+    /// Which files of the checkout are trusted.
     pub trusted: &'a Trusted,
-    /// The commit that a hook reads the repository's recipes from; `None`: as trusted.
+    /// The commit from which a hook reads the repository's recipes; `None`: as trusted.
     pub tree: Option<&'a TrustedTree>,
 }
 
 impl Surroundings<'_> {
-    /// Finds and checks a recipe by what the command line says.
+    /// Finds and checks a recipe by its name or path on the command line.
     pub fn find(&self, word: &str) -> Result<Recipe, Failure> {
         self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
     }
@@ -77,14 +77,14 @@ impl Surroundings<'_> {
         self.tree.map_or_else(|| self.trusted.source(), Source::Commit)
     }
 
-    /// Whether the project's recipes count as the operator's: they are read from a trusted commit or checkout.
+    /// Tells whether the project's recipes count as the operator's: they are read from a trusted commit or checkout.
     fn counts(&self) -> bool {
         self.trusted.checkout || matches!(self.source(), Source::Commit(_))
     }
 
-    /// Whether a recipe may take values from the environment: always where somebody sits at the machine and names it;
-    /// in CI the user's, a built-in one, one outside of the checkout, and the checkout's where it counts. Any other
-    /// could put the secrets of a job into its prompt.
+    /// Tells whether a recipe may read values from the environment: always on a person's machine; in CI for the user's
+    /// recipes, built-in ones, those outside the checkout, and the checkout's if it is trusted. Any other could put the
+    /// secrets of a job into its prompt.
     fn may_read_variables(&self, recipe: &Recipe) -> bool {
         let source = recipe.source.as_str();
         let own = ["builtin:", "~/.qwen/recipes/"].iter().any(|start| source.starts_with(start));
@@ -95,8 +95,8 @@ impl Surroundings<'_> {
         !self.environment.is_ci() || self.counts() || own || !source.starts_with(".qwen/recipes/") && outside()
     }
 
-    /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are read
-    /// whoever made it: they can only ask. In CI they come from the trusted commit.
+    /// Calls with the places where recipes are looked for. On a person's own machine a checkout's recipes are always
+    /// read: they can only ask. In CI they come from the trusted commit.
     pub fn with_library<T>(&self, call: impl FnOnce(&Library<'_>) -> T) -> T {
         let folder = self.top.join(FOLDER);
         let project = |name: &str| match self.source() {
@@ -191,7 +191,7 @@ pub async fn load(
 }
 
 impl Surroundings<'_> {
-    /// Binds parameters to look at what a recipe makes of them; nothing is run.
+    /// Binds parameters for inspection; nothing is run.
     pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, Failure> {
         let reads_variables = self.may_read_variables(&recipe);
         let world = Outside { surroundings: self, standard_input: None, reads_variables };
@@ -226,7 +226,7 @@ fn params_file(
     Ok(given.into_iter().map(|(name, given)| (name, value(given))).collect())
 }
 
-/// Where parameters come from, outside.
+/// The sources of parameters outside the command line.
 struct Outside<'a> {
     surroundings: &'a Surroundings<'a>,
     standard_input: Option<String>,
@@ -258,7 +258,7 @@ impl World for Outside<'_> {
         let root = self.surroundings.root;
         let mut at: PathBuf = path.under(root);
         let exists = at.exists();
-        // What is not there yet leads where its nearest directory leads.
+        // A missing path leads where its nearest existing directory leads.
         while !at.exists() && at.symlink_metadata().is_err() && at != root {
             at.pop();
         }
@@ -269,7 +269,7 @@ impl World for Outside<'_> {
     }
 }
 
-/// Returns the user's secret for the tags of fences; made on first use. Where none can be kept, one for this run.
+/// Returns the user's secret for the tags of fences, created on first use. If it cannot be stored, one for this run.
 fn fence_secret(environment: &Environment) -> Vec<u8> {
     let fresh = || {
         let mut bytes = vec![0; 32];
@@ -329,7 +329,7 @@ impl Active {
         Active { recipe, bound, standard_input, values }
     }
 
-    /// Returns what renders the recipe's texts, with the gathered inputs.
+    /// Returns a renderer of the recipe's texts, with the gathered inputs.
     pub fn renderer(&self, inputs: &[(String, String)]) -> Renderer {
         let mut values = self.values.clone();
         values.context = inputs.iter().cloned().collect();
@@ -356,7 +356,7 @@ impl Active {
         self.recipe.file.instructions.as_ref().map(|text| self.text(text)).transpose()
     }
 
-    /// Tells whether the prompt holds text that strangers may have written.
+    /// Tells whether the prompt contains text that strangers may have written.
     pub fn has_untrusted_text(&self) -> bool {
         let untrusted = self.recipe.untrusted();
         self.recipe.context().iter().any(|context| untrusted.contains(&format!("context.{}", context.name.value)))
@@ -366,7 +366,7 @@ impl Active {
                 .any(|(name, value)| untrusted.contains(&format!("params.{name}")) && value.as_str() != Some(""))
     }
 
-    /// Returns the policy that the run gets: what both give. A need that nothing could meet ends the run here.
+    /// Returns the policy of the run: what both allow. A need that nothing could meet ends the run here.
     pub fn narrow(&self, policy: &Policy) -> Result<Policy, Failure> {
         let missing = needs::missing(self.recipe.needs(), policy);
         if !missing.is_empty() {
@@ -380,7 +380,7 @@ impl Active {
         })
     }
 
-    /// Returns the ending of a run whose recipe asks at this place for what the policy does not give.
+    /// Returns the ending of a run whose recipe needs what the policy does not grant.
     pub fn not_granted(&self, place: &Place, message: impl Into<String>, help: impl Into<String>) -> Failure {
         let error = RecipeError::new(Code::N001, place.clone(), message).help(help);
         Failure { exit: Exit::Denied, ..failure(&[self.recipe.with_line(error)]) }
@@ -397,7 +397,7 @@ impl Active {
         )
     }
 
-    /// Checks what must be there.
+    /// Checks the requirements.
     pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), Failure> {
         let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
         let mut errors = Vec::new();
@@ -423,7 +423,7 @@ impl Active {
                 lacks(of_git(), "it needs a git repository".to_owned(), "run it inside one, or begin one: git init");
             }
             (Some(RequiredGit::Clean), Some(repository)) => {
-                // No filter of the repository's runs: what git has noted of a filtered file decides.
+                // No filter of the repository runs: git's record of a filtered file decides.
                 let git = repository.without_filters();
                 let status = git.and_then(|git| {
                     Ok(git.run(&["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"], b"")?)
@@ -437,7 +437,7 @@ impl Active {
         if errors.is_empty() { Ok(()) } else { Err(failure(&errors)) }
     }
 
-    /// Returns the values of secret parameters, under names by which masking knows them.
+    /// Returns the values of secret parameters, under names that masking recognises.
     pub fn secrets(&self) -> Vec<(String, String)> {
         let params = self.recipe.params();
         let secret = self.bound.iter().filter(|(name, _)| params.get(*name).is_some_and(|param| param.secret));
@@ -465,7 +465,7 @@ impl Active {
         }
     }
 
-    /// Returns the delivery that the recipe wishes, as far as the policy gives it.
+    /// Returns the recipe's delivery, as far as the policy allows it.
     pub fn delivery(&self, policy: &Policy, warnings: &mut Vec<String>) -> Result<Mode, Failure> {
         let git = self.recipe.file.git.clone().unwrap_or_default();
         let wish = git.changes.unwrap_or(Delivery::DryRun);
@@ -494,13 +494,13 @@ impl Active {
         })
     }
 
-    /// Tells whether the recipe is about changes.
+    /// Tells whether the recipe expects changes.
     pub fn changes_expected(&self) -> bool {
         self.recipe.output().kind == OutputKind::Changes
     }
 }
 
-/// Puts errors of a recipe into the ending that they mean.
+/// Converts errors of a recipe to the ending of the run.
 pub fn failure(errors: &[RecipeError]) -> Failure {
     let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let of_parameters = |error: &RecipeError| matches!(error.code, Code::P001 | Code::P002 | Code::P003 | Code::P004);

@@ -8,13 +8,13 @@ use crate::event::{
 };
 use crate::policy::redact::Secrets;
 
-/// Bytes of a streamed word that are kept back until it ends.
+/// Maximum bytes of a streamed word that are held back until it ends.
 const MOST_KEPT: usize = 8 << 10;
 
-/// Events in their order, so that a secret which is across the pieces of a streamed text is found, too.
+/// Masks events in order, so that a secret that spans chunks of a streamed text is found, too.
 #[derive(Debug, Default)]
 pub struct Streamed {
-    /// The end of a text that continues: it may be the beginning of a secret.
+    /// The end of an unfinished text: it may be the beginning of a secret.
     kept: Option<Kept>,
 }
 
@@ -26,7 +26,7 @@ struct Kept {
 }
 
 impl Streamed {
-    /// Returns what can be shown now that this event came, every secret masked.
+    /// Returns the events that can be shown after this one, every secret masked.
     pub fn without_secrets(&mut self, event: Event, secrets: &Secrets) -> Vec<Event> {
         match event {
             Event::Delta { turn, kind, text } => {
@@ -50,7 +50,7 @@ impl Streamed {
         }
     }
 
-    /// Returns what was kept back: nothing more comes of that text.
+    /// Returns what was held back: nothing more of that text follows.
     fn rest(&mut self, secrets: &Secrets) -> Vec<Event> {
         let kept = self.kept.take().filter(|kept| !kept.text.is_empty());
         let delta = |Kept { turn, kind, text }| without_secrets(Event::Delta { turn, kind, text }, secrets);
@@ -58,7 +58,7 @@ impl Streamed {
     }
 }
 
-/// Returns the event with every secret in its texts masked; the patch of its changes and all paths stay as they are.
+/// Returns the event with every secret in its texts masked; the patch of its changes and all paths are not altered.
 fn without_secrets(event: Event, secrets: &Secrets) -> Event {
     let text = |text: String| secrets.hide(&text).into_owned();
     let optional = |value: Option<String>| value.map(text);
@@ -135,7 +135,7 @@ fn without_secrets(event: Event, secrets: &Secrets) -> Event {
             findings: list(finished.findings),
             ..*finished
         })),
-        // Names, numbers and paths alone.
+        // Names, numbers and paths only.
         Event::TurnStarted { .. }
         | Event::ModelFallback { .. }
         | Event::FileChange { .. }

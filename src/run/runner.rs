@@ -35,34 +35,34 @@ use crate::workspace::untouched::Untouched;
 
 use super::servers::Place;
 
-/// Where commands in namespaces see the repository's objects: at their own place is what they write.
+/// Where commands in namespaces see the repository's objects: their own objects are at the usual path.
 const OBJECTS_AT: &str = "/.qwen/objects";
 
-/// The most links from a program's name to the program.
+/// Maximum links between a program's name and the program.
 const MOST_LINKS: usize = 40;
 
-/// That the project itself is lent, by the operator's word (`sandbox.workspace: in-place`).
+/// Commands work in the project itself, as the operator chose (`sandbox.workspace: in-place`).
 pub struct InPlace {
     /// The project's snapshot is kept below this directory.
     pub keep: PathBuf,
     /// The run.
     pub run_id: String,
-    /// When it began.
+    /// When the run began.
     pub time: String,
 }
 
-/// What protects a project whose own directory commands work in.
+/// Which tree commands work in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lends {
     /// A copy.
     Staged,
-    /// A copy, and only to commands that write nothing: a dry run of what would work in place.
+    /// A copy, and only for commands that write nothing: a dry run with `in-place`.
     ToReaders,
     /// The project.
     InPlace,
 }
 
-/// What starts the commands of a run.
+/// Runs the commands of a run.
 pub struct Runner {
     workspace: Arc<Workspace>,
     repository: Option<Repository>,
@@ -77,22 +77,22 @@ pub struct Runner {
     lends: Lends,
     in_place: Option<InPlace>,
     lent_root: OnceLock<PathBuf>,
-    /// A layer could not be mounted here, whatever was found out about the machine.
+    /// A layer could not be mounted, although the probe succeeded.
     mounts_no_layer: AtomicBool,
-    /// A copy took the place of a layer, without what earlier commands left in ignored directories.
+    /// A copy replaced a layer, without what earlier commands left in ignored directories.
     is_copied_anew: AtomicBool,
-    /// It was said what commands do not find in their tree.
+    /// The user was told which files commands do not see.
     left_out_said: AtomicBool,
-    /// It was said that programs find no repository.
+    /// The user was told that programs find no repository.
     no_git_said: AtomicBool,
-    /// How the project was before the first command that may write ran without a file system of its own.
+    /// The project's fingerprint before the first writing command that runs without a private file system.
     attributes: OnceLock<Untouched>,
-    /// Whether servers write in the command workspace: what they change is then looked for after each of their calls.
+    /// Whether servers write in the command workspace: after each of their calls changes are then looked for.
     servers_write: OnceLock<bool>,
 }
 
 impl Runner {
-    /// Prepares; nothing is started and nothing is copied before the first command.
+    /// Prepares a runner; nothing is started or copied before the first command.
     pub fn new(
         workspace: Arc<Workspace>,
         repository: Option<Repository>,
@@ -125,9 +125,10 @@ impl Runner {
         })
     }
 
-    /// Lends the project itself to commands; `None` for a dry run, in which only those that write nothing run.
+    /// Lets commands work in the project itself; `None` for a dry run, in which only commands that write nothing run.
     ///
-    /// Git's own directory can be held back from them in T3 alone: with less this is refused, but by `--sandbox off`.
+    /// Only T3 can keep them from writing git's own directory: weaker isolation is refused, except with `--sandbox
+    /// off`.
     pub fn in_place(self, how: Option<InPlace>) -> Result<Runner, SandboxError> {
         let Some(how) = how else { return Ok(Runner { lends: Lends::ToReaders, ..self }) };
         let tier = self.sandbox()?.tier();
@@ -143,7 +144,7 @@ impl Runner {
         Ok(Runner { lends: Lends::InPlace, in_place: Some(how), ..self })
     }
 
-    /// Puts back what commands changed in a project that was itself lent, so that the delivery finds it as it was.
+    /// Restores a project in which commands worked, so that the delivery finds it unchanged.
     pub async fn make_way(&self) -> std::io::Result<()> {
         let slot = self.lent.lock().await;
         let Some(kept) = slot.as_ref().and_then(Lent::kept) else { return Ok(()) };
@@ -151,7 +152,7 @@ impl Runner {
         kept.make_way(&changes.iter().map(|(path, _)| path).collect::<Vec<_>>())
     }
 
-    /// Ends the work in a project that was itself lent: what was not delivered is put back.
+    /// Ends the work in a project in place: what was not delivered is restored.
     pub async fn settle(&self, delivered: bool) -> std::io::Result<()> {
         let Some(kept) = self.lent.lock().await.take().and_then(Lent::into_kept) else { return Ok(()) };
         if !delivered {
@@ -165,7 +166,7 @@ impl Runner {
         self.private.path().join("outputs")
     }
 
-    /// Returns the isolation of commands; finds out what the machine gives when it is asked for the first time.
+    /// Returns the sandbox of commands; the first call detects what the machine supports.
     pub fn sandbox(&self) -> Result<&Sandbox, SandboxError> {
         if let Some(sandbox) = self.sandbox.get() {
             return Ok(sandbox);
@@ -187,7 +188,7 @@ impl Runner {
         Ok(self.sandbox.get_or_init(|| sandbox))
     }
 
-    /// Returns the tier of commands; T0 where there is none.
+    /// Returns the tier of commands; T0 without a sandbox.
     pub fn tier(&self) -> Tier {
         self.sandbox().map_or(Tier::T0, Sandbox::tier)
     }
@@ -201,19 +202,19 @@ impl Runner {
         root.display().to_string()
     }
 
-    /// Names a path of the project whose mode or time a command has changed: Landlock does not guard them.
+    /// Returns a path of the project whose mode or time a command has changed: Landlock does not protect these.
     pub fn changed_attribute(&self) -> Option<PathBuf> {
         self.attributes.get().and_then(Untouched::first_attribute)
     }
 
-    /// Ends what runs in the background.
+    /// Ends commands in the background.
     pub async fn end(&self) {
         if let Some(sandbox) = self.sandbox.get() {
             sandbox.end().await;
         }
     }
 
-    /// Judges a path that a command changed, as a write of ours would be.
+    /// Judges a path that a command changed, like a write of a tool.
     fn judge(&self, path: &RelPath, change: &Change) -> Result<(), String> {
         if change.before != Entry::Absent {
             self.policy.may_change(path, &self.facts).map_err(|denial| denial.reason)?;
@@ -221,9 +222,9 @@ impl Runner {
         judge_change(&self.policy, &self.facts, path, change)
     }
 
-    /// Returns the command workspace as it is staged now; it is made when it is asked for the first time.
+    /// Returns the command workspace as it is staged now; the first call makes it.
     ///
-    /// `alone`: no program will be at work in it while another begins.
+    /// `alone`: no program will be running in it while another begins.
     fn lend<'s>(
         &self,
         slot: &'s mut Option<Lent>,
@@ -262,9 +263,9 @@ impl Runner {
         Ok(lent)
     }
 
-    /// Lends the tree to servers' programs, if there are any, and returns what they are started with.
+    /// Makes the command workspace for servers' programs, if there are any, and returns what they are started with.
     ///
-    /// A tree that takes longer than the most patient of them waits is given up: it is for the first command then.
+    /// If this takes longer than the most patient server waits, it is abandoned and left to the first command.
     pub async fn place_for_servers(&self, programs: &[&Config]) -> Result<Place, ToolError> {
         let mut surroundings = Surroundings::default();
         let tree = if programs.is_empty() {
@@ -315,7 +316,7 @@ impl Runner {
         Ok(refused.map(|(path, reason)| format!("the change to {path} was taken back: {reason}")).collect())
     }
 
-    /// Returns the pinned programs that a command starts; one that is not what the policy names is an error.
+    /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
     fn pinned(&self, plan: &CommandPlan, lent: &Lent) -> Result<Vec<PathBuf>, ToolError> {
         let mut found = Vec::new();
         for (path, wanted) in self.policy.pinned_programs() {
@@ -323,7 +324,7 @@ impl Runner {
             if !plan.programs.iter().any(is_it) {
                 continue;
             }
-            // Whatever else may write could put another program in its place.
+            // Any other program that can write could replace it.
             let mut others = plan.programs.iter().filter(|name| !is_it(name));
             let writes = match &plan.start {
                 Start::Pipeline(_) => false,
@@ -360,7 +361,7 @@ impl Runner {
     }
 
     /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
-    /// that is not as it was when the run began is refused.
+    /// that changed since the run began is refused.
     fn unchanged(&self, plan: &CommandPlan, lent: &Lent) -> Result<Vec<PathBuf>, ToolError> {
         let refuse = |path: &RelPath, why: &str| ToolError {
             message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
@@ -385,7 +386,7 @@ impl Runner {
                 Some(Entry::Link { target }) => {
                     let folder = path.parent().unwrap_or_default();
                     pending.extend(folder.join(OsStr::from_bytes(&target)));
-                    // The link is held by its directory; the root is where commands work.
+                    // Its directory holds the link; the root is where commands work.
                     held.extend((!folder.is_root()).then(|| folder.as_path().to_path_buf()));
                 }
                 Some(Entry::File { .. }) => held.push(path.as_path().to_path_buf()),
@@ -413,20 +414,20 @@ impl Runner {
         self.tier() == Tier::T3 && git.stands_for.symlink_metadata().is_ok_and(|found| found.is_dir())
     }
 
-    /// Tells whether a command must find no repository: it has programs besides git under the rules on reading.
+    /// Tells whether a command must not find a repository: it runs other programs than git under the rules on reading.
     fn hides_git(&self, plan: &CommandPlan, lent: &Lent) -> bool {
         plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
     }
 
-    /// Tells whether git's objects may hold a file that may not be read.
+    /// Tells whether git's objects may contain a file that must not be read.
     fn may_show_unreadable(&self, lent: &Lent) -> bool {
         lent.git().is_some()
-            // What another repository holds, none of our references need to reach.
+            // Objects of another repository may be reachable without any reference of this one.
             && (lent.reads().len() > 1
                 || self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty()))
     }
 
-    /// Returns what commands find next to and inside of their tree.
+    /// Returns what commands find besides their tree.
     fn surroundings(&self, lent: &Lent, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
         let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
         if hides_git {
@@ -441,7 +442,7 @@ impl Runner {
                 GitAccess::Scratch => around.write.push(git.folder.clone()),
             }
             if self.tier() == Tier::T3 {
-                // It is seen at another place.
+                // It is seen at another path.
                 around.read.retain(|path| *path != git.folder);
                 around.write.clear();
                 self.mount_git(lent, git, tree, access, &mut around);
@@ -480,7 +481,7 @@ impl Runner {
         }
     }
 
-    /// Returns the variables for the git of a command: no other repository is found than that of the tree.
+    /// Returns the variables for git in a command: it finds no other repository than that of the tree.
     fn git_variables(&self, sandbox: &Sandbox, lent: &Lent, plan: &CommandPlan) -> Vec<(String, String)> {
         let mut variables = git_environment();
         let seen = if sandbox.tier() == Tier::T3 { self.workspace.root() } else { lent.root() };
@@ -550,7 +551,7 @@ impl Runner {
             background: request.background,
             ..RunRequest::in_folder(lent.root(), request.timeout)
         };
-        // An absolute path must not lead a command into the project, where it sees the tree at another place.
+        // An absolute path must not lead a command into the project if it sees the tree at another path.
         let start = if seen_at_home { plan.start.clone() } else { plan.start_at(lent.root()) };
         Ok(sandbox.run(&CommandPlan { start, ..plan.clone() }, run).await)
     }
@@ -573,7 +574,7 @@ impl Runner {
         let mut lent = self.lend(&mut slot, None, alone)?;
         let mut output = self.start(sandbox, lent, plan, &request).await;
         if lent.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
-            // Nothing ran. What a trial on another directory promised, this one does not give.
+            // Nothing ran. A trial on another directory succeeded, but this one does not support layers.
             self.mounts_no_layer.store(true, Ordering::Relaxed);
             lent = self.lend(&mut slot, None, alone)?;
             output = self.start(sandbox, lent, plan, &request).await;
@@ -631,7 +632,7 @@ impl Runner {
     }
 }
 
-/// Says what is not in the tree that commands see, a few names for all; `None` if that is nothing of interest.
+/// Names some files that commands do not see; `None` if none is of interest.
 fn not_there(left_out: &[LeftOut]) -> Option<String> {
     const NAMED: usize = 5;
     let why = |left: &LeftOut| match left.why {
@@ -646,7 +647,7 @@ fn not_there(left_out: &[LeftOut]) -> Option<String> {
     (!all.is_empty()).then(|| format!("commands do not see {}{more}", all[..all.len().min(NAMED)].join(", ")))
 }
 
-/// What commands find next to and inside of their tree.
+/// What commands find besides their tree.
 #[derive(Default)]
 struct Surroundings {
     read: Vec<PathBuf>,

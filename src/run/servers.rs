@@ -38,43 +38,43 @@ use super::trust::Trusted;
 /// The name of the server of `mcp.serverCommand`.
 const COMMAND_NAME: &str = "mcp";
 
-/// What flags say of servers.
+/// The flags about servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wishes<'a> {
     /// `--mcp-config`.
     pub configs: &'a [String],
     /// `--allowed-mcp-server-names`.
     pub allowed: &'a [String],
-    /// Whose files count below which directory: a file that came with a checkout under review is read from the trusted
+    /// Whose files are trusted, and below which directory: a file of a checkout under review is read from the trusted
     /// commit. `None` reads every file from the disk.
     pub trusted: Option<(&'a Trusted, &'a Path)>,
 }
 
-/// Servers to start, and what the user should know about those that are not.
+/// The servers to start, and messages about the others.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// To start, in the order of the settings.
+    /// The servers to start, in the order of the settings.
     pub configs: Vec<Config>,
-    /// Descriptions that are no good: the name, and what to correct. One that is required is a failure already.
+    /// Invalid descriptions: the name, and what to correct. A required server with one is an error already.
     pub broken: Vec<(String, String)>,
     /// Warnings.
     pub warnings: Vec<String>,
 }
 
 impl Chosen {
-    /// Returns what the user's word adds to a built-in policy: the servers that are trusted.
+    /// Returns what the user adds to a built-in policy: the trusted servers.
     pub fn trusted(&self) -> impl Iterator<Item = ToolEntry> {
         let trusted = self.configs.iter().filter(|config| config.trust);
         trusted.map(|config| ToolEntry::server(&config.name, &format!("mcpServers.{}.trust", config.name)))
     }
 
-    /// Returns the names of the servers, those that cannot be started included.
+    /// Returns the names of all servers, including those that cannot be started.
     pub fn names(&self) -> Vec<String> {
         let broken = self.broken.iter().map(|(name, _)| name);
         self.configs.iter().map(|config| &config.name).chain(broken).cloned().collect()
     }
 
-    /// Returns the words that start a program, each with a name for messages.
+    /// Returns the command lines of programs, each with a name for messages.
     pub fn words(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for config in &self.configs {
@@ -91,7 +91,7 @@ impl Chosen {
     }
 }
 
-/// Finds out which servers the settings and flags name. Nothing is started.
+/// Selects the servers of the settings and flags. Nothing is started.
 pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment) -> Result<Chosen, Failure> {
     let mut chosen = Chosen::default();
     let mut named: Vec<(String, Valued<Value>)> = settings.mcp_servers.clone();
@@ -115,7 +115,7 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
             chosen.warnings.push(format!("--allowed-mcp-server-names: there is no server `{wanted}`"));
         }
     }
-    // A `*` in the settings' lists stands for any letters; what takes away does so in any case.
+    // `*` in the settings' lists matches any letters; excluding ignores case.
     let passes = |name: &String| {
         (wishes.allowed.is_empty() || wishes.allowed.contains(name))
             && settings.mcp_allowed.iter().all(|list| list.value.iter().any(|pattern| matches(pattern, name)))
@@ -189,7 +189,7 @@ fn what(kind: &Kind) -> &'static str {
     }
 }
 
-/// The ending of a run that cannot have a server that it must have.
+/// Returns the ending of a run whose required server is unavailable.
 pub fn unavailable(name: &str, why: &str) -> Failure {
     Failure::new(
         Exit::Config,
@@ -227,7 +227,7 @@ pub fn with_pins(
         .collect()
 }
 
-/// What the programs of servers are started with.
+/// What servers' programs are started with.
 pub struct Place {
     /// The policy: network and writable directories of each server.
     pub policy: Policy,
@@ -235,21 +235,21 @@ pub struct Place {
     pub workspace: PathBuf,
     /// Their command workspace, and what else they must be able to read.
     pub tree: (PathBuf, Vec<PathBuf>),
-    /// What is seen at another place than its own.
+    /// Directories that are seen at another path.
     pub mounts: Vec<Mounted>,
-    /// What in the tree cannot be written.
+    /// Paths in the tree that cannot be written.
     pub read_only: Vec<PathBuf>,
-    /// What in the tree cannot be read.
+    /// Paths in the tree that cannot be read.
     pub hidden: Vec<PathBuf>,
-    /// Whether programs see the tree at the workspace's own place.
+    /// Whether programs see the tree at the workspace's own path.
     pub seen_at_home: bool,
-    /// A directory of the run's own.
+    /// A private directory of the run.
     pub private: PathBuf,
-    /// How strong a sandbox is asked for.
+    /// The required isolation.
     pub demand: Demand,
-    /// The environment that we were started with.
+    /// The environment that this process was started with.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Our own program.
+    /// This program's executable.
     pub helper: PathBuf,
 }
 
@@ -261,9 +261,9 @@ pub struct SandboxLauncher {
 }
 
 impl SandboxLauncher {
-    /// Prepares what the servers of a run need: programs get the tree that commands get.
+    /// Prepares a launcher for the servers of a run: programs get the command workspace.
     ///
-    /// The error says why there is no such tree, and with that no program of a server.
+    /// The error says why there is no such tree; no server's program can then start.
     async fn of_run(configs: &[(Config, Pins)], runner: &Runner) -> Result<SandboxLauncher, String> {
         let programs: Vec<&Config> = configs.iter().map(|(config, _)| config).filter(|c| c.is_program()).collect();
         match runner.place_for_servers(&programs).await {
@@ -277,12 +277,13 @@ impl SandboxLauncher {
         if self.place.seen_at_home { self.place.workspace.clone() } else { self.place.tree.0.clone() }
     }
 
-    /// Prepares; nothing is started.
+    /// Creates a launcher; nothing is started.
     pub fn new(place: Place) -> SandboxLauncher {
         SandboxLauncher { place, sandboxes: tokio::sync::Mutex::default() }
     }
 
-    /// Returns what a server may reach: as the policy says, else everything for the user's own and nothing for others.
+    /// Returns what a server may reach: as the policy says, else everything for the user's own servers and nothing for
+    /// others.
     fn network(&self, config: &Config) -> Network {
         match self.place.policy.mcp_network(&config.name) {
             Some(hosts) => hosts.into(),
@@ -291,7 +292,7 @@ impl SandboxLauncher {
         }
     }
 
-    /// Returns the sandbox for a network, and its directory; it is made when it is asked for the first time.
+    /// Returns the sandbox for a network, and its directory; the first call makes it.
     async fn sandbox(&self, network: Network) -> Result<(Arc<Sandbox>, PathBuf), String> {
         let mut made = self.sandboxes.lock().await;
         if let Some((_, folder, sandbox)) = made.iter().find(|(known, ..)| *known == network) {
@@ -362,20 +363,20 @@ impl SandboxLauncher {
             form: None,
             named: Vec::new(),
             profile: SandboxProfile {
-                // In namespaces a directory of the tree cannot be opened by itself: what is written elsewhere is judged
+                // In namespaces a single directory of the tree cannot be made writable: writes elsewhere are judged
                 // afterwards.
                 tree: if seen_at_home && writes_tree { TreeAccess::Writable } else { TreeAccess::ReadOnly },
                 network,
                 git: GitAccess::ReadOnly,
             },
-            // Whoever wrote the settings named it; a warning says where nothing isolates it.
+            // The author of the settings named it; a warning is shown if nothing isolates it.
             isolation: Isolation::None,
             programs: vec![program.command.clone()],
             unchanged: Vec::new(),
         };
         let mut variables: Vec<(String, String)> = Vec::new();
         if !seen_at_home {
-            // A cache that can only be read is of no use to whoever has to fetch a server first.
+            // A read-only cache is of no use to a program that must download a server first.
             variables.push(("npm_config_cache".into(), private.join("home/.npm").display().to_string()));
         }
         variables.extend(program.env.iter().map(|(name, value)| (name.clone(), moved(value))));
@@ -401,7 +402,7 @@ impl SandboxLauncher {
     }
 }
 
-/// Returns what a command line names outright and must therefore be able to read.
+/// Returns the paths that a command line names and that must therefore be readable.
 fn named_by(program: &Program, home: Option<&Path>) -> Vec<PathBuf> {
     let words = std::iter::once(&program.command).chain(&program.args);
     let values = words.map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value));
@@ -446,11 +447,11 @@ impl Launcher for SandboxLauncher {
     }
 }
 
-/// Takes what servers change of their tools into a conversation that is under way.
+/// Applies changes of servers' tools to a running conversation.
 pub struct Renewing<'a> {
     /// The servers.
     pub servers: &'a Servers,
-    /// What decides about their tools.
+    /// Decides about their tools.
     pub policy: &'a Policy,
     /// What it needs to know.
     pub facts: Facts,
@@ -466,7 +467,7 @@ impl Renewal for Renewing<'_> {
     }
 }
 
-/// Returns a warning for each server whose tools wait for the user's word: `allowable` is the policy with it.
+/// Returns a warning for each server whose tools lack the user's approval: `allowable` is the policy with it.
 pub fn waiting(servers: &Servers, policy: &Policy, allowable: &Policy, facts: &Facts) -> Vec<String> {
     let is_waiting = |access: &Access| {
         let allows = |policy: &Policy| policy.authorize("mcp", std::slice::from_ref(access), facts).1.is_some();
@@ -485,7 +486,7 @@ pub fn waiting(servers: &Servers, policy: &Policy, allowable: &Policy, facts: &F
     servers.accesses().into_iter().filter_map(warning).collect()
 }
 
-/// Starts the servers and says what came of it; one that is required and not there ends the run.
+/// Starts the servers and reports the result; a required one that is unavailable ends the run.
 pub async fn start(
     chosen: &Chosen,
     pins: Vec<(Config, Pins)>,

@@ -21,7 +21,7 @@ use super::folders::state_folder;
 pub struct RunSession {
     /// Its id.
     pub id: String,
-    /// The conversation that comes before the prompt; empty for a new one.
+    /// The conversation before the prompt; empty for a new one.
     pub earlier: Vec<Message>,
     /// Whether an earlier conversation continues.
     pub resumed: bool,
@@ -34,16 +34,16 @@ pub struct RunSession {
 enum Writer {
     /// Nowhere: sessions are off, or a write failed.
     Off,
-    /// To a file that is made with the first message; `begin` is before it.
+    /// To a file that is created with the first message; `begin` precedes it.
     New { path: PathBuf, begin: String },
     /// To a file.
     Open(SessionFile),
 }
 
 impl RunSession {
-    /// Finds the session that the flags name. Only directories are made; a new file comes with the first message.
+    /// Finds the session that the flags name. Creates only directories; a new file is created with the first message.
     ///
-    /// Sessions are off in CI, for a replay, by `--no-session`, and with a warning where the state directory cannot be
+    /// Sessions are off in CI, for a replay, with `--no-session`, and with a warning if the state directory cannot be
     /// written.
     pub fn choose(arguments: &RunArgs, environment: &Environment, run_id: &str) -> Result<RunSession, Failure> {
         let flags = &arguments.session;
@@ -139,7 +139,7 @@ impl RunSession {
         Ok(RunSession { id: header.id, earlier: messages, resumed: true, warnings, writer })
     }
 
-    /// Adds messages to the file, their texts passed through `mask`. A failure ends the keeping and is told once.
+    /// Appends messages to the file, their texts passed through `mask`. A failure stops this and is reported once.
     pub fn keep(&self, messages: &[Message], mask: &dyn Fn(String) -> String) -> Option<Event> {
         let mut writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let lines: String = match &*writer {

@@ -47,17 +47,17 @@ pub struct Setup {
     pub policy: Policy,
     /// The policy's name and digest.
     pub policy_facts: PolicyFacts,
-    /// The mode as results have it.
+    /// The mode, as results name it.
     pub permission_mode: &'static str,
     /// What a denial does.
     pub on_deny: OnDeny,
-    /// Limits in force.
+    /// The effective limits.
     pub limits: Limits,
     /// The model.
     pub client: Chosen,
     /// The tools.
     pub registry: Registry,
-    /// Who tasks can be given to.
+    /// The agents that tasks can be given to.
     pub agents: Vec<AgentFile>,
     /// The tools that the model sees.
     pub offered: Arc<[ToolSpec]>,
@@ -71,7 +71,7 @@ pub struct Setup {
     pub secrets: Arc<Secrets>,
     /// Masks secrets in what the model reads.
     pub redact: Box<dyn Fn(String) -> (String, u64) + Send + Sync>,
-    /// The most tokens of one answer.
+    /// Maximum tokens of one answer.
     pub max_output_tokens: Option<u64>,
     /// Whether changes were asked for.
     pub changes_expected: bool,
@@ -83,7 +83,7 @@ pub struct Setup {
     pub max_patch_bytes: Option<u64>,
     /// Attempts of the model under `--verify`.
     pub verify_attempts: u32,
-    /// What a check may take.
+    /// Default timeout of a check.
     pub check_timeout: Duration,
     /// `--message`.
     pub message: Option<String>,
@@ -91,15 +91,15 @@ pub struct Setup {
     pub sign: bool,
     /// Where undo records go; `None` under `--no-undo`.
     pub undo_folder: Option<PathBuf>,
-    /// What the owner should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// The recipe.
     pub recipe: Option<Active>,
-    /// What the answer must be.
+    /// What the answer must look like.
     pub wanted: Wanted,
     /// Where answers of this recipe are kept.
     pub(super) outer: Policy,
-    /// Whose files of the checkout count.
+    /// Which files of the checkout are trusted.
     pub trusted: Trusted,
     pub(super) prompt: Prompt,
     pub(super) files: Vec<String>,
@@ -127,12 +127,12 @@ impl Setup {
         outcome::facts(&stage.workspace, home, stage.runner.outputs(), included, self.git.clone())
     }
 
-    /// Returns the gate for the calls of the run.
+    /// Returns the judge of the run's calls.
     pub fn judge(&self, stage: &Stage) -> RunJudge<'_> {
         self.judge_of(&self.policy, stage)
     }
 
-    /// Returns the gate for the commands of a recipe: the policy without the recipe's needs.
+    /// Returns the judge of a recipe's commands: the policy without the recipe's needs.
     pub fn outer_judge(&self, stage: &Stage) -> RunJudge<'_> {
         self.judge_of(&self.outer, stage)
     }
@@ -188,7 +188,7 @@ impl Setup {
         Ok(verification)
     }
 
-    /// Returns where checks run.
+    /// Returns the environment in which checks run.
     pub fn bench<'a>(&self, stage: &'a Stage) -> Bench<'a> {
         Bench {
             runner: &stage.runner,
@@ -213,19 +213,19 @@ impl Setup {
         }
     }
 
-    /// Returns what the checks must say before the model begins.
+    /// Returns what the checks must report before the model begins.
     pub fn before(&self) -> Before {
         let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
         verify.and_then(|verify| verify.before).unwrap_or_default()
     }
 
-    /// Tells whether a change that fails at last is dropped.
+    /// Tells whether a change that finally fails is dropped.
     pub fn discards(&self) -> bool {
         let verify = self.recipe.as_ref().and_then(|active| active.recipe.file.verify.as_ref());
         verify.is_some_and(|verify| verify.on_exhausted == Some(OnExhausted::Discard))
     }
 
-    /// Returns where the answer to this prompt is kept; `None` where the recipe keeps none.
+    /// Returns the cache entry for this prompt; `None` if the recipe keeps none.
     pub fn kept_answer(&self, prompt: &str) -> Option<Kept> {
         let (active, folder) = (self.recipe.as_ref()?, self.answers.as_ref()?);
         let system = self.system_prompt();
@@ -235,25 +235,25 @@ impl Setup {
         folder.kept(&active.recipe.file, self.from_hook.is_some(), of_prompt)
     }
 
-    /// Returns what would be sent, where the run is only to show that.
+    /// Returns what would be sent, if the run is only to show that.
     pub fn shown_instead(&self, prompt: Option<&str>) -> Option<String> {
         self.from_hook.as_ref().filter(|hook| hook.shows_request)?;
         let prompt = self.without_secrets(prompt.unwrap_or_default().to_owned());
         Some(format!("model: {}\n\n[system]\n{}\n\n[user]\n{prompt}", self.client.name, self.system_prompt()))
     }
 
-    /// Tells whether a run without a provider ends with 0. A hook is told, and decides itself.
+    /// Tells whether a run without a provider ends with 0. Hooks decide this themselves.
     pub fn skips_offline(&self) -> bool {
         self.from_hook.is_none()
             && self.recipe.as_ref().is_some_and(|active| active.recipe.file.offline == Some(Offline::Skip))
     }
 
-    /// Returns the recipe's wishes for the delivery.
+    /// Returns the recipe's delivery options.
     pub fn git_wishes(&self) -> Option<GitWishes> {
         self.recipe.as_ref().and_then(|active| active.recipe.file.git.clone())
     }
 
-    /// Returns the recipe's first line of a commit's message.
+    /// Returns the first line of the commit message from the recipe.
     pub fn subject(&self) -> Result<Option<String>, Failure> {
         let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(None) };
         git.subject.map(|subject| active.text(&subject)).transpose()
@@ -265,7 +265,7 @@ impl Setup {
         git.trailers.into_iter().flatten().map(|(name, text)| Ok((name, active.text(&text)?))).collect()
     }
 
-    /// Returns a file's text in the staged view, if it may be read; the path is relative to the repository.
+    /// Returns a file's staged text, if it may be read; the path is relative to the repository.
     pub fn readable(&self, stage: &Stage, path: &str) -> Option<String> {
         let prefix = stage.repository.as_ref().map(|repository| repository.prefix.clone()).unwrap_or(RelPath::root());
         let path = RelPath::below(prefix.as_path(), Path::new(path)).or_else(|| RelPath::new(path))?;
@@ -277,8 +277,8 @@ impl Setup {
         entry.content().map(|content| String::from_utf8_lossy(content).into_owned())
     }
 
-    /// Returns the first message and what there is to tell: the recipe's prompt as it is, else what was typed and what
-    /// it names.
+    /// Returns the first message and events to show: the recipe's prompt unchanged, else what was typed and what it
+    /// names.
     pub async fn message(
         &self,
         judge: &RunJudge<'_>,
@@ -287,7 +287,7 @@ impl Setup {
         prompt: Option<String>,
     ) -> Result<(Vec<Part>, Vec<Event>), Failure> {
         let Some(text) = prompt else { return self.task(judge, context, servers, &self.prompt).message().await };
-        // A recipe that asks for no reading is not shown the names of the project either.
+        // A recipe that does not ask for reading does not see the names of the project's files either.
         if self.registry.get("read_file").is_none() {
             let mut parts = vec![Part::Text(text)];
             parts.extend(self.images.iter().cloned());
@@ -338,7 +338,7 @@ impl Setup {
         }
     }
 
-    /// Returns what makes the first message.
+    /// Returns the builder of the first message.
     pub fn task<'a>(
         &'a self,
         judge: &'a RunJudge<'a>,
@@ -360,7 +360,7 @@ impl Setup {
         }
     }
 
-    /// Returns the hooks, told of the session; `None` if there are none.
+    /// Returns the hooks with the session's facts; `None` if there are none.
     pub fn hooks(&self, session: &RunSession) -> Option<Hooks> {
         self.hooks.begin(&session.id, self.permission_mode)
     }
@@ -370,12 +370,12 @@ impl Setup {
         self.without_secrets(self.system.clone())
     }
 
-    /// Hides secrets in a text; placeholders that are in it already stay as they are.
+    /// Masks secrets in a text; existing placeholders are not altered.
     pub fn without_secrets(&self, text: String) -> String {
         if self.policy.redacts() { self.secrets.hide(&text).into_owned() } else { text }
     }
 
-    /// Masks the secrets of the first message: it may show files. What a recipe gathered has been masked where it was
+    /// Masks the secrets of the first message, as it may show files. A recipe's inputs were masked when they were
     /// gathered.
     pub fn masked(&self, message: Vec<Part>, emit: &dyn Fn(Event)) -> Vec<Part> {
         let mut places = 0;

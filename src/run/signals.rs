@@ -11,10 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 
-/// How long a run that does not notice the signal may still take.
+/// How long a run that does not notice the signal may continue.
 const UNNOTICED: Duration = Duration::from_secs(1);
 
-/// A run ends in order when a signal comes; every other command ends at once.
+/// A run ends in order on a signal; every other command ends at once.
 static ORDERLY: AtomicBool = AtomicBool::new(false);
 
 /// The first signal.
@@ -26,14 +26,15 @@ static NAME: OnceLock<&str> = OnceLock::new();
 /// The run has noticed a signal and is ending.
 static NOTICED: AtomicBool = AtomicBool::new(false);
 
-/// Pieces of work that are not cut off by the first signal.
+/// Number of operations that the first signal must not interrupt.
 static WHOLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Keeps the first signal from cutting off what must be done as a whole, as a delivery, for as long as it lives.
+/// Keeps the first signal from interrupting an operation that must be complete, such as a delivery, until it is
+/// dropped.
 pub struct Whole(());
 
 impl Whole {
-    /// Begins such a piece of work.
+    /// Begins such an operation.
     pub fn begin() -> Whole {
         WHOLE.fetch_add(1, Ordering::SeqCst);
         Whole(())
@@ -46,7 +47,7 @@ impl Drop for Whole {
     }
 }
 
-/// What ends a run. By default each of them would end the process without a result and without cleaning up.
+/// The signals that end a run. By default each of them would end the process without a result and without cleaning up.
 const ENDING: [(i32, &str, Exit); 7] = [
     (nix::libc::SIGINT, "SIGINT", Exit::Interrupted),
     (nix::libc::SIGTERM, "SIGTERM", Exit::Terminated),
@@ -60,12 +61,13 @@ const ENDING: [(i32, &str, Exit); 7] = [
 /// Listens for the signals that end a run.
 pub struct Signals {
     ending: Vec<(Signal, &'static str, Exit)>,
-    /// Never asked: a write beyond the limit of a file's size is an error of the write, not the end of the process.
+    /// Never waited for: exceeding the limit of a file's size becomes an error of the write, not the end of the
+    /// process.
     _file_size: Option<Signal>,
 }
 
 impl Signals {
-    /// Starts to listen. Must be called inside the runtime. What whoever started us ignores (`nohup`) stays ignored.
+    /// Starts to listen. Must be called inside the runtime. Signals that the parent ignores (`nohup`) stay ignored.
     pub fn listen() -> std::io::Result<Signals> {
         let ignored = ignored();
         let listen = |number: i32| match ignored & (1 << (number - 1)) {
@@ -79,7 +81,7 @@ impl Signals {
         Ok(Signals { ending, _file_size: listen(nix::libc::SIGXFSZ)? })
     }
 
-    /// Waits for a signal and returns the ending that it means.
+    /// Waits for a signal and returns the exit that it means.
     pub async fn next(&mut self) -> Exit {
         std::future::poll_fn(|context| {
             let mut signals = self.ending.iter_mut();
@@ -96,7 +98,7 @@ impl Signals {
     }
 }
 
-/// Returns the signals that this process was started to ignore, a bit each; none where the system does not say.
+/// Returns the signals that this process inherited as ignored, as bits; none if the system does not say.
 fn ignored() -> u64 {
     let status = crate::bounded::regular_text(std::path::Path::new("/proc/self/status"), crate::bounded::CONFIG);
     let status = status.unwrap_or_default();
@@ -104,12 +106,12 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// Returns the name of the first signal that was heard.
+/// Returns the name of the first signal.
 pub fn name() -> Option<&'static str> {
     NAME.get().copied()
 }
 
-/// Waits for a signal; for ever where none can be heard.
+/// Waits for a signal; for ever if none can be received.
 pub async fn next_of(signals: Option<&mut Signals>) -> Exit {
     match signals {
         Some(signals) => {
@@ -126,7 +128,7 @@ fn end_process(exit: Exit) {
     std::process::exit(i32::from(exit.code()));
 }
 
-/// Returns the ending that a signal asked for, if one was heard. What failed since then may have failed for its sake.
+/// Returns the exit that a signal asked for, if one was received. Later failures may be its consequence.
 pub fn heard() -> Option<Exit> {
     let exit = HEARD.get().copied();
     if exit.is_some() {
@@ -135,13 +137,13 @@ pub fn heard() -> Option<Exit> {
     exit
 }
 
-/// Says that from now on the first signal ends the run in order.
+/// Makes the first signal end the run in order from now on.
 pub fn end_in_order() {
     ORDERLY.store(true, Ordering::SeqCst);
 }
 
-/// Starts the thread that hears signals whatever the rest of the process does. Where none can be made, or no signal be
-/// listened to, they act as they do on any program.
+/// Starts the thread that receives signals whatever the rest of the process does. Without threads, or if no signal can
+/// be listened to, signals act as on any program.
 pub fn watch() {
     let _none = std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;

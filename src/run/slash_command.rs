@@ -25,16 +25,16 @@ use super::library::Folder;
 use super::task::Task;
 use super::trust::{Source, Trusted};
 
-/// Commands that are listed at most, for the nearest name.
+/// Maximum commands that are listed, to suggest the nearest name.
 const LISTED: usize = 500;
 
-/// How the path of a skill ends.
+/// The end of a skill's path.
 const SKILL: &str = "/SKILL.md";
 
-/// Characters of one command's output in a prompt.
+/// Maximum characters of one command's output in a prompt.
 const OUTPUT: usize = 100_000;
 
-/// Commands of Qwen Code that are not there, with what does the same here.
+/// Commands of Qwen Code that are not available, with their replacement.
 const OTHERS: [(&str, &str); 12] = [
     ("agents", "agents are files: .qwen/agents/NAME.md"),
     ("auth", "set OPENAI_API_KEY, or run `qwen mcp auth NAME` for a server"),
@@ -50,7 +50,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("tools", "run `qwen tools list`"),
 ];
 
-/// The directories that hold commands and skills; the first one that has a name counts, commands before skills.
+/// The directories with commands and skills; the first one that has a name counts, commands before skills.
 pub struct Commands {
     places: Vec<Place>,
     environment: Environment,
@@ -65,7 +65,7 @@ struct Place {
     skills: bool,
 }
 
-/// Returns what was opened before, else opens it.
+/// Returns the opened library, or opens it.
 fn opened(known: &mut Option<Arc<Folder>>, open: impl FnOnce() -> Option<Arc<Folder>>) -> Option<Arc<Folder>> {
     if known.is_none() {
         *known = open();
@@ -101,7 +101,7 @@ impl Place {
     }
 }
 
-/// A command that was called, and what it came to.
+/// A command that was called, and its result.
 pub struct Expanded {
     /// The prompt.
     pub text: String,
@@ -125,7 +125,7 @@ impl Commands {
         let mut places = Vec::new();
         for kind in ["commands", "skills"] {
             let project = RelPath::new(format!(".qwen/{kind}")).and_then(|folder| {
-                // Opened only where there are any, and once: a prompt is rarely a call.
+                // Opened only if any exist, and once: a prompt is rarely a call.
                 let is_there = match trusted.source() {
                     Source::Disk => folder.under(top).is_dir(),
                     Source::Commit(_) => true,
@@ -254,10 +254,10 @@ impl Commands {
         Failure::new(Exit::Input, format!("there is no command /{name}"), hint)
     }
 
-    /// Runs `!{command}` as the tool would, under the same policy and in the same tree.
+    /// Runs `!{command}` like the tool, under the same policy and in the same tree.
     async fn run(&self, command: &str, shown: &str, task: &Task<'_>, expanded: &mut Expanded) -> Result<(), Failure> {
         let variable = printed_variable(command);
-        // What prints a variable needs no shell; whether it may be asked for is still the policy's to say.
+        // Printing a variable needs no shell; the policy still decides whether it may be read.
         let judged = if variable.is_some() { "echo x".to_owned() } else { command.to_owned() };
         let (decision, grant) =
             task.judge.authorize("run_shell_command", &[Access::Run { command: judged, directory: None }]);

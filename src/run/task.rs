@@ -17,15 +17,15 @@ use super::hooks::Hooks;
 use super::listing::listing;
 use super::slash_command::Commands;
 
-/// What makes the first message.
+/// Builds the first message.
 pub struct Task<'a> {
-    /// What was typed and read.
+    /// The prompt as it was typed and read.
     pub prompt: &'a Prompt,
     /// `--file PATH[:FROM-TO]`, in order.
     pub files: &'a [String],
     /// The tools, for reading under the policy.
     pub registry: &'a Registry,
-    /// The gate.
+    /// Judges the calls.
     pub judge: &'a dyn Judge,
     /// Files and memory.
     pub context: &'a ToolContext<'a>,
@@ -42,10 +42,10 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Reads what the prompt names and returns the message, and what there is to tell.
+    /// Reads what the prompt names and returns the message, and events to show.
     ///
-    /// Everything is read through the tools and under the policy: what may not be read is an error where it was named
-    /// by a flag or `@`, and simply not shown where the prompt only mentions it.
+    /// Everything is read through the tools and under the policy: a file that must not be read is an error if a flag or
+    /// `@` names it, and is left out if the prompt only mentions it.
     pub async fn message(&self) -> Result<(Vec<Part>, Vec<Event>), Failure> {
         let mut warnings = Vec::new();
         let mut included = String::new();
@@ -205,7 +205,7 @@ fn denied(path: &str, why: &str) -> Failure {
     )
 }
 
-/// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range is whole.
+/// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range means the whole file.
 fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
     let range = named.rsplit_once(':').and_then(|(path, range)| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));

@@ -15,11 +15,11 @@ use super::Failure;
 /// Lists of tools from flags and settings.
 #[derive(Debug, Default)]
 pub struct ToolLists {
-    /// What is allowed next to a built-in policy.
+    /// Entries that a built-in policy additionally allows.
     pub allowed: Vec<ToolEntry>,
     /// Lists that keep only what they name.
     pub core: Vec<Vec<ToolEntry>>,
-    /// What is taken away.
+    /// Excluded entries.
     pub excluded: Vec<ToolEntry>,
 }
 
@@ -49,13 +49,13 @@ impl ToolLists {
         Ok(ToolLists { allowed, core, excluded })
     }
 
-    /// Returns the policy with what the lists add to it and take away.
+    /// Returns the policy with what the lists add and exclude.
     pub fn apply(&self, policy: &Policy) -> Policy {
         let allowing = policy.allowing(&self.allowed);
         self.core.iter().fold(allowing, |policy, list| policy.only(list)).without(&self.excluded)
     }
 
-    /// Returns what the user should know about entries that do less, or more, than they say.
+    /// Returns warnings about entries that do less, or more, than they seem to.
     pub fn warnings(&self) -> Vec<String> {
         let kept = self.allowed.iter().chain(self.core.iter().flatten());
         let taken = self.excluded.iter().filter_map(ToolEntry::takes_more);

@@ -22,13 +22,13 @@ use super::library::Folder;
 use super::outcome;
 use super::trust::Source;
 
-/// What decides which tools there are.
+/// What decides which tools exist.
 pub struct Wanted<'a> {
     /// The settings.
     pub settings: &'a Settings,
     /// For keys.
     pub environment: &'a Environment,
-    /// What it denies as a whole is not there.
+    /// The policy: tools that it denies as a whole do not exist.
     pub policy: &'a Policy,
     /// The value of `$HOME`.
     pub home: &'a str,
@@ -38,7 +38,7 @@ pub struct Wanted<'a> {
     pub top: &'a Path,
     /// Where the project's agents and skills are read from.
     pub project: Source<'a>,
-    /// No agents and skills of files at all (`--bare`).
+    /// Whether files of agents and skills are ignored (`--bare`).
     pub bare: bool,
 }
 
@@ -46,15 +46,15 @@ pub struct Wanted<'a> {
 pub struct Tools {
     /// By name.
     pub registry: Registry,
-    /// Whom `task` may name.
+    /// The agents that `task` may name.
     pub agents: Vec<AgentFile>,
-    /// The names of the discovered tools, those that are left out included.
+    /// The names of the discovered tools, including those that were left out.
     pub discovered: Vec<String>,
     /// What is missing, and why.
     pub warnings: Vec<String>,
 }
 
-/// Puts the tools together. Whatever is wrong with one of them is a warning, and the others are there.
+/// Creates the tools. An error in one of them is a warning, and the others are available.
 pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
     let mut registry = Registry::of_built_ins();
     let mut warnings = Vec::new();
@@ -132,8 +132,8 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     Tools { registry, agents, discovered, warnings }
 }
 
-/// Adds a discovered tool: by its own name, or where that is a name or an alias of ours, by a longer one, which is
-/// returned where it is taken as well.
+/// Adds a discovered tool under its own name, or if that is a name or alias of a built-in tool, under a longer one.
+/// Returns the longer name if it is taken as well.
 fn add_discovered(registry: &mut Registry, tool: Discovered) -> Result<(), String> {
     let tool = Arc::new(tool);
     if registry.add_foreign(Arc::clone(&tool) as Arc<dyn Tool>, &[]) {
@@ -151,7 +151,7 @@ fn of_commit(
     folder: &str,
     ending: &str,
 ) -> Vec<(String, Result<String, String>)> {
-    /// Files that are looked at.
+    /// Maximum files that are read.
     const MOST: usize = 200;
     let Some(library) = Folder::of_project(wanted.project, wanted.top, wanted.home, wanted.policy) else {
         return Vec::new();

@@ -14,13 +14,13 @@ use crate::workspace::ignore::TrustedIgnores;
 
 use super::Failure;
 
-/// The largest event that is read.
+/// Maximum bytes of an event that is read.
 const LARGEST_EVENT: u64 = 64 << 20;
 
-/// Files that are named one by one where they do not count.
+/// Maximum number of ignored files that are named.
 const NAMED: usize = 20;
 
-/// Files of `.qwen` that are looked at.
+/// Maximum number of files of `.qwen` that are examined.
 const LOOKED_AT: usize = 500;
 
 /// What the flags say about trust.
@@ -32,48 +32,48 @@ pub struct TrustFlags {
     pub trust_checkout: bool,
 }
 
-/// Whose files count.
+/// Which files of a checkout are trusted.
 #[derive(Debug, Clone)]
 pub struct Trusted {
-    /// The checkout's own files count as they are there.
+    /// The checkout's own files are trusted.
     pub checkout: bool,
-    /// Files are read from this commit; those of the tree can only take away.
+    /// Files are read from this commit; those of the tree can only narrow.
     pub tree: Option<TrustedTree>,
-    /// Texts of the tree that can only ask (context, commands, recipes, agents, skills) are read all the same: where no
-    /// event says that the tree is somebody's change. Where one does, its words count as little as its settings.
+    /// Texts of the tree that can only ask (context, commands, recipes, agents, skills) are read all the same, unless
+    /// an event says that the tree is somebody's change. Then its texts count as little as its settings.
     pub asks: bool,
-    /// Why nothing is trusted; empty where something is.
+    /// Why nothing is trusted; empty if something is.
     pub why_not: String,
 }
 
 /// Where a project's own texts are read from.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
-    /// From the tree, as it is there.
+    /// From the tree.
     Disk,
     /// From the trusted commit.
     Commit(&'a TrustedTree),
-    /// From nowhere: nothing says whose they are.
+    /// From nowhere: their author is unknown.
     Nowhere,
 }
 
 /// A file that the command line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedFile {
-    /// It is read from the disk: it is outside of the checkout, or it is trusted as it is there.
+    /// It is read from the disk: it is outside the checkout, or the checkout is trusted.
     OnDisk,
     /// It is read from the trusted commit: its path below the top directory.
     InCommit(String),
 }
 
 impl Trusted {
-    /// Trusts the checkout as it is there, for verbs that look at its files and let nothing of them act.
+    /// Trusts the checkout unchanged, for commands that look at its files without acting on them.
     pub fn as_it_lies() -> Trusted {
         Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }
     }
 
-    /// Reads a text by its path below the repository's top directory, from where it is trusted: the trusted commit, or
-    /// the trusted checkout. `None` where there is none, or where nothing is trusted. The name is for messages.
+    /// Reads a text by its path below the repository's top directory, from the trusted commit or the trusted checkout.
+    /// `None` if there is none, or if nothing is trusted. The name is for messages.
     pub fn read_text(&self, top: &Path, path: &str) -> Result<Option<(String, String)>, Failure> {
         if let Some(tree) = &self.tree {
             let text = tree.read_text(path).map_err(refused)?;
@@ -88,8 +88,8 @@ impl Trusted {
         }
     }
 
-    /// Returns the `.qwenignore` files of the trusted commit, with those of the names `beside`: they hold next to the
-    /// tree's own.
+    /// Returns the `.qwenignore` files of the trusted commit, and those of the names `beside`; they apply in addition
+    /// to the tree's own.
     pub fn ignores(&self, top: &Path, beside: &[String]) -> Result<TrustedIgnores, Failure> {
         let Some(tree) = &self.tree else { return Ok(TrustedIgnores::default()) };
         let mut all: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
@@ -104,7 +104,7 @@ impl Trusted {
         Ok(all.into())
     }
 
-    /// Says in one line whose files count, for `doctor`.
+    /// Returns one line for `doctor` that says whose files count.
     pub fn describe(&self) -> String {
         match (&self.tree, self.checkout) {
             (Some(tree), _) => format!("files of commit {} ({})", tree.commit, tree.why),
@@ -113,7 +113,7 @@ impl Trusted {
         }
     }
 
-    /// Says where the project's texts that can only ask are read from.
+    /// Returns where the project's texts that can only ask are read from.
     pub fn source(&self) -> Source<'_> {
         match (&self.tree, self.asks) {
             (Some(tree), _) => Source::Commit(tree),
@@ -122,8 +122,8 @@ impl Trusted {
         }
     }
 
-    /// Says where a file that the command line names is read from. What came with a checkout under review is read from
-    /// the trusted commit; what the job itself put there is the operator's, like a file outside.
+    /// Returns where a file that the command line names is read from. A file of a checkout under review is read from
+    /// the trusted commit; a file that the job itself created is the operator's, like a file outside.
     pub fn named(&self, top: &Path, path: &Path) -> Result<NamedFile, String> {
         if matches!(self.source(), Source::Disk) {
             return Ok(NamedFile::OnDisk);
@@ -134,7 +134,7 @@ impl Trusted {
         {
             return Ok(NamedFile::InCommit(below));
         }
-        // Where no repository is, nothing was checked out.
+        // Without a repository nothing was checked out.
         let came_with_checkout = match top.join(".git").symlink_metadata() {
             Ok(_) => trusted::came_with_checkout(top, &below).map_err(|error| error.to_string())?,
             Err(_) => false,
@@ -165,8 +165,8 @@ impl Trusted {
         String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
     }
 
-    /// Names what the checkout holds, does not count, and is named by nobody else: settings and `.env` files are named
-    /// by the loader of settings, the policy by the reader of policies. `contexts` are the names of context files.
+    /// Lists files of the checkout that do not count and that nothing else reports: the loaders of settings and
+    /// policies report their own. `contexts` are the names of context files.
     pub fn left_out(&self, top: &Path, workspace: &Path, contexts: &[String]) -> Result<Vec<String>, Failure> {
         if self.checkout {
             return Ok(Vec::new());
@@ -206,8 +206,9 @@ impl Trusted {
         Ok(said)
     }
 
-    /// Refuses commands of trusted settings that start or read a file of the tree which is not the trusted commit's:
-    /// the settings would be trusted, and the program somebody's change. `commands` are a name for messages and words.
+    /// Refuses commands of trusted settings that start or read a file of the tree that differs from the trusted commit:
+    /// the settings would be trusted, but the program would be somebody's change. `commands` are names for messages
+    /// with words.
     pub fn require_same(&self, top: &Path, workspace: &Path, commands: &[(String, String)]) -> Result<(), Failure> {
         let Some(tree) = &self.tree else { return Ok(()) };
         for (name, command) in commands {
@@ -242,9 +243,9 @@ impl Trusted {
     }
 }
 
-/// Returns the files of the checkout that a word of a command can mean to an interpreter: itself, itself with the
-/// endings that Node.js and Python add, a module's name with dots (`-m a.b`), with the files next to it, which it may
-/// load; and all files of a directory. `None` where they are too many to be compared.
+/// Returns the files of the checkout that a word of a command can mean to an interpreter: the path itself, with the
+/// suffixes that Node.js and Python add, as a dotted module name (`-m a.b`), with its siblings, which it may load; and
+/// all files of a directory. `None` if they are too many to compare.
 fn meant(top: &Path, workspace: &Path, word: &str) -> Option<Vec<PathBuf>> {
     const ENDINGS: [&str; 11] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json", ".node", ".py", ".rb"];
     let dotted = if word.contains('/') { String::new() } else { word.replace('.', "/") };
@@ -282,8 +283,8 @@ fn short(commit: &str) -> &str {
     &commit[..commit.len().min(12)]
 }
 
-/// Returns a path below the top directory as git writes it; `None` outside. A link on the way does not lead out: what
-/// the checkout says about itself is not asked.
+/// Returns a path below the top directory as git writes it; `None` outside. Links on the way are not followed, as the
+/// checkout controls them.
 fn below(top: &Path, path: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -320,7 +321,7 @@ fn files_of(folder: &Path, top: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Finds out whose files count. A trusted commit that the clone lacks is an error: continuing without it would be a
+/// Decides whose files count. A trusted commit that the clone lacks is an error: continuing without it would be a
 /// guess.
 pub fn find(
     flags: &TrustFlags,

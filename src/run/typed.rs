@@ -11,7 +11,7 @@ use crate::settings::Environment;
 use super::Failure;
 use super::trust::Trusted;
 
-/// Reads the prompt: what was typed, what a file or standard input says.
+/// Reads the prompt from arguments, a file or standard input.
 pub async fn read_prompt(
     arguments: &RunArgs,
     (trusted, top): (&Trusted, &Path),
