@@ -16,7 +16,7 @@ const FULL: f64 = 0.8;
 /// Failures in a row after which no further summary is tried.
 const BREAKER: u32 = 3;
 
-/// Rounds of making room after a server said that the conversation is too long, until it takes it.
+/// Maximum attempts to make room after a server said that the conversation is too long.
 const OVERFLOW_ROUNDS: u32 = 8;
 
 /// Characters of a tool's answer that a summary is written from once the conversation is too long.
@@ -29,17 +29,17 @@ const ASK: &str = "The conversation is about to be shortened. Write a summary fr
      what was asked, what was found (files, names, line numbers), what was changed so far, what failed, and what is \
      still to be done. Only the summary, no call.";
 
-/// What is remembered between compactions.
+/// State that is kept between compactions.
 #[derive(Debug, Default)]
 pub struct Compaction {
     failures: u32,
     overflows: u32,
-    /// What the server counted for the last request, and our own estimate of the same messages.
+    /// The server's token count for the last request, and the estimate for the same messages.
     counted: Option<(u64, u64)>,
 }
 
 impl Compaction {
-    /// Remembers what the server counted for the request that was just answered: it fits.
+    /// Records the server's token count for the request that was just answered: it fits.
     pub fn learn(&mut self, transcript: &Transcript, usage: &Usage) {
         self.overflows = 0;
         if let Some(counted) = usage.input_tokens {
@@ -47,7 +47,7 @@ impl Compaction {
         }
     }
 
-    /// Estimates the tokens of the next request: the server's last count, and our estimate of what came since.
+    /// Estimates the tokens of the next request: the server's last count plus the estimate of newer messages.
     pub fn next_request(&self, transcript: &Transcript) -> u64 {
         let estimate = transcript.estimate();
         match self.counted {
@@ -56,7 +56,7 @@ impl Compaction {
         }
     }
 
-    /// Compacts if the next request would fill the window; `true` if the conversation is another one now.
+    /// Compacts if the next request would fill the window; `true` if the conversation changed.
     pub async fn before_request(
         &mut self,
         model: &dyn Model,
@@ -75,7 +75,7 @@ impl Compaction {
         self.summarise(messages, model, transcript, account, offered, emit).await
     }
 
-    /// Makes room after the server refused the conversation as too long; `false` when nothing more can be done.
+    /// Makes room after the server refused the conversation as too long; `false` if nothing more can be done.
     pub async fn after_overflow(
         &mut self,
         model: &dyn Model,
@@ -143,7 +143,7 @@ impl Compaction {
             }
             Err(error) => {
                 self.failures += 1;
-                // A refusal costs nothing; an answer that broke off costs what the server had counted by then.
+                // A refusal costs nothing; an answer that broke off costs the tokens that the server counted so far.
                 let counted = error.usage.input_tokens.is_some() || error.usage.output_tokens.is_some();
                 let (usage, cost_usd) = if counted {
                     let cost = account.spend(&error.usage, 0, model.facts().price.as_ref());

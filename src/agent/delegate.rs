@@ -13,18 +13,18 @@ use crate::model::{Model, Part, ToolSpec};
 use crate::tools::task::AgentFile;
 use crate::tools::{Registry, ToolError, ToolOutput};
 
-/// What tasks are given to.
+/// What answers tasks.
 #[derive(Clone, Copy)]
 pub struct Delegates<'a> {
     /// The model of the run.
     pub model: &'a dyn Model,
-    /// Who there is.
+    /// The available agents.
     pub agents: &'a [AgentFile],
     /// The most tokens of one answer.
     pub max_output_tokens: Option<u64>,
 }
 
-/// What came of a task.
+/// The result of a task.
 pub(super) enum Outcome {
     /// The agent's last message.
     Done(ToolOutput),
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
 }
 
 impl Delegates<'_> {
-    /// Holds the conversation. Its turns, calls, tokens and denials count like those of the run.
+    /// Holds the conversation. Its turns, calls, tokens and denials count against the run's limits.
     pub(super) async fn run(
         &self,
         parent: &Invoker<'_>,
@@ -68,7 +68,7 @@ impl Delegates<'_> {
         *account = delegate.into_account();
         match ending {
             Ending::Answer(answer) => Outcome::Done(ToolOutput::text(answer, format!("{} is done", agent.name))),
-            // The answer of the run is not an agent's to give, so it is not offered the tool for it.
+            // The answer of the run is not an agent's to give, so the agent does not get the tool for it.
             Ending::Misfit(problem) => Outcome::Refused(ToolError::failed(problem)),
             Ending::Stopped(stopped) => Outcome::Ended(stopped),
         }
@@ -82,7 +82,7 @@ fn subset(registry: &Registry, agent: &AgentFile) -> Registry {
     subset
 }
 
-/// Says of an event which call it belongs to.
+/// Marks an event with the call that it belongs to.
 fn of_task(mut event: Event, call_id: &str) -> Event {
     match &mut event {
         Event::Assistant(turn) => turn.parent = Some(call_id.to_owned()),

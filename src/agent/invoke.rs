@@ -20,24 +20,24 @@ use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Denial, Grant};
 use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
 
-/// What judges a call: the policy with the facts of this run, and whatever narrows it further.
+/// Judges calls: the policy with the facts of this run, and whatever narrows it further.
 pub trait Judge: Send + Sync {
     /// Decides; a grant comes with every permission.
     fn authorize(&self, tool: &str, accesses: &[Access]) -> (Decision, Option<Grant>);
 
-    /// Returns the isolation in force, for the record.
+    /// Returns the effective isolation, for the record.
     fn tier(&self) -> String;
 
     /// Returns the digest of the policy, for the record.
     fn digest(&self) -> String;
 }
 
-/// The user's own word before and after a call.
+/// The user's own hooks before and after a call.
 pub trait Hooks: Send + Sync {
-    /// Is asked before an allowed call runs; `Some` blocks it with a reason for the model.
+    /// Runs before an allowed call; `Some` blocks it with a reason for the model.
     fn before<'a>(&'a self, tool: &'a str, input: &'a Value) -> BoxFuture<'a, Option<String>>;
 
-    /// Is told after a call; `Some` is shown to the model with the answer.
+    /// Runs after a call; `Some` is shown to the model with the answer.
     fn after<'a>(
         &'a self,
         tool: &'a str,
@@ -49,7 +49,7 @@ pub trait Hooks: Send + Sync {
 
 /// Tools that change while the run continues.
 pub trait Renewal: Sync {
-    /// Returns the tools as they are now; `None` where nothing has changed since it was asked last.
+    /// Returns the current tools; `None` if nothing has changed since the last call.
     fn renewed<'a>(&'a self, registry: &'a Registry) -> BoxFuture<'a, Option<Registry>>;
 }
 
@@ -57,7 +57,7 @@ pub trait Renewal: Sync {
 pub struct Invoker<'a> {
     registry: Cow<'a, Registry>,
     renewal: Option<&'a dyn Renewal>,
-    /// Whether there are tools that the model has not been shown as they are.
+    /// Whether there are tools that the model has not seen yet.
     grown: bool,
     judge: &'a dyn Judge,
     context: ToolContext<'a>,
@@ -78,15 +78,15 @@ pub struct Answer {
     pub content: Vec<Part>,
     /// Whether it is an error.
     pub is_error: bool,
-    /// What is wrong with the arguments, where that is the error.
+    /// What is wrong with the arguments, if that is the error.
     pub wrong_arguments: Option<String>,
     /// The tool's real name.
     pub name: String,
-    /// What this call makes of the run, if it ends it.
+    /// How the call ends the run, if it does.
     pub ends: Option<Stopped>,
 }
 
-/// A call on its way.
+/// A call in progress.
 enum Step {
     /// Not executed: the model reads why.
     Refused(ToolError),
@@ -120,13 +120,13 @@ impl<'a> Invoker<'a> {
         }
     }
 
-    /// Asks these hooks about every call.
+    /// Runs these hooks on every call.
     pub fn with_hooks(mut self, hooks: Option<&'a dyn Hooks>) -> Invoker<'a> {
         self.hooks = hooks;
         self
     }
 
-    /// Puts secrets back where a write or an edit contains their placeholders.
+    /// Restores secrets where a write or an edit contains their placeholders.
     #[must_use]
     pub fn restoring(mut self, secrets: &'a Secrets) -> Invoker<'a> {
         self.secrets = Some(secrets);
@@ -139,19 +139,19 @@ impl<'a> Invoker<'a> {
         Invoker { delegates: Some(delegates), ..self }
     }
 
-    /// Lets this model read fetched pages in requests of their own, where the call asks a question.
+    /// Lets this model read fetched pages in separate requests, if the call asks a question.
     #[must_use]
     pub fn with_page_reader(self, page_reader: Option<&'a dyn Model>) -> Invoker<'a> {
         Invoker { page_reader, ..self }
     }
 
-    /// Lets tools change: calls see it at once, the model when it is offered tools anew.
+    /// Lets tools change: calls see it at once, the model with its next offer of tools.
     #[must_use]
     pub fn renewing(self, renewal: &'a dyn Renewal) -> Invoker<'a> {
         Invoker { renewal: Some(renewal), ..self }
     }
 
-    /// Offers the tools as they are now; `false` if nothing has changed.
+    /// Offers the current tools; `false` if nothing has changed.
     pub(super) async fn offer_anew(&mut self) -> bool {
         self.renew().await;
         let grown = std::mem::take(&mut self.grown);
@@ -169,7 +169,7 @@ impl<'a> Invoker<'a> {
         }
     }
 
-    /// Says whether the model writes its calls as text, so that errors show the shape.
+    /// Sets whether the model writes its calls as text, so that errors show the right format.
     pub fn set_text_tools(&mut self, text_tools: bool) {
         self.text_tools = text_tools;
     }
@@ -188,7 +188,7 @@ impl<'a> Invoker<'a> {
         }
     }
 
-    /// Returns the tools that there are.
+    /// Returns the available tools.
     pub(super) fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -198,7 +198,7 @@ impl<'a> Invoker<'a> {
         Arc::clone(&self.offered)
     }
 
-    /// Answers every call, in the order of the calls; calls that only read and follow each other run side by side.
+    /// Answers every call, in the order of the calls; consecutive calls that only read run in parallel.
     pub async fn answer(
         &mut self,
         turn: u32,
@@ -294,7 +294,7 @@ impl<'a> Invoker<'a> {
         answers
     }
 
-    /// Everything before the call runs: limits, loop guard, look-up, validation, policy.
+    /// Does everything before the call runs: limits, loop guard, look-up, validation, policy.
     fn prepare(
         &mut self,
         turn: u32,
@@ -314,7 +314,7 @@ impl<'a> Invoker<'a> {
             question: None,
         };
         if let Some(why) = call.left_out() {
-            // Nobody looked at it: it counts for no limit.
+            // Nothing looked at the call, so it counts for no limit.
             prepared.step = Step::Refused(ToolError::arguments(why));
             return prepared;
         }
@@ -404,7 +404,7 @@ impl<'a> Invoker<'a> {
         prepared
     }
 
-    /// Asks the hooks about a call that the policy allows; a block counts as a denial.
+    /// Runs the hooks for a call that the policy allows; a block counts as a denial.
     async fn ask_hooks(
         &mut self,
         turn: u32,
@@ -434,7 +434,7 @@ impl<'a> Invoker<'a> {
         prepared
     }
 
-    /// Corrects a call in the shape in which the model writes calls now.
+    /// Corrects a call in the format in which the model currently writes calls.
     fn in_shape(&self, message: String, name: &str) -> String {
         if self.text_tools {
             prompted::correction(&message, self.offered.iter().find(|tool| tool.name == name))
@@ -443,8 +443,8 @@ impl<'a> Invoker<'a> {
         }
     }
 
-    /// Returns the call with the secrets that its placeholders stand for; `None` where it has none. A secret goes back
-    /// only into the file that held it when the run began.
+    /// Returns the call with its placeholders replaced by secrets; `None` if it has none. A secret is restored only
+    /// into the file that contained it when the run began.
     fn with_secrets(
         &self,
         name: &str,
@@ -591,17 +591,17 @@ impl<'a> Invoker<'a> {
 struct Prepared {
     name: String,
     about: String,
-    /// What was corrected in the arguments: the model reads it before the answer.
+    /// Corrections of the arguments, which the model reads before the answer.
     notes: Vec<String>,
     step: Step,
     ends: Option<Stopped>,
     /// The arguments, for hooks.
     input: Value,
-    /// What is to be answered from the pages that it fetches.
+    /// The question to answer from the fetched pages.
     question: Option<String>,
 }
 
-/// Tells the hooks how a call went, and adds what they have to say to its answer.
+/// Tells the hooks the result of a call, and adds their output to its answer.
 async fn tell_hooks(
     hooks: Option<&dyn Hooks>,
     name: &str,
@@ -656,7 +656,7 @@ fn denied(decision: &Decision) -> ToolError {
     ToolError { message, kind: ToolErrorKind::Denied }
 }
 
-/// What a command changed and may not change is a denial like any other, although the command itself was allowed.
+/// A forbidden change of a command is a denial like any other, although the command itself was allowed.
 fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
     let (path, reason) = refused.first()?;
     let more = match refused.len() - 1 {
@@ -695,7 +695,7 @@ fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision)
     }
 }
 
-/// Tells which paths a call staged, compared with what was staged before it.
+/// Reports which paths a call staged, compared with what was staged before it.
 fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) -> Vec<RelPath> {
     let changed = after.iter().map(|(path, change)| {
         let from = before.staged(path).unwrap_or(&change.before).clone();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::event::{BudgetExceeded, Limits};
 use crate::model::{Price, Usage};
 
-/// The account of a run: every limit in force and everything spent so far.
+/// Counts everything that a run spends against its limits.
 #[derive(Debug)]
 pub struct Account {
     limits: Limits,
@@ -19,7 +19,7 @@ pub struct Account {
     cost_usd: Option<f64>,
 }
 
-/// A limit that is reached: the run ends, delivering nothing.
+/// A limit that was reached: the run ends and delivers nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Exceeded {
     /// The turn limit (exit 53).
@@ -31,7 +31,7 @@ pub enum Exceeded {
     Denials {
         /// The limit.
         limit: u64,
-        /// Whether they were all the same one.
+        /// Whether all of them were the same denial.
         same: bool,
     },
     /// Wall time, calls, tokens or cost (exit 55).
@@ -60,7 +60,7 @@ impl Account {
         Some(limit.saturating_sub(now.saturating_duration_since(self.started)))
     }
 
-    /// Takes one turn, or says which limit forbids it.
+    /// Counts one turn, or returns the limit that forbids it.
     pub fn take_turn(&mut self, now: Instant) -> Result<u32, Exceeded> {
         self.check_budgets(now)?;
         if let Some(limit) = self.limits.turns
@@ -72,7 +72,7 @@ impl Account {
         Ok(u32::try_from(self.turns).unwrap_or(u32::MAX))
     }
 
-    /// Takes one tool call, or says which limit forbids it.
+    /// Counts one tool call, or returns the limit that forbids it.
     pub fn take_call(&mut self, is_command: bool, now: Instant) -> Result<(), Exceeded> {
         self.check_wall_time(now)?;
         over("tool_calls", self.limits.tool_calls, self.tool_calls + 1)?;
@@ -84,7 +84,7 @@ impl Account {
         Ok(())
     }
 
-    /// Counts a denial; `what` tells equal ones.
+    /// Counts a denial; `what` identifies equal ones.
     pub fn deny(&mut self, what: &str) -> Result<(), Exceeded> {
         self.denials += 1;
         if self.same_denials.0 == what {
@@ -103,7 +103,7 @@ impl Account {
         }
     }
 
-    /// Adds what a turn cost; returns its cost in US dollars, `None` where the price or the counts are unknown.
+    /// Adds the cost of a turn and returns it in US dollars; `None` if the price or the counts are unknown.
     pub fn spend(&mut self, usage: &Usage, estimate: u64, price: Option<&Price>) -> Option<f64> {
         let reported = match (usage.input_tokens, usage.output_tokens) {
             (None, None) => None,
@@ -115,7 +115,7 @@ impl Account {
         cost
     }
 
-    /// Says whether wall time, tokens or cost are used up.
+    /// Checks whether wall time, tokens or cost are used up.
     pub fn check_budgets(&self, now: Instant) -> Result<(), Exceeded> {
         self.check_wall_time(now)?;
         reached("total_tokens", self.limits.total_tokens.map(|limit| limit as f64), self.tokens as f64)?;

@@ -8,7 +8,7 @@ const SAME_FAILURES: u32 = 3;
 /// Equal calls before the run ends.
 const SAME_CALLS: u32 = 5;
 
-/// What the model reads after it has failed in the same way again and again.
+/// What the model reads after it has failed in the same way repeatedly.
 const DIRECTIVE: &str = "RETRY LOOP DETECTED: this call has failed in the same way several times. \
      Do not repeat it. Read the file or folder concerned and use a fundamentally different approach.";
 
@@ -31,7 +31,7 @@ impl LoopGuard {
         self.last_call.1 >= SAME_CALLS
     }
 
-    /// Counts a failure; returns what to add to the answer when it is one too many of the same.
+    /// Counts a failure; returns what to add to the answer if the same failure occurred too often.
     pub fn failed(&mut self, tool: &str, message: &str) -> Option<&'static str> {
         let count = self.failures.entry((tool.to_owned(), message.to_owned())).or_default();
         *count += 1;

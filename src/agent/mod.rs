@@ -33,20 +33,20 @@ pub type Emit<'a> = &'a (dyn Fn(Event) + Send + Sync);
 /// What to do when a call is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDeny {
-    /// Go on, and end with 60.
+    /// Continue, and end with exit 60.
     Fail,
-    /// Go on, and end as if nothing had been denied.
+    /// Continue, and end as if nothing had been denied.
     Continue,
-    /// End at the first one.
+    /// End at the first denial.
     Stop,
 }
 
-/// How a conversation came to its end.
+/// How a conversation ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ending {
     /// The model gave its answer.
     Answer(String),
-    /// The model gave its answer by the tool for it, and it does not fit the schema. It has read why: another
+    /// The model gave its answer by the tool for it, and it does not fit the schema. The model knows why: another
     /// [`Agent::converse`] lets it correct the answer.
     Misfit(String),
     /// Something ended the run.
@@ -56,7 +56,7 @@ pub enum Ending {
 /// Characters of the reasoning that a model is shown again after it repeated itself.
 const SHOWN_REASONING: usize = 2_000;
 
-/// What a turn came to.
+/// The result of a turn.
 enum Outcome {
     /// There is more to do.
     GoOn,
@@ -69,7 +69,7 @@ enum Outcome {
 /// Why the run ended without an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
-    /// The way to end.
+    /// The exit code.
     pub exit: Exit,
     /// What happened.
     pub error: Box<RunError>,
@@ -82,7 +82,7 @@ pub struct AgentOptions {
     pub on_deny: OnDeny,
     /// The most tokens of one answer, from a flag or a recipe.
     pub max_output_tokens: Option<u64>,
-    /// The user asked for changes: an answer without a single call is nudged once.
+    /// Whether the user asked for changes: an answer without any call is questioned once.
     pub changes_expected: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct Agent<'a> {
     account: Account,
     transcript: Transcript,
     compaction: compaction::Compaction,
-    /// The answer that was nudged, because nothing had been done for it.
+    /// The answer that was questioned, because nothing had been done for it.
     nudged: Option<String>,
     reprompted: bool,
     /// The model was told that its answer only repeated itself.
@@ -146,7 +146,7 @@ impl<'a> Agent<'a> {
         self
     }
 
-    /// Hands on what is new.
+    /// Passes on new messages.
     fn keep(&mut self) {
         let messages = self.transcript.messages();
         if let Some(keep) = self.keep
@@ -177,9 +177,9 @@ impl<'a> Agent<'a> {
         self.transcript.say(text);
     }
 
-    /// Goes on until the model answers without a call, or something ends the run.
+    /// Continues until the model answers without a call, or something ends the run.
     ///
-    /// Dropping the future cancels the request or command under way; nothing but staged changes is left behind.
+    /// Dropping the future cancels the request or command in progress; only staged changes remain.
     pub async fn converse(&mut self) -> Ending {
         loop {
             let turn = self.turn().await;
@@ -204,7 +204,7 @@ impl<'a> Agent<'a> {
         if compacted {
             self.offer_anew().await;
         }
-        // A summary is not kept: the session has what it stands for.
+        // A summary is not recorded: the session has the messages that it replaces.
         self.kept = self.transcript.messages().len();
         (self.emit)(Event::TurnStarted { turn: number });
         let turn = self.respond(number).await?;
@@ -248,7 +248,7 @@ impl<'a> Agent<'a> {
                 }
                 Ok(turn) => return Ok(turn),
                 Err(error) => match error.class {
-                    // The same request would bring the same nothing again; another word may help.
+                    // The same request would bring an empty answer again; another message may help.
                     ErrorClass::Stream(StreamFault::Empty) if !self.reprompted => {
                         self.reprompted = true;
                         self.transcript
@@ -272,7 +272,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Shows the model the tools that there are by now: the server's cache of the prefix is gone anyway.
+    /// Shows the model the current tools: the server's cache of the prefix is invalid anyway.
     async fn offer_anew(&mut self) {
         if self.invoker.offer_anew().await {
             self.offered = self.invoker.offered();
@@ -280,7 +280,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// What an answer means that only repeated itself and was cut: the model continues from what it had, once.
+    /// Handles an answer that only repeated itself and was cut: the model continues from what it had, once.
     fn repetition(&mut self, message: AssistantMessage) -> Result<Outcome, Stopped> {
         if self.told_of_repetition {
             return Err(stopped(
@@ -306,7 +306,7 @@ impl<'a> Agent<'a> {
         Ok(Outcome::GoOn)
     }
 
-    /// What a turn without calls means: the answer, or a reason to ask once more.
+    /// Handles a turn without calls: it is the answer, or a reason to ask once more.
     fn without_calls(&mut self, turn: Turn) -> Result<Outcome, Stopped> {
         let text = turn.message.text.trim().to_owned();
         if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
@@ -348,14 +348,15 @@ impl<'a> Agent<'a> {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
         }
         self.transcript.turn(turn.message, Vec::new());
-        // What comes after the nudge and still does nothing is about the nudge; the answer to the task came before it.
+        // If nothing is done after the question either, that reply is about the question; the answer to the task came
+        // before it.
         match self.nudged.take() {
             Some(answer) if self.account.tool_calls() == 0 => Ok(Outcome::Answer(answer)),
             _ => Ok(Outcome::Answer(text)),
         }
     }
 
-    /// Answers the calls of a turn; `text` is next to them.
+    /// Answers the calls of a turn; `text` is the turn's text.
     async fn answer_calls(&mut self, number: u32, message: AssistantMessage, text: String) -> Result<Outcome, Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut is_answered = false;
@@ -397,7 +398,7 @@ pub(crate) fn stopped(exit: Exit, code: &str, message: impl Into<String>, hint: 
     }
 }
 
-/// Turns a used-up limit into the ending that it means.
+/// Converts an exceeded limit to the ending of the run.
 pub(crate) fn exceeded(exceeded: Exceeded) -> Stopped {
     match exceeded {
         Exceeded::Turns { limit } => stopped(
@@ -487,7 +488,7 @@ fn delta_event(turn: u32, delta: Delta) -> Event {
     }
 }
 
-/// Returns the tokens as events have them; the estimate is where the server reported nothing.
+/// Returns the tokens for events; the estimate replaces what the server did not report.
 fn token_usage(usage: &Usage, estimate: u64) -> TokenUsage {
     let reported = usage.input_tokens.is_some() || usage.output_tokens.is_some();
     TokenUsage {
@@ -538,7 +539,7 @@ fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_us
     }
 }
 
-/// Returns the parts of a message as the text that is in events.
+/// Returns the parts of a message as the text for events.
 pub(crate) fn shown(parts: &[Part]) -> String {
     parts
         .iter()

@@ -48,7 +48,7 @@ pub struct Session {
     pub header: Header,
     /// The conversation, without a system prompt, every call answered.
     pub messages: Vec<Message>,
-    /// Bytes of the file that are whole lines; what is after them was torn.
+    /// Bytes of complete lines; what follows them is an incomplete line.
     pub whole: usize,
 }
 
@@ -177,7 +177,7 @@ pub fn read(text: &str) -> Result<Session, String> {
     Ok(Session { header, messages: messages.end(), whole })
 }
 
-/// Puts messages together so that every call is answered exactly once.
+/// Assembles messages so that every call is answered exactly once.
 #[derive(Default)]
 struct Messages {
     transcript: Vec<Message>,
@@ -192,7 +192,7 @@ impl Messages {
         self.transcript.push(Message::User(parts));
     }
 
-    /// Answers a message that was never answered: templates of some models refuse two of the user in a row.
+    /// Answers a message that was never answered: templates of some models refuse two consecutive user messages.
     fn interrupted(&mut self) {
         if matches!(self.transcript.last(), Some(Message::User(_))) {
             let text = "(The run was interrupted before I could answer.)".to_owned();
@@ -205,7 +205,7 @@ impl Messages {
         self.turn = Some(message);
     }
 
-    /// Ends the turn that is open: the transcript answers what was left and drops what nobody asked for.
+    /// Closes the open turn: the transcript answers missing calls and drops answers without a call.
     fn close(&mut self) {
         let answers = std::mem::take(&mut self.answers);
         if let Some(turn) = self.turn.take() {

@@ -25,7 +25,7 @@ impl Transcript {
         Transcript::of(vec![Message::System(system), Message::User(task)], 0)
     }
 
-    /// Goes on with an earlier conversation: its messages, in which every call is answered, come before the task.
+    /// Continues an earlier conversation: its messages, in which every call is answered, come before the task.
     pub fn resume(system: String, earlier: Vec<Message>, task: Vec<Part>) -> Transcript {
         let history = earlier.len();
         let mut messages = vec![Message::System(system)];
@@ -64,13 +64,13 @@ impl Transcript {
         self.estimate
     }
 
-    /// Adds messages; the existing ones are copied only while a request still holds it.
+    /// Adds messages; existing ones are copied only while a request still holds them.
     fn add(&mut self, messages: Vec<Message>) {
         self.estimate += estimate_tokens(&messages);
         Arc::make_mut(&mut self.messages).extend(messages);
     }
 
-    /// Changes existing messages: what is remembered of the conversation is no longer true.
+    /// Changes existing messages, and invalidates what was remembered about them.
     fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<Message>) -> T) -> T {
         let done = change(Arc::make_mut(&mut self.messages));
         self.lineage = Lineage::default();
@@ -106,18 +106,18 @@ impl Transcript {
     }
 
     /// Returns the messages that a compaction may replace: all after the task, up to the last boundary at which every
-    /// call is answered and which leaves at least the last turn in place.
+    /// call is answered and that keeps at least the last turn.
     pub fn compactable(&self) -> &[Message] {
         &self.messages[self.compactable_from()..self.boundary()]
     }
 
-    /// Returns the conversation up to the end of what is compactable: what a summary is asked of.
+    /// Returns the conversation up to the end of what is compactable, for a request for a summary.
     pub fn up_to_compactable(&self) -> &[Message] {
         &self.messages[..self.boundary()]
     }
 
-    /// Returns the conversation up to the end of what is compactable, tools' answers cut to `chars` characters, without
-    /// as many of the oldest turns as it takes to stay within `most` tokens.
+    /// Returns the conversation up to the end of what is compactable, with tools' answers cut to `chars` characters,
+    /// and without as many of the oldest turns as needed to stay within `most` tokens.
     pub fn shortened(&self, chars: usize, most: u64) -> Vec<Message> {
         let from = self.compactable_from();
         let mut kept = self.messages[..from].to_vec();
@@ -134,7 +134,7 @@ impl Transcript {
         let room = most.saturating_sub(estimate_tokens(&kept));
         let begins_turn = |message: &Message| !matches!(message, Message::Tool(_));
         while estimate_tokens(&old) > room {
-            // A turn goes with all of its answers.
+            // A turn is removed with all of its answers.
             let Some(next) = old.iter().skip(1).position(begins_turn) else { break };
             old.drain(..=next);
         }
@@ -142,7 +142,7 @@ impl Transcript {
         kept
     }
 
-    /// Replaces what is compactable by a note, where nothing better can be had; `false` if there is nothing.
+    /// Replaces what is compactable by a note, if a summary is unavailable; `false` if there is nothing.
     pub fn drop_compactable(&mut self) -> bool {
         const DROPPED: &str = "[Earlier turns were removed: the conversation no longer fits the context window. \
              Look again at whatever you need to know.]";
@@ -165,7 +165,7 @@ impl Transcript {
         }
     }
 
-    /// Replaces the contents of old successful tool results, the last `keep` aside, by a short note; returns how many
+    /// Replaces the contents of old successful tool results, except the last `keep`, by a short note; returns how many
     /// characters that saves.
     pub fn clear_old_results(&mut self, keep: usize) -> usize {
         const CLEARED: &str = "[Old tool result content cleared]";

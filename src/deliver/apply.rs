@@ -47,14 +47,14 @@ fn moved(path: &RelPath) -> DeliverError {
     )
 }
 
-/// Changes that are in the tree and can still be taken back.
+/// Changes that were applied and can still be rolled back.
 pub struct Applied<'a> {
     root: Folder,
     run_id: String,
     items: Vec<Item<'a>>,
     done: Vec<Done>,
     journal: Option<(Journal, Record)>,
-    /// The commit that takes part, once it is noted.
+    /// The commit of this delivery, once it is recorded.
     commit: Option<SavedCommit>,
     at: PathBuf,
     steps: &'a Steps,
@@ -63,12 +63,12 @@ pub struct Applied<'a> {
 struct Item<'a> {
     path: &'a RelPath,
     change: &'a Change,
-    /// The directory of the temporary file: the deepest one on the way that exists from start to end.
+    /// The directory of the temporary file: the deepest one on the way that exists before and after.
     folder: RelPath,
     temporary: OsString,
 }
 
-/// One thing that was done, in order.
+/// One completed operation, in order.
 enum Done {
     Written {
         item: usize,
@@ -91,7 +91,7 @@ enum Done {
 }
 
 impl<'a> Applied<'a> {
-    /// Puts every change in its place, or takes back what was begun.
+    /// Applies every change, or rolls back what was begun.
     pub fn begin(changes: &'a ChangeSet, site: &Site<'_>, steps: &'a Steps) -> Result<Applied<'a>, DeliverError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if site.run_id.is_empty() || !site.run_id.bytes().all(is_name) {
@@ -178,7 +178,7 @@ impl<'a> Applied<'a> {
         }
     }
 
-    /// Notes the commit in the record, before any reference moves.
+    /// Records the commit before any reference moves.
     pub fn note_commit(&mut self, commit: SavedCommit) -> io::Result<()> {
         self.commit = Some(commit.clone());
         match &mut self.journal {
@@ -190,7 +190,7 @@ impl<'a> Applied<'a> {
         }
     }
 
-    /// Drops the old contents; nothing can be taken back afterwards but by the record, whose directory is returned.
+    /// Drops the old contents; afterwards only the record can undo the delivery. Returns the record's directory.
     pub fn finish(mut self) -> Result<Option<PathBuf>, DeliverError> {
         for item in 0..self.items.len() {
             if self.items[item].change.before == Entry::Absent || self.items[item].change.after == Entry::Absent {
@@ -321,7 +321,7 @@ impl<'a> Applied<'a> {
         Ok(true)
     }
 
-    /// Takes back everything, in reverse, and returns the cause with a word on how that went.
+    /// Rolls back everything, in reverse, and returns the cause with a note on how that went.
     pub fn roll_back(mut self, cause: DeliverError) -> DeliverError {
         let stuck = self.take_all_back();
         if stuck.is_empty() {
@@ -344,7 +344,7 @@ impl<'a> Applied<'a> {
         }
     }
 
-    /// Takes back everything that was done, in reverse, and returns what could not be taken back.
+    /// Rolls back everything that was done, in reverse, and returns what could not be rolled back.
     fn take_all_back(&mut self) -> Vec<String> {
         let done = std::mem::take(&mut self.done);
         let dropped: BTreeSet<usize> = done
@@ -401,13 +401,13 @@ impl<'a> Applied<'a> {
 }
 
 impl Drop for Applied<'_> {
-    /// A panic is the one way to get here with something done: the commit and the files are taken back.
+    /// Only a panic gets here with something done: the commit and the files are rolled back.
     fn drop(&mut self) {
         if self.done.is_empty() {
             return;
         }
         let committed = self.commit.take().map(|commit| super::commit::undo(&commit, &self.at, &self.run_id));
-        // What stays is in the record, which says that the delivery was begun; the next command takes it back.
+        // What remains is in the record, which says that the delivery began; the next command rolls it back.
         if matches!(committed, None | Some(Ok(None)))
             && self.take_all_back().is_empty()
             && let Some((journal, _)) = self.journal.take()
@@ -417,7 +417,7 @@ impl Drop for Applied<'_> {
     }
 }
 
-/// Puts an entry at a path, whatever file or link is there, at once; makes the directories on the way.
+/// Puts an entry at a path atomically, replacing any file or link; creates the directories on the way.
 pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
     for folder in folders_between(&RelPath::root(), path) {
         let (parent, name) = root.parent_of(&folder)?;
@@ -460,7 +460,7 @@ pub(super) fn folders_between(from: &RelPath, path: &RelPath) -> Vec<RelPath> {
     folders
 }
 
-/// Finds the deepest directory on the way to a path that is there already.
+/// Finds the deepest existing directory on the way to a path.
 fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result<RelPath, DeliverError> {
     let mut standing = RelPath::root();
     for folder in folders_between(&RelPath::root(), path) {
@@ -471,7 +471,7 @@ fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result
         match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Some(FileType::Directory) => standing = folder,
             None => break,
-            // It makes way for the directory.
+            // It is removed for the directory.
             Some(_) if changes.staged(&folder) == Some(&Entry::Absent) => break,
             Some(_) => {
                 return Err(DeliverError::conflict(
@@ -493,7 +493,7 @@ mod tests {
     use crate::change::arbitrary::{self, Files, files, read, write};
     use crate::deliver::undo;
 
-    /// Every kind of change at once, a file that becomes a directory and a directory that becomes a file among them.
+    /// Every kind of change, including a file that becomes a directory and a directory that becomes a file.
     fn project() -> (Project, ChangeSet) {
         let project = Project::new()
             .file("kept", "kept\n")
@@ -547,7 +547,7 @@ mod tests {
             steps.taken()
         };
         assert!(count > 30);
-        // The disk is full, somebody took the right to write away, a directory has vanished.
+        // The disk is full, write permission was removed, a directory has vanished.
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound] {
             for number in 0..count {
                 let (project, changes) = project();
@@ -566,7 +566,7 @@ mod tests {
             let (project, changes) = project();
             let before = project.tree();
             let killed = apply(&changes, &project.site(), &Steps::killed_at(number)).is_err();
-            // Undoing may be killed as well, and is only repeated.
+            // Undoing may be killed as well, and is then repeated.
             for (folder, _) in project.records() {
                 let _ = undo(&folder, project.root(), &Steps::killed_at(number % 7));
             }

@@ -19,7 +19,7 @@ use crate::git::signing::Signing;
 use crate::git::{Git, GitError};
 use crate::workspace::steps::Steps;
 
-/// What a commit says.
+/// The contents of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Order {
     /// The whole message, trailers included; see [`message`](super::message::message).
@@ -28,7 +28,7 @@ pub struct Order {
     pub author: Option<Person>,
     /// The committer; `None`: the user's identity.
     pub committer: Option<Person>,
-    /// Whether it is signed although the user's `commit.gpgSign` does not say so.
+    /// Whether to sign although the user's `commit.gpgSign` is not set.
     pub sign: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Person {
     pub email: String,
 }
 
-/// Checks what a commit needs: a repository with a work tree, an identity, a free name.
+/// Checks the requirements of a commit: a repository with a work tree, an identity, a free name.
 pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>) -> Result<(), DeliverError> {
     let repository = repository(site)?;
     let git = identified(repository.git(), order);
@@ -60,7 +60,7 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
     signing(git.clone(), order).map(drop)?;
     refuse_locks(repository, branch.map(|name| format!("refs/heads/{name}")).as_deref().unwrap_or("HEAD"))?;
     if branch.is_none() {
-        // A commit of our own would take the place of theirs, and lose a parent or the note of what was picked.
+        // A commit now would end the operation in progress, and lose a parent or the note of what was picked.
         for (head, what) in [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")] {
             if resolves(&git, head).map_err(|error| unfit(&error))? {
                 return Err(DeliverError::conflict(
@@ -88,7 +88,7 @@ fn unfit(error: &GitError) -> DeliverError {
     DeliverError::conflict(error.to_string(), error.hint())
 }
 
-/// Refuses to begin where git would refuse in the middle: a lock file names another git at work, or one that was
+/// Refuses to begin if git would fail in the middle: a lock file belongs to another running git, or to one that was
 /// killed.
 fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverError> {
     match repository.locks(reference, reference == "HEAD").first() {
@@ -100,7 +100,7 @@ fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverE
     }
 }
 
-/// Tells whether a name stands for an object. Git exits without a word where it does not; what it says is a fault.
+/// Tells whether a name resolves to an object. Git exits silently if it does not; any message is an error.
 fn resolves(git: &Git, name: &str) -> Result<bool, GitError> {
     match git.run(&["rev-parse", "-q", "--verify", name], b"") {
         Ok(_) => Ok(true),
@@ -142,16 +142,16 @@ fn repository<'s>(site: &Site<'s>) -> Result<&'s Repository, DeliverError> {
     })
 }
 
-/// A commit that is written to private objects and not yet in the repository.
+/// A commit that is written to private objects, but not yet in the repository.
 struct Prepared {
     scratch: tempfile::TempDir,
     base: Option<String>,
     commit: String,
-    /// What `update-index --index-info` takes to bring the changed paths to the commit.
+    /// Input of `update-index --index-info` that brings the changed paths to the commit.
     index_info: Vec<u8>,
     /// The same for the way back.
     index_info_before: Vec<u8>,
-    /// What the repository says of signing and what does not count.
+    /// What the repository says about signing, which is ignored.
     left_out: Option<String>,
 }
 
@@ -177,7 +177,7 @@ pub(super) fn on_branch(
     Ok(())
 }
 
-/// Makes a commit on HEAD; the files and the index entries of the changed paths follow, and nothing else.
+/// Makes a commit on HEAD, and updates the files and the index entries of the changed paths, nothing else.
 pub(super) fn on_head(
     changes: &ChangeSet,
     order: &Order,
@@ -233,7 +233,7 @@ fn step(steps: &Steps) -> Result<(), DeliverError> {
     steps.step().map_err(|error| DeliverError::io("the commit", &error))
 }
 
-/// Takes the reference back after a fault, and returns the fault with a word on how that went.
+/// Moves the reference back after an error, and returns the error with a note on how that went.
 fn move_back(repository: &Repository, prepared: &Prepared, cause: DeliverError) -> DeliverError {
     let back = move_reference_back(repository, "HEAD", prepared.base.as_deref(), &prepared.commit);
     match back {
@@ -263,19 +263,19 @@ pub(super) fn move_reference_back(
     }
 }
 
-/// Finds what would keep [`undo`] from taking a commit back, before anything is touched.
+/// Finds what would prevent [`undo`] of a commit, before anything is changed.
 pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else { return Ok(()) };
     refuse_locks(&repository, &commit.reference)
         .map_err(|error| io::Error::other(format!("{error}; {}", error.hint())))?;
-    // Whether git can be started at all, and accepts the repository.
+    // Checks that git starts and accepts the repository.
     repository.git().run(&["rev-parse", "--git-dir"], b"").map(drop).map_err(io::Error::other)
 }
 
-/// Takes back the commit of a record: the index entries that are as the run left them, then the reference if it is
-/// still where the run put it. Returns a warning where somebody has built on the commit, so that it stays.
+/// Undoes the commit of a record: the index entries that are as the run left them, then the reference if it still
+/// points to the commit. Returns a warning if somebody has built on the commit, so that it stays.
 ///
-/// The reference moves last: until then a repetition begins again, and afterwards nothing is left to do.
+/// The reference moves last: until then a repetition starts over, and afterwards nothing is left to do.
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
         return Ok(Some(format!("{} is in no git repository any more", root.display())));
@@ -295,14 +295,14 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
     let before = unquoted(&commit.index_before).ok_or_else(damaged)?;
     let after = unquoted(&commit.index_after).ok_or_else(damaged)?;
     let lines = match after.is_empty() {
-        // A record of a version that did not keep it.
+        // A record of a version that did not store it.
         true => before.clone(),
         false => repository.index_info_where_still(&before, &after).map_err(io::Error::other)?,
     };
     update_index(&repository, &lines).map_err(io::Error::other)?;
     let moved = move_reference_back(&repository, &commit.reference, commit.old.as_deref(), &commit.new);
     moved.map_err(|error| {
-        // The entries that were brought back go forward again: the record stays open as a whole.
+        // The restored entries are moved forward again: the whole record stays open.
         let forward = repository.index_info_where_still(&after, &lines).map_err(io::Error::other);
         match forward.and_then(|lines| update_index(&repository, &lines).map_err(io::Error::other)) {
             Ok(()) => io::Error::other(error),
@@ -338,7 +338,7 @@ fn update_reference(
     let Err(error) = repository.git().run(&arguments, b"") else { return Ok(()) };
     let now = reference_now(repository, reference);
     if now.as_ref().is_ok_and(|now| now.as_deref() == Some(new)) {
-        // It was moved before git failed, was ended, or could not be heard.
+        // It was moved before git failed, was ended, or became unreachable.
         return Ok(());
     }
     refuse_locks(repository, reference)?;
@@ -353,9 +353,9 @@ fn update_reference(
     })
 }
 
-/// Brings the index's entries of the changed paths to these states; every other entry stays as the user has it.
+/// Sets the index entries of the changed paths to these states; every other entry stays as the user has it.
 pub(super) fn update_index(repository: &Repository, index_info: &[u8]) -> Result<(), DeliverError> {
-    // Git reads files again whose times are too close to the index's own, and would run filters on them.
+    // Git rereads files with times close to the index's own, and would run filters on them.
     if index_info.is_empty() {
         return Ok(());
     }
@@ -363,7 +363,7 @@ pub(super) fn update_index(repository: &Repository, index_info: &[u8]) -> Result
     fill_index(&git, index_info)
 }
 
-/// Brings entries to an index. Git takes a fault in reading them for their end, so that it is counted what it took.
+/// Adds entries to an index. Git takes an error in its input for the end, so the accepted entries are counted.
 fn fill_index(git: &Git, index_info: &[u8]) -> Result<(), DeliverError> {
     let said = git.run(&["update-index", "--verbose", "-z", "--index-info"], index_info).map_err(failed)?;
     let given = index_info.split(|byte| *byte == 0).filter(|line| !line.is_empty() && !line.starts_with(b"0 ")).count();
@@ -386,7 +386,7 @@ fn objects_of(repository: &Repository) -> Result<PathBuf, DeliverError> {
     Ok(repository.top.join(OsStr::from_bytes(path.trim_ascii_end())))
 }
 
-/// The variables by which a user says who makes a commit, and when. Git gets no other one of its own from outside.
+/// Variables with which a user sets who makes a commit, and when. Git inherits no other variable of its own.
 const IDENTITY: [&str; 6] = [
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -422,7 +422,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted_list_entry(&objects))
     };
     let git = identified(private(repository.git()), order);
-    // A filter of the repository's never runs here; line ends are converted as git does it.
+    // The repository's filters never run here; line ends are converted as git does it.
     let unfiltered = private(repository.without_filters().map_err(|error| from_repository(&error))?);
 
     let base = repository.head_now().map_err(|error| from_repository(&error))?.0;
@@ -453,7 +453,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
                 }
             };
             let line = [format!("{} {object}\t", mode(entry).unwrap_or("0")).as_bytes(), &name, b"\0"].concat();
-            // What goes is named first: it may make way for what comes.
+            // Deletions first: they may make room for new entries.
             if *entry == Entry::Absent {
                 info.splice(0..0, line);
             } else {
@@ -474,8 +474,8 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
 }
 
-/// Returns git as it makes this commit, the option of `commit-tree` where it is signed, and what the repository says of
-/// signing and what does not count.
+/// Returns git configured for this commit, the option of `commit-tree` if it is signed, and what the repository says
+/// about signing, which is ignored.
 fn signing(git: Git, order: &Order) -> Result<(Git, Option<String>, Option<String>), DeliverError> {
     let signing = Signing::read(&git).map_err(failed)?;
     let left_out = signing.left_out();
@@ -492,7 +492,7 @@ fn signing(git: Git, order: &Order) -> Result<(Git, Option<String>, Option<Strin
 /// Returns the committer as `NAME <ADDRESS>`.
 fn committer(git: &Git) -> Result<String, DeliverError> {
     let mut identity = git.line(&["var", "GIT_COMMITTER_IDENT"], b"").map_err(failed)?;
-    // After the address is the time.
+    // The time follows the address.
     if let Some(end) = identity.rfind('>') {
         identity.truncate(end + 1);
     }
@@ -516,14 +516,14 @@ fn quoted_list_entry(path: &Path) -> OsString {
     OsString::from_vec(quoted)
 }
 
-/// The beginning of the names of objects that are not whole yet; git's own clean-up knows the first part of it.
+/// The beginning of the names of incomplete objects; git's own clean-up recognises the first part of it.
 const UNFINISHED: &str = "tmp_obj_qwen-";
 
-/// How old an unfinished object must be for another run to take it for one that was left behind: no copy takes so long.
+/// The age from which an incomplete object counts as left behind: no copy takes so long.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 
-/// Removes the unfinished objects of a run that was killed and, whosever they are, the old ones. What cannot be removed
-/// stays for the next time; nothing refers to it.
+/// Removes the incomplete objects of a killed run, and old ones of any run. What cannot be removed stays for the next
+/// time; nothing refers to it.
 pub(super) fn remove_unfinished(objects: &Path, run_id: &str) {
     let own = format!("{UNFINISHED}{run_id}-");
     let directories = std::fs::read_dir(objects).into_iter().flatten().flatten();
@@ -542,7 +542,7 @@ pub(super) fn remove_unfinished(objects: &Path, run_id: &str) {
     }
 }
 
-/// Moves the private objects into the repository; each is there whole or not at all, and nothing refers to it yet.
+/// Moves the private objects into the repository; each appears completely or not at all, and nothing refers to it yet.
 fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result<(), DeliverError> {
     let objects = objects_of(repository)?;
     remove_unfinished(&objects, run_id);
@@ -550,7 +550,7 @@ fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result
     let move_all = || -> io::Result<()> {
         for folder in std::fs::read_dir(prepared.scratch.path().join("objects"))? {
             let folder = folder?;
-            // Loose objects only: the private directory's `info` and `pack` have no say.
+            // Loose objects only: the private directory's `info` and `pack` are ignored.
             if folder.file_name().len() != 2 {
                 continue;
             }

@@ -11,9 +11,9 @@ use crate::policy::protected::names_git;
 
 const GIT_IS_NEVER_WRITTEN: &str = "git's own directory is never written";
 
-/// What the policy says of paths, and the caps.
+/// The policy's rules on paths, and the limits.
 pub struct Gate<'a> {
-    /// Judges one path's change: the write rules, kinds and modes. An error says the rule and the call that made it.
+    /// Judges one path's change: the write rules, kinds and modes. The error names the rule and the call that made it.
     pub judge: &'a dyn Fn(&RelPath, &Change) -> Result<(), String>,
     /// Names a secret that a change adds.
     pub secret: &'a dyn Fn(&RelPath, &Change) -> Option<String>,
@@ -26,7 +26,7 @@ pub struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Refuses the whole change set for the first thing that may not be delivered.
+    /// Refuses the whole change set at the first thing that must not be delivered.
     pub fn check(&self, changes: &ChangeSet, patch_bytes: usize, root: &Path) -> Result<(), DeliverError> {
         if let Some(most) = self.max_files.filter(|most| changes.len() > *most) {
             let first = changes.iter().nth(most).map(|(path, _)| format!("; {} is one too many", self.named(path)));
@@ -87,9 +87,9 @@ impl Gate<'_> {
     }
 }
 
-/// Refuses a patch for the first path that it may not read from or write to, before any file is looked at.
+/// Refuses a patch at the first path that it must not read from or write to, before any file is looked at.
 ///
-/// `may_read` judges the source of a copy or a rename; what is written is judged again by [`Gate::check`].
+/// `may_read` judges the source of a copy or a rename; [`Gate::check`] judges again what is written.
 pub fn check_accesses(
     accesses: &[PathAccess],
     may_read: &dyn Fn(&RelPath) -> Result<(), String>,
@@ -114,7 +114,7 @@ pub fn check_accesses(
     Ok(())
 }
 
-/// What no policy can allow: git's own directory, other repositories, links that lead out.
+/// Refuses what no policy can allow: git's own directory, other repositories, links that lead out.
 fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'static str> {
     if path.is_root() {
         return Err("the workspace itself is no file");

@@ -15,15 +15,15 @@ use crate::change::{Entry, diff, git_name};
 use crate::path::RelPath;
 use crate::workspace::steps::Steps;
 
-/// How far a delivery came.
+/// The progress of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It may have stopped anywhere between before and after.
+    /// It may have stopped anywhere in between.
     Begun,
-    /// All is delivered.
+    /// Everything is delivered.
     Done,
-    /// All is as before.
+    /// Everything is as before.
     Undone,
 }
 
@@ -37,18 +37,18 @@ pub struct Record {
     pub run_id: String,
     /// When it began.
     pub time: String,
-    /// Its place among the deliveries of this user, from 1: a clock may go back, this does not.
+    /// Its number among this user's deliveries, from 1: unlike a clock it never goes back.
     #[serde(default)]
     pub number: u64,
     /// The workspace.
     pub root: String,
-    /// How far it came.
+    /// Its progress.
     pub state: State,
     /// Each changed file.
     pub files: Vec<Saved>,
     /// Directories that were made, outermost first.
     pub folders_made: Vec<String>,
-    /// Temporary files that may be left over.
+    /// Temporary files that may remain.
     pub temporary: Vec<String>,
     /// The commit that was made, if one was.
     pub commit: Option<SavedCommit>,
@@ -92,13 +92,13 @@ pub enum Shape {
 pub struct SavedCommit {
     /// The reference that was moved; `HEAD` or `refs/heads/NAME`.
     pub reference: String,
-    /// What it was; `None` if it was not there.
+    /// Its old value; `None` if it did not exist.
     pub old: Option<String>,
-    /// What it became.
+    /// Its new value.
     pub new: String,
-    /// What `update-index --index-info` takes to bring the changed paths back.
+    /// Input of `update-index --index-info` that restores the changed paths.
     pub index_before: String,
-    /// The same for the way forward: only entries that still say this are brought back.
+    /// The same for the way forward: only entries that still say this are restored.
     #[serde(default)]
     pub index_after: String,
 }
@@ -122,7 +122,7 @@ pub fn quoted(name: &[u8]) -> String {
     String::from_utf8(out).expect("a quoted name is ASCII")
 }
 
-/// Reads a name of a record; `None` if it is none.
+/// Reads a name of a record; `None` if it is invalid.
 pub fn unquoted(name: &str) -> Option<Vec<u8>> {
     if name.starts_with('"') { git_name::unquote(name.as_bytes()).map(|(name, _)| name) } else { Some(name.into()) }
 }
@@ -140,7 +140,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Writes a new record with the contents before, all on the disk before this returns.
+    /// Writes a new record with the old contents, synced to the disk before this returns.
     pub fn begin<'e>(
         undo: &Path,
         record: &Record,
@@ -174,7 +174,7 @@ impl Journal {
         self.write(record, steps)
     }
 
-    /// Replaces the record at once.
+    /// Replaces the record atomically.
     pub fn write(&self, record: &Record, steps: &Steps) -> io::Result<()> {
         steps.step()?;
         let text = serde_json::to_vec_pretty(record).expect("a record has only text keys");
@@ -195,7 +195,7 @@ impl Journal {
         Ok((Journal { folder: folder.to_path_buf() }, record))
     }
 
-    /// Returns the entry that a shape describes, from the contents kept.
+    /// Returns the entry that a shape describes, from the stored contents.
     pub fn entry(&self, shape: &Shape) -> io::Result<Entry> {
         let read = |digest: &String| -> io::Result<Vec<u8>> {
             let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -219,14 +219,14 @@ impl Journal {
         &self.folder
     }
 
-    /// Removes the record: nothing was changed, there is nothing to undo.
+    /// Removes the record: nothing was changed, so there is nothing to undo.
     pub fn discard(self) {
-        // A record that cannot be removed says `begun`, and putting it back finds everything as before.
+        // A record that cannot be removed says `begun`, and undoing it finds everything as before.
         let _ = std::fs::remove_dir_all(self.folder);
     }
 }
 
-/// Tells whether records can be written in a directory that may not be there yet; nothing is written to find out.
+/// Tells whether records can be written in a directory that may not exist yet, without writing anything.
 pub fn is_writable(undo: &Path) -> bool {
     let standing = undo.ancestors().find(|folder| folder.symlink_metadata().is_ok());
     standing.is_some_and(|folder| folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok())

@@ -3,9 +3,9 @@
 /// Longest subject.
 pub const SUBJECT: usize = 72;
 
-/// Puts a message together; the error says which part is wrong.
+/// Assembles a message; the error says which part is wrong.
 ///
-/// The subject is one line of at most [`SUBJECT`] characters; a trailer is one line each, `Name: value`.
+/// The subject is one line of at most [`SUBJECT`] characters; each trailer is one line, `Name: value`.
 pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<String, String> {
     let is_line = |text: &str| !text.chars().any(char::is_control);
     if subject.trim().is_empty() || !is_line(subject) {
@@ -16,7 +16,7 @@ pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<S
         return Err(format!("the subject has {length} characters, at most {SUBJECT} fit"));
     }
     let mut message = format!("{}\n", subject.trim());
-    // What a terminal would obey has no place in a message.
+    // Control characters that a terminal obeys do not belong in a message.
     let body: String = body.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     if !body.trim().is_empty() {
         message.push_str(&format!("\n{}\n", body.trim()));

@@ -30,16 +30,16 @@ pub use gate::Gate;
 pub use propose::{Base, Proposal};
 pub use undo::{UndoReport, prune, records, recover, undo};
 
-/// What becomes of the changes.
+/// What happens to the changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// A patch; nothing is written.
     DryRun,
     /// The files of the work tree.
     Apply,
-    /// A commit on the current branch; work tree and index hold it too.
+    /// A commit on the current branch; work tree and index get it too.
     Commit(Order),
-    /// A commit on a new branch; work tree and index stay.
+    /// A commit on a new branch; work tree and index do not change.
     Branch {
         /// Without `refs/heads/`.
         name: String,
@@ -54,7 +54,7 @@ pub struct Site<'a> {
     pub root: &'a Path,
     /// The repository that holds it.
     pub repository: Option<&'a Repository>,
-    /// The directory of undo records; `None` where nothing can be undone (`--no-undo`).
+    /// The directory of undo records; `None` if the run cannot be undone (`--no-undo`).
     pub undo: Option<&'a Path>,
     /// The run's name: the record's, and part of the names of temporary files. Letters, digits, `-` and `_`.
     pub run_id: &'a str,
@@ -67,7 +67,7 @@ pub struct Site<'a> {
 pub struct Delivered {
     /// What `git apply` takes.
     pub patch: Vec<u8>,
-    /// Each changed file, as the result object has it (`executes_later` is the policy's to say).
+    /// Each changed file for the result object (the policy sets `executes_later`).
     pub files: Vec<FileReport>,
     /// Whether the changes are in the tree or in a commit now.
     pub applied: bool,
@@ -84,7 +84,7 @@ pub struct Delivered {
 /// Why nothing was delivered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeliverError {
-    /// The project is not as the change needs it (63).
+    /// The project does not match the change (63).
     #[error("{message}")]
     Conflict {
         /// What, with its name.
@@ -92,7 +92,7 @@ pub enum DeliverError {
         /// What to do.
         hint: String,
     },
-    /// What is to be applied cannot be read (42).
+    /// The proposal cannot be read (42).
     #[error("{message}")]
     Input {
         /// What, with its line.
@@ -115,7 +115,7 @@ pub enum DeliverError {
         message: String,
         /// What to do.
         hint: String,
-        /// Whether something had been written, and all of it was taken back.
+        /// Whether something had been written, and was rolled back completely.
         rolled_back: bool,
     },
 }
@@ -139,7 +139,7 @@ impl DeliverError {
         DeliverError::Io { message: format!("{what}: {cause}"), hint: hint.to_owned(), rolled_back: false }
     }
 
-    /// Returns the way the run ends.
+    /// Returns the exit code of the run.
     pub fn exit(&self) -> Exit {
         match self {
             DeliverError::Conflict { .. } | DeliverError::Io { .. } => Exit::Conflict,
@@ -148,7 +148,7 @@ impl DeliverError {
         }
     }
 
-    /// Returns what would help.
+    /// Returns a hint.
     pub fn hint(&self) -> &str {
         match self {
             DeliverError::Conflict { hint, .. }
@@ -158,13 +158,13 @@ impl DeliverError {
         }
     }
 
-    /// Tells whether a delivery was begun and taken back.
+    /// Tells whether a delivery was begun and rolled back.
     pub fn rolled_back(&self) -> bool {
         matches!(self, DeliverError::Io { rolled_back: true, .. })
     }
 }
 
-/// Delivers a change set: the gate first, then all of it or nothing, also where a fault of our own ends it.
+/// Delivers a change set: the gate first, then all of it or nothing, even after a panic.
 pub fn deliver(
     changes: &ChangeSet,
     how: &Delivery,
@@ -173,7 +173,7 @@ pub fn deliver(
 ) -> Result<Delivered, DeliverError> {
     let delivering = std::panic::AssertUnwindSafe(|| deliver_all(changes, how, site, gate));
     std::panic::catch_unwind(delivering).unwrap_or_else(|_| {
-        // What was done was taken back while the panic went up; whether that worked is looked at, not believed.
+        // The panic rolled back what was done; whether that worked is checked, not assumed.
         let rolled_back = apply::check_base(changes, site.root).is_ok();
         let hint = match rolled_back {
             true => "report it with the command line; the tree is as it was, and the patch is in the result",
@@ -200,7 +200,7 @@ fn deliver_all(
     let standing = match site.repository.map(|repository| repository.standing(changes)) {
         None => Standing::default(),
         Some(Ok(standing)) => standing,
-        // A patch changes nothing, and what is applied can be taken back.
+        // A patch changes nothing, and applied files can be rolled back.
         Some(Err(error)) if !needs_git(how, site) => {
             let unknown = "it is not known which of the files had uncommitted changes";
             delivered.warnings.push(format!("{unknown}: {error}; {}", error.hint()));
@@ -254,8 +254,8 @@ fn deliver_all(
     Ok(delivered)
 }
 
-/// Tells whether a delivery is refused where git cannot say what is committed: a commit, and files that nobody could
-/// put back.
+/// Tells whether a delivery is refused if git cannot say what is committed: a commit, and files that nobody could
+/// restore.
 fn needs_git(how: &Delivery, site: &Site<'_>) -> bool {
     match how {
         Delivery::DryRun => false,
@@ -264,7 +264,7 @@ fn needs_git(how: &Delivery, site: &Site<'_>) -> bool {
     }
 }
 
-/// Finds what would make a delivery fail whatever the run changes, before the first request.
+/// Finds what would make any delivery fail, before the first request.
 pub fn preflight(how: &Delivery, site: &Site<'_>) -> Result<(), DeliverError> {
     if needs_git(how, site)
         && let Some(repository) = site.repository
@@ -305,7 +305,7 @@ fn refuse_dirty(standing: &Standing) -> Result<(), DeliverError> {
     }
 }
 
-/// Refuses to commit files whose filter would have to run to know what git keeps of them.
+/// Refuses to commit files if only their filter could tell what git stores.
 fn refuse_filtered(changes: &ChangeSet, site: &Site<'_>) -> Result<(), DeliverError> {
     let Some(repository) = site.repository else { return Ok(()) };
     let names: Vec<Vec<u8>> =
@@ -324,7 +324,7 @@ pub(crate) fn from_repository(error: &RepositoryError) -> DeliverError {
     DeliverError::conflict(format!("the repository cannot be read: {error}"), error.hint())
 }
 
-/// Returns the patch of a change set as `git apply` takes it in this repository, and what the result object says of
+/// Returns the patch of a change set as `git apply` accepts it in this repository, and the result object's entry for
 /// each file.
 pub fn proposal(changes: &ChangeSet, repository: Option<&Repository>) -> (Vec<u8>, Vec<FileReport>) {
     let changes = seen::without_modes(changes, repository);
@@ -332,7 +332,7 @@ pub fn proposal(changes: &ChangeSet, repository: Option<&Repository>) -> (Vec<u8
         let root = RelPath::root();
         return (patch::print(&changes, &root, ObjectFormat::Sha1), reports(&changes, &root));
     };
-    // Where git cannot be asked, the files are shown as they are.
+    // If git cannot be asked, the files are shown as they are.
     let shown = seen::for_patch(&changes, repository).unwrap_or(std::borrow::Cow::Borrowed(&changes));
     (patch::print(&shown, &repository.prefix, repository.format), reports(&changes, &repository.prefix))
 }

@@ -27,7 +27,7 @@ pub struct Proposal {
     pub befores: BTreeMap<String, Option<String>>,
 }
 
-/// What must be as the dry run found it.
+/// What must match the dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
     /// HEAD is the commit of the proposal.
@@ -39,7 +39,7 @@ pub enum Base {
 impl Proposal {
     /// Reads a result object, the output of `json` or `stream-json`, or a patch.
     ///
-    /// `digest` is the patch's digest as it came by another way; the result's own is compared as well.
+    /// `digest` is the patch's digest from another source; the result's own is compared as well.
     pub fn read(input: &[u8], digest: Option<&str>) -> Result<Proposal, DeliverError> {
         let damaged = |what: &str| {
             DeliverError::conflict(what.to_owned(), "give the result or the patch of a dry run as it was written")
@@ -86,9 +86,9 @@ impl Proposal {
         })
     }
 
-    /// Returns what the patch reads from and writes to below the workspace. Nothing is looked at.
+    /// Returns what the patch reads from and writes to below the workspace, without looking at files.
     ///
-    /// A name outside the workspace is left out: [`Proposal::changes`] refuses it.
+    /// Names outside the workspace are left out: [`Proposal::changes`] refuses them.
     pub fn accesses(&self, site: &Site<'_>) -> Result<Vec<PathAccess>, DeliverError> {
         let patch = self.parsed()?;
         let prefix = prefix_of(site);
@@ -99,7 +99,7 @@ impl Proposal {
         Ok(patch.accesses().into_iter().filter_map(below).collect())
     }
 
-    /// Compares the proposal with the files and returns the changes; nothing is written.
+    /// Compares the proposal with the files and returns the changes, without writing anything.
     pub fn changes(&self, base: Base, site: &Site<'_>) -> Result<ChangeSet, DeliverError> {
         let head = site.repository.and_then(|repository| repository.head.as_ref());
         if base == Base::SameCommit && self.base.is_some() && self.base.as_ref() != head {
@@ -116,8 +116,8 @@ impl Proposal {
         self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it is there already")))
     }
 
-    /// As [`Proposal::changes`], but what has changed since is merged where both changes are apart. Returns the files
-    /// that were merged, too.
+    /// As [`Proposal::changes`], but merges later changes if both do not touch the same lines. Also returns the merged
+    /// files.
     pub fn merged(&self, site: &Site<'_>) -> Result<(ChangeSet, Vec<RelPath>), DeliverError> {
         let (merged, applied) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let settle = |file: &FilePatch, found: &Found<'_>, first: First| {
@@ -140,7 +140,7 @@ impl Proposal {
             false => Err(file.mismatch("a new file is to be made, and another one is there already")),
         };
         let changes = self.by(site, &settle, &there)?;
-        // All of it is there already, or a part of it does not fit.
+        // All of it is applied already, or a part of it does not fit.
         let applied = applied.into_inner();
         if !applied.is_empty() && changes.iter().next().is_some() {
             return Err(unfit(&applied));
@@ -205,7 +205,7 @@ impl Proposal {
         file.exactly(&before.kept, format_of(site))
     }
 
-    /// Merges with what is there now; `refused` says why it does not fit as it is.
+    /// Merges with the current contents; `refused` says why the patch does not fit directly.
     fn by_merging(
         &self,
         file: &FilePatch,
@@ -215,7 +215,7 @@ impl Proposal {
     ) -> Result<Entry, PatchError> {
         let now = &found.kept;
         let is_text = matches!(file.body, Body::Text(_)) && !matches!(now, Entry::Link { .. });
-        // Where nobody knows what it was made for, or both changes touch, its own context says where it belongs.
+        // If its base is unknown, or both changes touch, the patch's context decides where it belongs.
         let by_context = |refused: PatchError| match is_text {
             true => file.wherever_it_fits(now, format_of(site)).map_err(|_| refused),
             false => Err(refused),
@@ -250,7 +250,7 @@ impl Proposal {
         }
     }
 
-    /// Returns what a part of the patch was made for, if the repository still has it.
+    /// Returns the base of a part of the patch, if the repository still has it.
     fn base_of(&self, file: &FilePatch, found: &Found<'_>, site: &Site<'_>) -> Option<Entry> {
         let Some(path) = &file.old else { return Some(Entry::Absent) };
         let git = site.repository?.git();
@@ -261,7 +261,7 @@ impl Proposal {
         let named = self.befores.get(&*String::from_utf8_lossy(path.as_bytes()));
         let content = [by_object, by_commit].into_iter().flatten().find_map(|object| {
             let content = git.run(&["cat-file", "blob", &object], b"").ok()?;
-            // Git may keep other line ends than the file had; where it keeps other bytes, the digest says nothing.
+            // Git may store other line ends than the file had; if it stores other bytes, the digest tells nothing.
             let is_converted = *found.tree != found.kept;
             (is_converted || named.is_none_or(|named| *named == Some(sha256(&content)))).then_some(content)
         })?;
@@ -276,11 +276,11 @@ impl Proposal {
 struct Found<'a> {
     /// As it is in the work tree.
     tree: &'a Entry,
-    /// As git keeps it, which patches are made for.
+    /// As git stores it, which patches are made for.
     kept: Entry,
 }
 
-/// Finds out which files of a patch git keeps with other bytes than the work tree has.
+/// Finds the files of a patch that git stores with other bytes than the work tree has.
 fn conversions<'s>(
     patch: &Patch,
     look: &dyn Fn(&RelPath) -> Result<Entry, PatchError>,
@@ -288,7 +288,7 @@ fn conversions<'s>(
 ) -> Result<Option<Conversions<'s>>, DeliverError> {
     let Some(repository) = site.repository else { return Ok(None) };
     let names = patch.files.iter().flat_map(|file| [&file.old, &file.new]).flatten();
-    // What cannot be read is refused where its part is applied.
+    // An unreadable file is refused when its part is applied.
     let found: Vec<(&RelPath, Entry)> = names.filter_map(|name| Some((name, look(name).ok()?))).collect();
     let contents = found.iter().filter_map(|(name, entry)| Some((name.as_bytes().to_vec(), entry.content()?)));
     Conversions::of(repository, contents).map(Some).map_err(|error| super::from_repository(&error))
@@ -307,13 +307,13 @@ fn format_of(site: &Site<'_>) -> ObjectFormat {
     site.repository.map_or(ObjectFormat::Sha1, |repository| repository.format)
 }
 
-/// Takes the directory of the workspace off a name of the repository.
+/// Removes the workspace's directory from a name of the repository.
 fn below(prefix: &RelPath, name: &RelPath) -> Option<RelPath> {
     RelPath::below(&Path::new("/").join(prefix.as_path()), &Path::new("/").join(name.as_path()))
         .filter(|path| !path.is_root())
 }
 
-/// Finds the result in an object, in an array of messages, or in one message a line.
+/// Finds the result in an object, in an array of messages, or in one message per line.
 fn result_object(input: &[u8]) -> Option<Value> {
     let is_result = |value: &Value| value.get("type").is_some_and(|kind| kind == "result");
     match serde_json::from_slice(input) {
@@ -369,7 +369,7 @@ mod tests {
         let mut other = result(&patch, None);
         other["changes"]["patch"] = Value::from(patch.replace("+2", "+3"));
         assert!(Proposal::read(other.to_string().as_bytes(), None).is_err());
-        // Patch and result both changed: the digest that came by another way tells.
+        // Patch and result both changed: the digest from another source shows it.
         let both = result(&patch.replace("+2", "+3"), None);
         assert!(Proposal::read(both.to_string().as_bytes(), None).is_ok());
         assert!(Proposal::read(both.to_string().as_bytes(), Some(&sha256(patch.as_bytes()))).is_err());

@@ -10,7 +10,7 @@ use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::policy::protected::fold;
 
-/// The tree as it will be, as far as git directories are concerned.
+/// The future tree, as far as git directories are concerned.
 pub(super) struct Repositories<'a> {
     changes: &'a ChangeSet,
     root: &'a Path,
@@ -22,15 +22,15 @@ impl<'a> Repositories<'a> {
         Repositories { changes, root, known: RefCell::default() }
     }
 
-    /// Returns the directory around a changed path that git will take for a repository, if there is one. An error says
+    /// Returns the directory around a changed path that git will treat as a repository, if there is one. An error means
     /// that a directory cannot be read.
     ///
-    /// Names count in every spelling that some file system takes for the same.
+    /// Names count in every spelling that some file system treats as equal.
     pub(super) fn around(&self, path: &RelPath) -> io::Result<Option<RelPath>> {
         let mut inner = path.clone();
         while let Some(directory) = inner.parent() {
             let name = inner.file_name().map(|name| fold(&name.to_string_lossy())).unwrap_or_default();
-            // The workspace itself counts only where the change adds to it.
+            // The workspace itself counts only if the change adds to it.
             let counts = !directory.is_root() || PARTS.iter().any(|part| part.eq_ignore_ascii_case(&name));
             if counts && self.is_git_directory(&directory)? {
                 return Ok(Some(directory));
@@ -50,7 +50,7 @@ impl<'a> Repositories<'a> {
         Ok(is)
     }
 
-    /// Returns what will be in a directory, folded.
+    /// Returns the future names in a directory, folded.
     fn names(&self, directory: &RelPath) -> io::Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         let entries = match std::fs::read_dir(directory.under(self.root)) {

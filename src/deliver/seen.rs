@@ -9,8 +9,8 @@ use crate::git::attributes::Conversions;
 use crate::git::repository::{Repository, RepositoryError};
 use crate::path::RelPath;
 
-/// Returns the changes without those of the executable bit, where the repository says that its file system keeps none
-/// (`core.fileMode=false`): a file stays as executable as it is.
+/// Returns the changes without those of the executable bit, if the repository says that its file system does not store
+/// it (`core.fileMode=false`): a file keeps its bit.
 pub(super) fn without_modes<'c>(changes: &'c ChangeSet, repository: Option<&Repository>) -> Cow<'c, ChangeSet> {
     if repository.is_none_or(Repository::minds_mode) {
         return Cow::Borrowed(changes);
@@ -22,8 +22,8 @@ pub(super) fn without_modes<'c>(changes: &'c ChangeSet, repository: Option<&Repo
     }))
 }
 
-/// Returns the changes with the modes that a commit gives them: the index's where the file system keeps none, and that
-/// of a plain file where the index has none either.
+/// Returns the changes with the modes that a commit gives them: the index's if the file system stores none, and that of
+/// a plain file if the index has none either.
 pub(super) fn with_kept_modes<'c>(
     changes: &'c ChangeSet,
     repository: &Repository,
@@ -39,7 +39,7 @@ pub(super) fn with_kept_modes<'c>(
     })))
 }
 
-/// Returns the changes with the modes and the bytes that git compares a patch with.
+/// Returns the changes with the modes and bytes that git compares a patch with.
 pub(super) fn for_patch<'c>(
     changes: &'c ChangeSet,
     repository: &Repository,
@@ -60,7 +60,7 @@ pub(super) fn for_patch<'c>(
     for (path, change) in changes.iter() {
         let name = name_in_repository(&repository.prefix, path);
         if conversions.covers(&name) {
-            // What is not in the encoding that its attribute names is shown as it is.
+            // Contents that do not match their declared encoding are shown as they are.
             if let (Ok(before), Ok(after)) =
                 (conversions.kept(&name, &change.before), conversions.kept(&name, &change.after))
             {

@@ -14,20 +14,20 @@ use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::steps::Steps;
 
-/// What undoing did.
+/// The result of undoing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
     /// The run.
     pub run_id: String,
-    /// Put back.
+    /// Restored.
     pub restored: Vec<RelPath>,
-    /// Changed since the run, and left alone.
+    /// Changed since the run, and not touched.
     pub left_alone: Vec<RelPath>,
-    /// It was as before already.
+    /// Already as before.
     pub unchanged: Vec<RelPath>,
-    /// What could not be done with the commit, if one was made.
+    /// Problems with undoing the commit, if one was made.
     pub warnings: Vec<String>,
-    /// What was put aside, or made by the run, and could not be removed; the next try begins with it.
+    /// Files set aside, or made by the run, that could not be removed; the next attempt begins with them.
     pub untidy: Vec<String>,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn next_number(undo: &Path) -> io::Result<u64> {
     Ok(records(undo)?.first().map_or(1, |(_, record)| record.number.saturating_add(1)))
 }
 
-/// Returns the records in a directory, newest first; of two that were begun side by side, the one whose run began later
-/// (names of runs are UUIDs of version 7, ordered by time).
+/// Returns the records in a directory, newest first; of two with the same number, the one whose run began later (run
+/// ids are UUIDs of version 7, ordered by time).
 pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     let entries = match std::fs::read_dir(undo) {
         Ok(entries) => entries,
@@ -49,11 +49,11 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
         let folder = entry?.path();
         match Journal::open(&folder) {
             Ok((_, record)) => records.push((folder, record)),
-            // One that cannot be read may be of the run that is looked for, or half done.
+            // An unreadable one may belong to the requested run, or be incomplete.
             Err(error) if error.raw_os_error().is_some() && !is_missing(&error) => {
                 return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
             }
-            // Without its record nothing was begun: the record is there before the first write.
+            // Without its record nothing was begun: the record exists before the first write.
             Err(_) => {}
         }
     }
@@ -61,7 +61,7 @@ pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
     Ok(records)
 }
 
-/// Removes the oldest records but for this many; one that is half done stays.
+/// Removes the oldest records except this many; an incomplete one stays.
 pub fn prune(undo: &Path, keep: usize) -> io::Result<()> {
     for (folder, record) in records(undo)?.into_iter().skip(keep) {
         if record.state != State::Begun {
@@ -71,7 +71,7 @@ pub fn prune(undo: &Path, keep: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts back what killed deliveries to this root left half done, before anything else is delivered there.
+/// Rolls back what killed deliveries to this root left incomplete, before anything else is delivered there.
 pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
     let mut reports = Vec::new();
@@ -79,7 +79,7 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
         if record.state == State::Begun && record.root == name {
             match undo_if(&folder, root, &Steps::default(), |state| state == State::Begun) {
                 Ok(report) => reports.extend(report),
-                // It is being delivered at this moment, by a live process.
+                // A live process is delivering it at this moment.
                 Err(error) if error.cause.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.cause),
             }
@@ -95,7 +95,7 @@ pub struct UndoError {
     /// What failed.
     #[source]
     pub cause: io::Error,
-    /// Whether some files are put back and others not: what failed kept us from taking the beginning back, too.
+    /// Whether some files are restored and others not: the failure also prevented the rollback.
     pub half: bool,
 }
 
@@ -105,15 +105,15 @@ impl From<io::Error> for UndoError {
     }
 }
 
-/// Puts back every file of a record that is still as the run left it; others are left alone and named.
+/// Restores every file of a record that is still as the run left it; others are not touched, and are named.
 ///
-/// All of them or none: the old contents are written next to their places first, then they are swapped in, and what was
-/// swapped is swapped back if one of them fails. It may be killed and repeated at any point.
+/// All or nothing: the old contents are written next to their targets first, then swapped in, and swapped back if one
+/// of them fails. It may be killed and repeated at any point.
 pub fn undo(folder: &Path, root: &Path, steps: &Steps) -> Result<UndoReport, UndoError> {
     Ok(undo_if(folder, root, steps, |_| true)?.unwrap_or_default())
 }
 
-/// As [`undo`], if the record is in such a state once nobody else can change it; `None` if it is not.
+/// As [`undo`], if the record is in this state once it is locked; `None` if it is not.
 fn undo_if(
     folder: &Path,
     root: &Path,
@@ -130,7 +130,7 @@ fn undo_if(
         let busy = format!("another run is delivering to {name}");
         return Err(io::Error::new(io::ErrorKind::WouldBlock, busy).into());
     }
-    // Until the lock was ours, whoever held it may have finished.
+    // Until it was locked, another process may have finished it.
     let (journal, mut record) = Journal::open(folder)?;
     if !wanted(record.state) {
         return Ok(None);
@@ -154,7 +154,7 @@ fn undo_if(
     let mut restored = Vec::new();
     for saved in &record.files {
         let path = journal::path(&saved.path)?;
-        // What a delivery wrote when it was killed while it took itself back.
+        // What a delivery wrote that was killed during its own rollback.
         if let Some(back) = path.parent().and_then(|folder| folder.child(back_name(&record.run_id))) {
             remove_left_over(&tree, &back, steps)?;
         }
@@ -164,7 +164,7 @@ fn undo_if(
         } else if found == saved.after && saved.before == Shape::Absent {
             added.push(path);
         } else if found == saved.after && (found == Shape::Absent || !is_folder(&tree, &path)?) {
-            // Where a directory took a deleted file's place, it goes first if it is ours.
+            // Where a directory replaced a deleted file, it is removed first if the run made it.
             restored.push((path, saved.before.clone()));
         } else {
             report.left_alone.push(path);
@@ -202,17 +202,16 @@ fn undo_if(
     }
     record.state = State::Undone;
     if let Err(cause) = journal.write(&record, steps) {
-        // The tree is whole; only the record does not know it, and doing it again finds nothing to do.
+        // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
         return Err(UndoError { cause, half: true });
     }
     clean_up(&tree, &journal, &mut record, &mut report, steps);
     Ok(Some(report))
 }
 
-/// Removes what undoing has put aside, and the directories that the run made, innermost first, as far as they are
-/// empty.
+/// Removes what undoing has set aside, and the directories that the run made, innermost first, if they are empty.
 ///
-/// What cannot be removed stays in the record, and goes with the next try.
+/// What cannot be removed stays in the record for the next attempt.
 fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut UndoReport, steps: &Steps) {
     let mut stuck: Vec<String> = Vec::new();
     record.temporary.retain(|temporary| {
@@ -233,7 +232,7 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
             _ => false,
         };
         match removed {
-            // What somebody else has put there keeps the directory, and it is no longer ours.
+            // Other files keep the directory, and it is no longer the run's.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && !standing.iter().any(is_below) => {}
             Err(error) if !is_missing(&error) => {
                 stuck.push(format!("{folder}: {error}"));
@@ -249,7 +248,7 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
     report.untidy = stuck;
 }
 
-/// The putting back of a record's files, with what was done so far.
+/// Restores a record's files, and remembers what was done so far.
 struct Plan<'a> {
     tree: &'a Folder,
     run_id: &'a str,
@@ -271,7 +270,7 @@ enum Done {
 }
 
 impl Plan<'_> {
-    /// Returns a free name near a path: in the deepest directory on the way that is and is not the run's own.
+    /// Returns a free name near a path: in the deepest existing directory on the way that the run did not make.
     fn beside(&mut self, path: &RelPath) -> io::Result<RelPath> {
         let mut folder = path.parent().unwrap_or_default();
         while !folder.is_root() && (self.made.contains(&folder) || !is_folder(self.tree, &folder)?) {
@@ -292,7 +291,7 @@ impl Plan<'_> {
         parent.create(name, before, like.as_ref(), self.steps)
     }
 
-    /// Puts everything into its place; returns where a directory is that is not the run's.
+    /// Swaps everything in; returns a directory that is in the way and not the run's.
     fn swap(
         &mut self,
         restored: &[(RelPath, RelPath, Shape)],
@@ -354,7 +353,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Takes back what was done, last first, and removes what was written for it.
+    /// Rolls back what was done, last first, and removes what was written for it.
     fn give_up(&self, record: &Record, cause: io::Error) -> UndoError {
         let at = |path: &RelPath| self.tree.parent_of(path).map(|(folder, name)| (folder, name.to_owned()));
         for done in self.done.iter().rev() {
@@ -371,12 +370,12 @@ impl Plan<'_> {
                 Done::FolderRemoved(folder) => at(folder).and_then(|(parent, name)| parent.make(&name, self.steps)),
             })();
             if taken_back.is_err() {
-                // What is aside must stay there: the record names it, and the next try begins with it.
+                // Files set aside must stay: the record names them, and the next attempt begins with them.
                 return UndoError { cause, half: true };
             }
         }
         for temporary in &record.temporary {
-            // What stays is named in the record.
+            // The record names what remains.
             let _stays = journal::path(temporary).and_then(|path| remove_left_over(self.tree, &path, self.steps));
         }
         UndoError { cause, half: false }
@@ -393,9 +392,9 @@ fn is_folder(tree: &Folder, path: &RelPath) -> io::Result<bool> {
     }
 }
 
-/// Removes what a delivery or an undoing wrote next to its place, with the second name that it may have.
+/// Removes a temporary file of a delivery or undo, with the second name that it may have.
 fn remove_left_over(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
-    // Where names cannot be swapped, a second name holds the old file for a moment.
+    // If names cannot be swapped, a second name holds the old file for a moment.
     if let Some(second) = RelPath::from_bytes(&[path.as_bytes(), b"-old"].concat()) {
         remove_one(tree, &second, steps)?;
     }
@@ -505,7 +504,8 @@ mod tests {
             let steps = Steps::failing_at(number);
             match undo(&record, project.root(), &steps) {
                 Err(error) if error.half => {
-                    // The record could not be closed: the tree is put back, and what was put aside goes the next time.
+                    // The record could not be closed: the tree is restored, and what was set aside is removed the next
+                    // time.
                     undo(&record, project.root(), &Steps::default()).unwrap();
                     assert_eq!(names(&project), names(&before), "operation {number}");
                 }
@@ -555,7 +555,7 @@ mod tests {
     fn a_delivery_that_ended_meanwhile_is_not_taken_back() {
         let (project, record) = applied();
         let after = names(&project);
-        // What recovering saw before it had the lock was a delivery at work.
+        // Before it was locked, the record was a delivery in progress.
         let report = undo_if(&record, project.root(), &Steps::default(), |state| state == State::Begun);
         assert_eq!((report.unwrap(), names(&project)), (None, after));
     }

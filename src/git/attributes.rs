@@ -16,7 +16,7 @@ use crate::change::Entry;
 pub struct Conversions<'r> {
     repository: &'r Repository,
     names: BTreeSet<Vec<u8>>,
-    /// With objects of its own, which go with the directory.
+    /// With a private object store, removed with the directory.
     git: Option<(Git, tempfile::TempDir)>,
 }
 
@@ -61,7 +61,7 @@ impl<'r> Conversions<'r> {
         self.names.contains(name)
     }
 
-    /// Returns a file of the work tree as git keeps it.
+    /// Returns a file of the work tree as git stores it.
     pub fn kept(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
         self.converted(name, entry, |git, content| {
             let object = self.repository.blob_by(git, name, content, true)?;
@@ -69,7 +69,7 @@ impl<'r> Conversions<'r> {
         })
     }
 
-    /// Returns a file that git keeps as it is in the work tree.
+    /// Returns a file that git stores as it is in the work tree.
     pub fn checked_out(&self, name: &[u8], entry: &Entry) -> Result<Entry, RepositoryError> {
         self.converted(name, entry, |git, content| {
             let object = git.line(&["hash-object", "-w", "--stdin", "--no-filters"], content)?;
@@ -94,7 +94,7 @@ impl<'r> Conversions<'r> {
     }
 }
 
-/// Tells whether a conversion could make other bytes of a content: it has an `$Id`, or is not plain UTF-8.
+/// Tells whether a conversion could change a content: it has an `$Id`, or is not plain UTF-8.
 fn may_differ(content: &[u8]) -> bool {
     let is_plain = |byte: &u8| *byte != 0 && *byte != 0x1b;
     content.windows(3).any(|part| part == b"$Id")

@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How long a child may take once a signal asked us to end: what it does is then part of putting things back.
+/// How long a child may take after a signal asked this process to end: it may be part of a rollback.
 const HURRY: Duration = Duration::from_secs(1);
 
-/// How long an output may stay open after the child has ended: something that it started holds it.
+/// How long an output may stay open after the child has ended: a process that it started holds it.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The longest wait between two looks at the child, when nothing is heard of it.
+/// Maximum interval between two checks of a silent child.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Groups of children that are at work.
+/// Groups of running children.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static RUN_ENDS: OnceLock<Instant> = OnceLock::new();
 
-/// Ends every child that is at work, and lets those that are started from now on take a second at most.
+/// Ends every running child, and limits later ones to a second.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::SeqCst);
     for group in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -39,12 +39,12 @@ pub fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Sets when the time of the run is up: what signs or asks for credentials may take until then.
+/// Sets the run's deadline, until which signing and asking for credentials may take.
 pub fn set_run_deadline(at: Instant) {
     let _first = RUN_ENDS.set(at);
 }
 
-/// Returns when the time of the run is up, if there is a run with a limit.
+/// Returns the run's deadline, if it has one.
 pub(super) fn run_deadline() -> Option<Instant> {
     RUN_ENDS.get().copied()
 }
@@ -60,9 +60,9 @@ pub(super) struct Output {
 pub(super) enum Unfinished {
     /// It cannot be started, or not be waited for.
     Io(io::Error),
-    /// Its time was up; it was ended.
+    /// It timed out and was ended.
     TimedOut(Duration),
-    /// A signal asked us to end; it was ended.
+    /// A signal asked this process to end; the child was ended.
     Interrupted,
 }
 
@@ -72,7 +72,7 @@ impl From<io::Error> for Unfinished {
     }
 }
 
-/// A child in a group of its own, which ends with this value.
+/// A child in a process group of its own, which is ended when this is dropped.
 struct Group {
     child: Child,
     id: Option<Pid>,
@@ -81,7 +81,7 @@ struct Group {
 impl Group {
     fn start(mut command: Command) -> io::Result<Group> {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Held while it starts, so that a signal cannot fall between its start and our note of it.
+        // Locked during the start, so that a signal cannot fall between the start and its registration.
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -89,7 +89,7 @@ impl Group {
         Ok(Group { child, id })
     }
 
-    /// Tells whether the child has ended. It is not reaped, so that its number stays its own.
+    /// Tells whether the child has ended. Does not reap it, so that its id stays reserved.
     fn has_ended(&self) -> io::Result<bool> {
         let Some(id) = self.id else { return Ok(true) };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -112,8 +112,8 @@ impl Drop for Group {
     }
 }
 
-/// Runs a child to its end, at most for `patience`, with `input` on its standard input. It and all that it started in
-/// its group are ended with this call. No thread is needed.
+/// Runs a child to its end, at most for `patience`, with `input` on its standard input. The child and its group are
+/// ended when this returns. Uses no thread.
 pub(super) fn output(command: Command, input: &[u8], patience: Duration) -> Result<Output, Unfinished> {
     let was_interrupted = is_interrupted();
     let patience = if was_interrupted { patience.min(HURRY) } else { patience };
@@ -148,7 +148,7 @@ pub(super) fn output(command: Command, input: &[u8], patience: Duration) -> Resu
     Ok(Output { status, stdout: pipes.out, stderr: pipes.err })
 }
 
-/// The three pipes to a child; none of them is waited for alone.
+/// The three pipes of a child; none is waited for alone.
 struct Pipes<'a> {
     stdin: Option<ChildStdin>,
     rest: &'a [u8],
@@ -203,8 +203,8 @@ impl Pipes<'_> {
     }
 }
 
-/// Writes what fits; `false` when all is written or nobody reads. A child that does not read to the end is fine; one
-/// that could not be given all of its input would take a part for the whole.
+/// Writes what fits; `false` if all is written or nobody reads. A child that stops reading is fine; one that cannot get
+/// all of its input would take a part for the whole.
 fn feed(to: &mut impl io::Write, rest: &mut &[u8]) -> io::Result<bool> {
     while !rest.is_empty() {
         match to.write(rest) {
@@ -220,7 +220,7 @@ fn feed(to: &mut impl io::Write, rest: &mut &[u8]) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Reads what is there, up to a megabyte; `false` at the end.
+/// Reads what is available, up to a megabyte; `false` at the end.
 fn take(from: &mut impl io::Read, to: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 32 << 10];
     for _ in 0..32 {

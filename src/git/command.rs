@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::children::{self, Unfinished, run_deadline};
 use super::programs::{NotFound, Programs};
 
-/// What every git process is told, ours and the model's: no hooks, no monitor, no pager, no foreign diff, no
-/// credentials, no prompt, no fetching behind our back, and no bare repository that is where git looks for one.
+/// The configuration of every git process, this program's and the model's: no hooks, no monitor, no pager, no foreign
+/// diff, no credentials, no prompt, no automatic fetching, and no bare repository found by chance.
 ///
-/// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from
-/// the system's program, not from one that the repository names.
+/// Signing is reserved to [`signing`](super::signing), and a request to check a signature (`%G?`) uses the system's
+/// program, not one that the repository names.
 const CONFIGURATION: [(&str, &str); 26] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -75,16 +75,16 @@ pub const KEYS: [&str; 6] = [
     "GITHUB_TOKEN",
 ];
 
-/// Tells whether a variable of our own environment must not reach git: a hook sets `GIT_INDEX_FILE` and others, and
-/// keys are nobody else's.
+/// Tells whether a variable of this process must not reach git: a hook sets `GIT_INDEX_FILE` and others, and keys
+/// concern nobody else.
 pub fn is_inherited(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
 }
 
-/// How long git may take where it asks nobody and computes little.
+/// Timeout of git without people, servers or long computations.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long it may take outside of a run, and in one without a limit, where a person or a server may have to answer.
+/// Timeout outside a run, and in a run without a limit, where a person or a server may have to answer.
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Git in the top directory of one work tree.
@@ -101,21 +101,21 @@ pub struct Git {
 /// Why git failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// It is not installed, or only inside the workspace.
+    /// Git is not installed, or only inside the workspace.
     #[error("git cannot be started: {0}")]
     Missing(#[from] NotFound),
     /// It cannot be started.
     #[error("git cannot be started: {0}; is it installed and in PATH?")]
     Start(#[source] std::io::Error),
-    /// Its time was up.
+    /// It timed out.
     #[error("git {command} did not end within {} s and was ended", patience.as_secs_f32())]
     TimedOut {
         /// The subcommand.
         command: String,
-        /// What it was given.
+        /// The timeout.
         patience: Duration,
     },
-    /// A signal ended it with us.
+    /// A signal ended git and this process.
     #[error("git {command} was ended: a signal interrupted the run")]
     Interrupted {
         /// The subcommand.
@@ -131,7 +131,7 @@ pub enum GitError {
     },
 }
 
-/// What git says where the repository belongs to another user.
+/// What git prints if the repository belongs to another user.
 const DUBIOUS: &str = "dubious ownership";
 
 impl GitError {
@@ -155,7 +155,8 @@ impl Git {
         Git::with(&Programs::of_process(top), top)
     }
 
-    /// Returns git in the top directory of a work tree. It finds the repository there, none above it, and no bare one.
+    /// Returns git in the top directory of a work tree. It uses the repository there, not one above it, and no bare
+    /// one.
     pub fn with(programs: &Programs, top: &Path) -> Git {
         Git {
             programs: programs.clone(),
@@ -182,7 +183,7 @@ impl Git {
         self
     }
 
-    /// Gives it the rest of the run's time (without a limit, ten minutes): it signs, or speaks to a server.
+    /// Sets the timeout to the rest of the run's time (ten minutes without a limit), for signing and for servers.
     #[must_use]
     pub fn with_long_patience(mut self) -> Git {
         self.asks = true;
@@ -202,7 +203,7 @@ impl Git {
         }
         match run_deadline() {
             _ if !self.asks => PATIENCE,
-            // An overdue run is ended by others; what it still puts back needs a moment.
+            // Others end an overdue run; a rollback by git needs a moment.
             Some(end) => end.saturating_duration_since(Instant::now()).max(Duration::from_secs(1)),
             None => LONG_PATIENCE,
         }
@@ -239,13 +240,13 @@ impl Git {
         Err(GitError::Failed { command: name(), message })
     }
 
-    /// Runs a subcommand that prints one line of text; without its end.
+    /// Runs a subcommand that prints one line of text, and returns it without its line end.
     pub fn line<A: AsRef<OsStr>>(&self, arguments: &[A], input: &[u8]) -> Result<String, GitError> {
         Ok(String::from_utf8_lossy(&self.run(arguments, input)?).trim_end_matches('\n').to_owned())
     }
 }
 
-/// Cuts off what git says after its last word, the line that begins with `fatal:`.
+/// Removes advice that follows git's error, the line that begins with `fatal:`.
 fn without_advice(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     let end = lines.iter().position(|line| line.starts_with("fatal: ")).map_or(lines.len(), |fatal| fatal + 1);

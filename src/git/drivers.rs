@@ -7,17 +7,17 @@ use super::repository::{Repository, SMALL};
 use super::{Git, GitError};
 use crate::bounded;
 
-/// The keys of each kind that name a program, with the attribute that picks a driver.
+/// The keys of each kind that name a program, with the attribute that selects a driver.
 const PROGRAMS: [(&str, &[&str], &str); 3] = [
     ("filter", &["clean", "smudge", "process"], "filter"),
     ("diff", &["textconv", "command"], "diff"),
     ("merge", &["driver"], "merge"),
 ];
 
-/// Returns the drivers that the repository's own configuration names and its attributes pick, as `filter.NAME`.
+/// Returns the drivers that the repository's own configuration names and its attributes select, as `filter.NAME`.
 ///
-/// `filter.lfs` is not among them where it starts what `git lfs install` writes. What cannot be found out counts as
-/// picked. Without such a section nothing is started.
+/// Leaves out `filter.lfs` if it starts what `git lfs install` writes. What cannot be determined counts as selected.
+/// Without such a section no process is started.
 pub fn drivers(repository: &Repository) -> Vec<String> {
     if !mentions_drivers(repository) {
         return Vec::new();
@@ -26,7 +26,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
     let arguments = ["config", "--show-scope", "--includes", "-z", "--get-regexp"];
     let listed = match git.run(&[&arguments[..], &[r"^(filter|diff|merge)\."]].concat(), b"") {
         Ok(listed) => listed,
-        // Exit status 1 without a word: there is none.
+        // Exit status 1 without a message: there is none.
         Err(GitError::Failed { message, .. }) if message.starts_with("exit status") => return Vec::new(),
         Err(error) => return vec![format!("a driver that cannot be read ({error})")],
     };
@@ -35,7 +35,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
     let attributes = attributes(repository, &git);
     let mut found = BTreeSet::new();
     for pair in words.chunks(2) {
-        // What the user's own configuration names is the user's choice.
+        // The user chose what the user's own configuration names.
         let [scope, setting] = pair else { continue };
         let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
         if scope != "local" && scope != "worktree" {
@@ -75,7 +75,7 @@ pub(super) fn is_lfs(command: &str) -> bool {
     matches!(rest.as_slice(), ["clean" | "smudge" | "filter-process"])
 }
 
-/// Looks for the sections by their text, so that the usual repository costs no process.
+/// Searches for the sections as text, so that most repositories need no process.
 fn mentions_drivers(repository: &Repository) -> bool {
     let files = [repository.common_dir.join("config"), repository.git_dir.join("config.worktree")];
     files.iter().any(|file| match bounded::optional(bounded::regular(file, SMALL)) {

@@ -18,8 +18,8 @@ const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 const SUBMODULE: u32 = 0o160_000;
 
-/// Returns every file that the index holds, or a commit that a head, a reference or a log of one reaches, relative to
-/// the repository's top. That it is not known by `end`, or is stored in a way that is not known, is an error.
+/// Returns every file in the index, or in a commit that a head, a reference or a reflog reaches, relative to the
+/// repository's top. It is an error if this is not known by `end`, or if the storage format is unknown.
 pub fn files(repository: &Repository, end: Instant) -> Result<Vec<RelPath>, String> {
     let mut ids = Vec::new();
     ids_in(&repository.git_dir, &mut ids, false)?;
@@ -71,18 +71,18 @@ fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), Stri
     Ok(())
 }
 
-/// What was met at one path, in any commit.
+/// Everything that was found at one path, in any commit.
 #[derive(Default)]
 struct Directory {
     path: RelPath,
     /// Names of files that were met.
     files: HashSet<Vec<u8>>,
-    /// Names of directories, and where they are in the search's list.
+    /// Names of directories, with their index in the search's list.
     directories: HashMap<Vec<u8>, usize>,
 }
 
 struct Search {
-    /// Every directory that was met; the first is the top.
+    /// Every directory that was found; the first is the top.
     directories: Vec<Directory>,
     /// Trees that were looked at, each at its path.
     seen: HashSet<(usize, Oid)>,
@@ -99,7 +99,7 @@ impl Search {
         for entry in index.iter() {
             match entry.mode & KIND {
                 LINK | SUBMODULE => {}
-                // The directory of a sparse index stands for files that are not named.
+                // A directory in a sparse index replaces files that are not listed.
                 DIRECTORY => return Err("its index is sparse".to_owned()),
                 _ => self.files.extend(RelPath::from_bytes(&entry.path)),
             }
@@ -114,7 +114,7 @@ impl Search {
         database.add_disk_alternate(path).map_err(message)?;
         let mut seen = HashSet::new();
         while let Some(id) = pending.pop() {
-            // A shallow repository lacks parents, and logs name what is gone.
+            // A shallow repository lacks parents, and reflogs name deleted commits.
             if !seen.insert(id) || id.is_zero() || !database.exists(id) {
                 continue;
             }

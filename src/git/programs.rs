@@ -20,11 +20,11 @@ const LOADER: [&str; 6] = [
     "DYLD_INSERT_LIBRARIES",
 ];
 
-/// The programs of the machine: PATH without its empty and relative entries, without those that are, or lead, into
-/// the workspace or a checkout that holds it, and without those below a `node_modules`.
+/// The programs of the machine: PATH without empty and relative entries, without entries inside the workspace or its
+/// checkout, or that lead there, and without those below a `node_modules`.
 ///
-/// Build tools put directories such as `node_modules/.bin` before all others, and whoever writes the project's files
-/// writes those, too. An archive unpacked without a repository does not show where the project begins.
+/// Build tools put directories such as `node_modules/.bin` first, and those who write the project's files write these,
+/// too. An archive unpacked without a repository does not show where the project begins.
 #[derive(Clone)]
 pub struct Programs(Arc<Inner>);
 
@@ -35,11 +35,11 @@ struct Inner {
     found: Mutex<BTreeMap<String, Option<Program>>>,
 }
 
-/// The absolute path of a program outside of the workspace. Only [`Programs::find`] makes one.
+/// The absolute path of a program outside the workspace. Only [`Programs::find`] creates one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program(PathBuf);
 
-/// A program is in no directory of the cleaned PATH.
+/// No directory of the cleaned PATH contains the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot find `{0}` in PATH, of which relative entries and entries inside the workspace do not count")]
 pub struct NotFound(pub String);
@@ -52,8 +52,8 @@ impl Program {
 }
 
 impl Programs {
-    /// Cleans a PATH for work in `workspace`. `home` is never counted as a checkout, nor is a directory that holds it:
-    /// people keep their settings in such repositories, and their programs below them.
+    /// Cleans a PATH for work in `workspace`. `home` and its parents never count as a checkout: people keep their
+    /// settings in such repositories, and their programs below them.
     pub fn new(path: Option<&OsStr>, home: Option<&Path>, workspace: &Path) -> Programs {
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
@@ -67,7 +67,7 @@ impl Programs {
         let is_outside = |real: &Path| !excluded.iter().any(|directory| real.starts_with(directory));
         let mut entries: Vec<PathBuf> = Vec::new();
         for entry in std::env::split_paths(path.unwrap_or(OsStr::new(USUAL))) {
-            // One that does not exist could be made later, through a link.
+            // A missing directory could be created later, through a link.
             let counts = entry.is_absolute()
                 && !entry.components().any(|part| part == Component::ParentDir || part.as_os_str() == "node_modules")
                 && is_outside(&entry)
@@ -95,9 +95,9 @@ impl Programs {
         std::env::join_paths(self.path()).unwrap_or_default()
     }
 
-    /// Returns the variables by which the dynamic loader of a child of ours would load code from the workspace, with
-    /// what is left of their values: absolute paths outside of it. `None` where nothing is. An empty or relative entry
-    /// means the child's working directory.
+    /// Returns the variables through which the dynamic loader of a child process would load code from the workspace,
+    /// with the allowed rest of their values: absolute paths outside it. `None` if nothing remains. An empty or
+    /// relative entry means the child's working directory.
     pub fn loader_variables(&self) -> Vec<(&'static str, Option<OsString>)> {
         let is_outside = |entry: &Path| {
             let real = entry.canonicalize().unwrap_or_else(|_| entry.to_path_buf());
@@ -113,8 +113,7 @@ impl Programs {
         LOADER.iter().filter_map(cleaned).collect()
     }
 
-    /// Finds an executable file by its bare name. It is looked up once; a file that leads into the workspace through
-    /// a link is passed over.
+    /// Finds an executable file by its bare name, once; a file that leads into the workspace through a link is skipped.
     pub fn find(&self, name: &str) -> Result<Program, NotFound> {
         let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
         let program = found.entry(name.to_owned()).or_insert_with(|| self.look_up(name));

@@ -30,14 +30,14 @@ pub struct Repository {
     pub head: Option<String>,
     /// The branch; `None` where HEAD is detached.
     pub branch: Option<String>,
-    /// What objects are named by.
+    /// The hash of object names.
     pub format: ObjectFormat,
-    /// What is started to work on it.
+    /// The programs to work on it with.
     pub programs: Programs,
-    /// Whether it is laid out as simple readers expect: loose and packed references, SHA-1, no sparse or split index,
-    /// nothing left out of the clone.
+    /// Whether simple readers can read it: loose and packed references, SHA-1, no sparse or split index, a complete
+    /// clone.
     pub is_plain: bool,
-    /// What the repository's own configuration says of the executable bit; git writes it when it makes a repository.
+    /// `core.fileMode` of the repository's own configuration; git sets it when it creates a repository.
     file_mode: Option<bool>,
 }
 
@@ -53,13 +53,13 @@ pub enum RepositoryError {
         #[source]
         cause: io::Error,
     },
-    /// Git would take a directory on the way for a repository.
+    /// Git would treat a directory on the way as a repository.
     #[error("{path} looks like a git directory itself (`HEAD` beside `objects` and `refs`, or `commondir`)")]
     Bare {
         /// Where.
         path: PathBuf,
     },
-    /// A file of git's says something that cannot be.
+    /// A file of git's is damaged.
     #[error("{path}: {reason}")]
     Damaged {
         /// Where.
@@ -67,7 +67,7 @@ pub enum RepositoryError {
         /// What.
         reason: String,
     },
-    /// Git refuses.
+    /// Git failed.
     #[error(transparent)]
     Git(#[from] GitError),
 }
@@ -95,7 +95,7 @@ impl RepositoryError {
 impl Repository {
     /// Finds the repository that holds a canonical directory; `None` if it is in no work tree.
     ///
-    /// A directory on the way that is laid out like a git directory is an error: git would work in it, by its
+    /// A directory on the way that is laid out like a git directory is an error: git would use it and its
     /// configuration.
     pub fn discover(root: &Path) -> Result<Option<Repository>, RepositoryError> {
         for top in root.ancestors() {
@@ -177,7 +177,7 @@ impl Repository {
         Ok((head, branch.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned))))
     }
 
-    /// Reads HEAD without git; `None` where it takes more than the plain files.
+    /// Reads HEAD without git; `None` if the plain files are not enough.
     fn head_by_file(&self) -> Option<(Option<String>, Option<String>)> {
         let read = |path: PathBuf, most| bounded::optional(bounded::regular(&path, most));
         let head = String::from_utf8(read(self.git_dir.join("HEAD"), SMALL).ok()??).ok()?;
@@ -208,11 +208,11 @@ impl Repository {
         Some((commit, Some(branch.to_owned())))
     }
 
-    /// Finds out whether git starts, takes the repository for its own, and can read the index and every directory of
-    /// the commit of HEAD. The contents of files are not looked at.
+    /// Checks that git starts, accepts the repository, and can read the index and every directory of the commit of
+    /// HEAD. File contents are not examined.
     pub fn check(&self) -> Result<(), RepositoryError> {
         let git = self.git();
-        // No index holds this path; to find that out git reads the whole of it.
+        // No index contains this path; to find that out git reads all of it.
         git.run(&["ls-files", "-z", "--", ".git"], b"")?;
         if let Some(head) = &self.head {
             git.run(&["ls-tree", "-r", "-d", "-z", "--full-tree", "--name-only", head], b"")?;
@@ -220,8 +220,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Finds the name of a reference that keeps this one from being made: itself, one below it, or one that it would be
-    /// below.
+    /// Returns a reference that prevents this one: itself, one below it, or one that it would be below.
     pub fn reference_in_the_way(&self, reference: &str) -> Result<Option<String>, RepositoryError> {
         if self.branch.as_ref().is_some_and(|branch| reference.strip_prefix("refs/heads/") == Some(branch)) {
             // HEAD names it, also where it has no commit yet.
@@ -237,7 +236,7 @@ impl Repository {
         if let Some(name) = listed.lines().find(is_in_the_way) {
             return Ok(Some(name.to_owned()));
         }
-        // A damaged one is not listed.
+        // Git does not list a damaged one.
         let is_file = self.common_dir.join(reference).symlink_metadata().is_ok_and(|data| !data.is_dir());
         Ok(is_file.then(|| reference.to_owned()))
     }
@@ -263,9 +262,9 @@ impl Repository {
         locks
     }
 
-    /// Returns those lines of `update-index --index-info` whose path the index holds as another text of lines says.
+    /// Returns those lines of `update-index --index-info` whose path has in the index what the other lines say.
     ///
-    /// Only whole lines count, so that an entry which somebody has changed since is left out.
+    /// Only complete lines count, so an entry that somebody has changed since is left out.
     pub fn index_info_where_still(&self, lines: &[u8], expected: &[u8]) -> Result<Vec<u8>, RepositoryError> {
         let parsed = |text: &[u8]| -> BTreeMap<Vec<u8>, TreeEntry> {
             let lines = text.split(|byte| *byte == 0).filter_map(split_at_tab);
@@ -343,7 +342,7 @@ impl Repository {
         Ok(standing)
     }
 
-    /// Takes back what seems dirty because its filter did not run, where git has noted that the file is as it wrote it.
+    /// Removes paths that seem changed only because their filter did not run, if git recorded the file as unchanged.
     fn forgive_filtered(&self, standing: &mut Standing) -> Result<(), RepositoryError> {
         let names: Vec<Vec<u8>> = standing.dirty.iter().map(|path| name_in_repository(&self.prefix, path)).collect();
         let filtered = self.filtered(&names)?;
@@ -361,8 +360,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Returns the changed files that go through a filter driver other than `lfs`, with its name. No run starts one, so
-    /// that what git would keep of such a file is not known.
+    /// Returns the changed files that use a filter driver other than `lfs`, with its name. No run starts one, so it is
+    /// unknown what git would store.
     pub fn filtered(&self, names: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, String>, RepositoryError> {
         let drivers = self.drivers()?;
         if drivers.is_empty() {
@@ -375,18 +374,18 @@ impl Repository {
         Ok(found.filter(|(_, driver)| drivers.contains(driver)).collect())
     }
 
-    /// Returns the configured filter drivers that make other bytes of a file for git to keep, without `lfs`.
+    /// Returns the configured filter drivers that change what git stores, except `lfs`.
     fn drivers(&self) -> Result<BTreeSet<String>, GitError> {
         let keys = self.filter_keys()?.into_iter();
         Ok(keys.filter(|(_, name)| matches!(name.as_str(), "clean" | "process")).map(|(driver, _)| driver).collect())
     }
 
-    /// Returns what is configured of filter drivers other than Git LFS: the driver, and the last part of the key. A
-    /// driver that is only called `lfs` and starts something else counts as any other.
+    /// Returns the configuration of filter drivers other than Git LFS: the driver, and the last part of the key. A
+    /// driver that is only named `lfs` and starts something else counts as any other.
     fn filter_keys(&self) -> Result<Vec<(String, String)>, GitError> {
         let listed = match self.git().run(&["config", "-z", "--get-regexp", r"^filter\."], b"") {
             Ok(listed) => listed,
-            // Without a word: there is none.
+            // Without a message: there is none.
             Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -406,8 +405,8 @@ impl Repository {
         Ok(keys.map(|(driver, name, _)| (driver, name)).collect())
     }
 
-    /// Names the blob that git would keep for a file's bytes (line ends converted, LFS pointers made; no other filter
-    /// runs), and writes it where `git` keeps its objects if asked.
+    /// Returns the blob that git would store for a file's bytes (line ends converted, LFS pointers made; no other
+    /// filter runs), and writes it to `git`'s objects if asked.
     pub fn blob(&self, name: &[u8], content: &[u8], write: bool) -> Result<String, RepositoryError> {
         self.blob_by(&self.without_filters()?, name, content, write)
     }
@@ -423,7 +422,7 @@ impl Repository {
         Ok(git.line(&arguments, content)?)
     }
 
-    /// Returns git with every filter driver of the configuration switched off but `lfs`.
+    /// Returns git with every configured filter driver except `lfs` switched off.
     pub fn without_filters(&self) -> Result<Git, RepositoryError> {
         let mut git = self.git();
         for (driver, name) in self.filter_keys()? {
@@ -437,7 +436,7 @@ impl Repository {
         Ok(git)
     }
 
-    /// Tells whether the executable bit of a file counts (`core.fileMode`): some file systems keep none.
+    /// Tells whether the executable bit of a file counts (`core.fileMode`): some file systems do not store it.
     pub fn minds_mode(&self) -> bool {
         let ask = || self.git().line(&["config", "--type=bool", "core.fileMode"], b"");
         self.file_mode.unwrap_or_else(|| ask().map_or(true, |value| value != "false"))
@@ -493,7 +492,8 @@ impl Repository {
 /// How the changed paths differ from HEAD and the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Tracked, and in the work tree or the index other than in HEAD when the run found them. Untracked is not dirty.
+    /// Tracked, and different from HEAD in the work tree or the index when the run found it. Untracked files are not
+    /// dirty.
     pub dirty: Vec<RelPath>,
     /// In a submodule, with the submodule's name.
     pub in_submodule: Vec<(RelPath, String)>,
@@ -582,7 +582,7 @@ pub(super) const SMALL: u64 = 16 << 20;
 /// The most bytes of the packed references.
 const LARGE: u64 = 512 << 20;
 
-/// What the configuration says of the layout.
+/// The configuration of the repository's layout.
 struct Probe {
     format: ObjectFormat,
     is_plain: bool,
@@ -592,7 +592,7 @@ struct Probe {
 }
 
 impl Probe {
-    /// Reads the few keys that change the layout. They count only in this file: what it includes is left out.
+    /// Reads the few keys that change the layout. They count only in this file, not in files that it includes.
     fn read(common_dir: &Path) -> Result<Probe, RepositoryError> {
         let path = common_dir.join("config");
         let mut probe = Probe {
@@ -623,7 +623,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Takes one setting; one without a value means yes.
+    /// Reads one setting; one without a value means yes.
     fn take(&mut self, name: &str, value: Option<&str>) {
         let is_on = value.is_none_or(|value| git2::Config::parse_bool(value).unwrap_or(true));
         let value = value.unwrap_or("true").to_ascii_lowercase();

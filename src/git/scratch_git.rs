@@ -16,7 +16,7 @@ use super::repository::Repository;
 use crate::bounded;
 use crate::change::layout;
 
-/// Keys that are taken over as they are.
+/// Keys that are copied unchanged.
 const KEYS: [&str; 19] = [
     "core.repositoryformatversion",
     "core.filemode",
@@ -39,8 +39,8 @@ const KEYS: [&str; 19] = [
     "merge.conflictstyle",
 ];
 
-/// What of a repository a command workspace may read. Whoever writes a checkout's git directory also writes the paths
-/// in it: none of them gives a right to anything but the parts of a repository.
+/// The parts of a repository that a command workspace may read. Paths inside a checkout's git directory are not
+/// trusted: they give access only to parts of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     /// The directory of this work tree, and the one that all work trees share.
@@ -48,13 +48,13 @@ pub struct Parts {
     common: PathBuf,
     /// Where the objects are.
     pub objects: PathBuf,
-    /// Where objects of other repositories are that it borrows.
+    /// The objects of other repositories that it borrows.
     pub borrowed: Vec<PathBuf>,
 }
 
 impl Parts {
-    /// Finds the parts; `None` where the repository is not laid out as git lays it out: its objects or references are
-    /// after a link that leads out of it, or a path in it names another kind of directory.
+    /// Finds the parts; `None` if the repository has an unusual layout: its objects or references are behind a link
+    /// that leads out of it, or a path in it names another kind of directory.
     pub fn of(repository: &Repository) -> Option<Parts> {
         let own = repository.git_dir.canonicalize().ok()?;
         let common = repository.common_dir.canonicalize().ok()?;
@@ -87,7 +87,7 @@ impl Parts {
         std::iter::once(&self.objects).chain(&self.borrowed).cloned().collect()
     }
 
-    /// Tells whether a path leads to a place in the repository itself.
+    /// Tells whether a path leads into the repository itself.
     fn holds(&self, path: &Path) -> bool {
         path.canonicalize().is_ok_and(|real| {
             [&self.own, &self.common].iter().any(|directory| real != **directory && real.starts_with(directory))
@@ -95,7 +95,7 @@ impl Parts {
     }
 }
 
-/// Tells whether a canonical path is the objects' directory of a repository, and holds no home.
+/// Tells whether a canonical path is the object directory of a repository, and contains no home.
 fn is_object_store(path: &Path, home: Option<&Path>) -> bool {
     let is_file = |file: PathBuf| file.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
     let is_directory = |name: &str| path.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
@@ -105,9 +105,9 @@ fn is_object_store(path: &Path, home: Option<&Path>) -> bool {
         && (is_directory("pack") || is_directory("info"))
 }
 
-/// Makes the directory.
+/// Creates the directory.
 ///
-/// `objects_at` says where the repository's objects are seen, if not at their own place.
+/// `objects_at` is where the repository's objects are seen, if not at their own path.
 pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Option<&Path>) -> io::Result<()> {
     let (own, common) = (&parts.own, &parts.common);
     for folder in ["objects/info", "objects/pack", "info", "logs"] {
@@ -135,7 +135,7 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
     }
     copy_folder(&common.join("refs"), &at.join("refs"))?;
     copy_folder(&common.join("reftable"), &at.join("reftable"))?;
-    // Where references are in tables, a file is here and says so.
+    // With reference tables, a file here says so.
     if !at.join("refs/heads").exists() {
         std::fs::create_dir_all(at.join("refs/heads"))?;
     }
@@ -157,7 +157,7 @@ fn hide_outside(repository: &Repository, at: &Path) -> io::Result<()> {
         return Ok(());
     }
     let top = at.parent().unwrap_or(at);
-    // By the programs found for the project: what the copy holds was written by the project, too.
+    // Uses the programs found for the project: what the copy contains was written by the project, too.
     let git = Git::with(&repository.programs, top);
     let names = git.run(&["ls-files", "-z"], b"").map_err(io::Error::other)?;
     let outside: Vec<u8> = names
@@ -175,7 +175,7 @@ fn hide_outside(repository: &Repository, at: &Path) -> io::Result<()> {
 
 fn configuration(common: &Path, own: &Path) -> String {
     let mut text = String::from("[core]\n\tbare = false\n\tcheckStat = minimal\n\ttrustctime = false\n");
-    // A commit here is dropped with the run, and the user's own settings are out of reach: anybody's name will do.
+    // A commit here is discarded with the run, and the user's own settings are unavailable: any name will do.
     text.push_str("[user]\n\tname = qwen\n\temail = qwen@localhost\n");
     // A worktree's own settings come second, and the later value wins.
     for file in [common.join("config"), own.join("config.worktree")] {
@@ -209,7 +209,7 @@ pub(super) fn setting(name: &str, value: &str) -> String {
     }
 }
 
-/// Takes name and password out of a URL.
+/// Removes name and password from a URL.
 fn without_credentials(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -251,7 +251,7 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Only the objects of a repository: no directory that somebody has named so, and none that holds a home.
+    /// Only a repository's objects: no other directory of that name, and none that contains a home.
     #[test]
     fn objects_are_borrowed_from_repositories_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -16,8 +16,8 @@ use super::{Git, GitError};
 use crate::bounded;
 use crate::change::patch::ObjectFormat;
 
-/// Returns git with the repository's objects and `origin`, and a git directory of its own in `directory`, which must be
-/// empty and private. What is fetched stays there.
+/// Returns git with the repository's objects and `origin`, and a private git directory in `directory`, which must be
+/// empty. What is fetched stays there.
 pub fn git(repository: &Repository, directory: &Path) -> io::Result<Git> {
     let parts = Parts::of(repository).ok_or_else(|| io::Error::other("its objects or references lie elsewhere"))?;
     for name in ["objects/info", "objects/pack", "refs"] {

@@ -7,11 +7,11 @@ use super::{Git, GitError};
 /// Every setting that decides whether, with which key and by which program something is signed.
 const SETTINGS: &str = r"^(commit\.gpgsign|user\.signingkey|gpg\..*)$";
 
-/// What replaces a program that the user's own configuration does not name; git's own defaults.
+/// Replacements for programs that the user's own configuration does not name: git's defaults.
 const PROGRAMS: [(&str, &str); 3] =
     [("gpg.openpgp.program", "gpg"), ("gpg.x509.program", "gpgsm"), ("gpg.ssh.program", "ssh-keygen")];
 
-/// What the configuration says of signing, by whose word it is.
+/// The configuration of signing, by its origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signing {
     /// `commit.gpgSign` of the user or the system.
@@ -22,24 +22,24 @@ pub struct Signing {
     foreign: BTreeSet<String>,
 }
 
-/// Why nothing can be signed.
+/// No key is available for signing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the user's git configuration names no key to sign with, and user.signingKey of the repository does not count")]
 pub struct NoKey;
 
 impl Signing {
-    /// Reads it, as git sees it in a directory.
+    /// Reads the configuration as git sees it in a directory.
     pub fn read(git: &Git) -> Result<Signing, GitError> {
         let list = ["config", "--show-scope", "--includes", "-z", "--get-regexp", SETTINGS];
         match git.run(&list, b"") {
             Ok(listed) => Ok(Signing::parse(&listed)),
-            // Without a setting git says nothing and fails; anything that it says is a fault.
+            // Without a setting git fails silently; anything that it prints is an error.
             Err(GitError::Failed { message, .. }) if message == "exit status: 1" => Ok(Signing::default()),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads what `git config --show-scope -z` lists: a scope, then a key with its value, each ended by a NUL.
+    /// Parses the output of `git config --show-scope -z`: a scope, then a key with its value, each ended by a NUL.
     fn parse(listed: &[u8]) -> Signing {
         let listed = String::from_utf8_lossy(listed);
         let mut fields = listed.split('\0');
@@ -56,7 +56,7 @@ impl Signing {
                     // A key without a value means yes.
                     signing.own.insert(key.to_owned(), value.unwrap_or("true").to_owned());
                 }
-                // What we tell every git ourselves.
+                // What this program passes to every git.
                 "command" => {}
                 _ => {
                     signing.foreign.insert(key.to_owned());
@@ -68,7 +68,7 @@ impl Signing {
         signing
     }
 
-    /// Names what the repository's configuration says of signing and what does not count.
+    /// Lists what the repository's configuration says about signing, which is ignored.
     pub fn left_out(&self) -> Option<String> {
         if self.foreign.is_empty() {
             return None;
@@ -81,8 +81,8 @@ impl Signing {
         ))
     }
 
-    /// Returns git as it signs by the user's word alone, with the option that `commit-tree` needs. `committer` is who
-    /// signs where no key is named.
+    /// Returns git that signs only as the user configured, with the option for `commit-tree`. `committer` signs if no
+    /// key is named.
     pub fn apply(&self, mut git: Git, committer: &str) -> Result<(Git, String), NoKey> {
         let format = self.own.get("gpg.format").map_or("openpgp", String::as_str);
         git = git.config("gpg.format", format);
@@ -94,7 +94,7 @@ impl Signing {
         git = git.config("gpg.ssh.defaultKeyCommand", key_command);
         let key = match self.own.get("user.signingkey") {
             Some(key) => key.as_str(),
-            // Git finds one by itself, unless the repository names another.
+            // Git finds a key by itself, unless the repository names another.
             None if !self.foreign.contains("user.signingkey") => "",
             None if format == "ssh" => return Err(NoKey),
             None => committer,

@@ -17,7 +17,7 @@ use crate::policy::trust::Approval;
 /// The largest file that is read from a commit.
 const LARGEST: usize = 1 << 20;
 
-/// The most files and bytes that an approval looks at: a checkout cannot keep us busy.
+/// Maximum files and bytes that an approval covers, so that a checkout cannot keep this process busy.
 const MOST_FILES: usize = 2_000;
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -27,7 +27,7 @@ pub struct TrustedTree {
     git: Git,
     /// The commit's full name.
     pub commit: String,
-    /// Why this one, for people.
+    /// Why this commit is trusted, for people.
     pub why: String,
 }
 
@@ -40,7 +40,7 @@ pub enum TrustedError {
         /// What was asked for.
         revision: String,
     },
-    /// What is there cannot be taken.
+    /// The file cannot be used.
     #[error("{path} in the trusted commit {reason}")]
     Unfit {
         /// The path below the top directory.
@@ -48,7 +48,7 @@ pub enum TrustedError {
         /// Why.
         reason: String,
     },
-    /// Git refuses.
+    /// Git failed.
     #[error(transparent)]
     Git(#[from] GitError),
 }
@@ -56,7 +56,7 @@ pub enum TrustedError {
 impl TrustedTree {
     /// Finds the commit in the repository with this top directory.
     pub fn find(top: &Path, revision: &str, why: &str) -> Result<TrustedTree, TrustedError> {
-        // A replaced object would be somebody else's file under a trusted name.
+        // A replaced object would put somebody else's file under a trusted name.
         let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
         let asked = [OsString::from("rev-parse"), "-q".into(), "--verify".into(), "--end-of-options".into()];
         let asked = [&asked[..], &[format!("{revision}^{{commit}}").into()]].concat();
@@ -103,7 +103,7 @@ impl TrustedTree {
         Ok(paths)
     }
 
-    /// Reads every file of this name, wherever it is, by the path of its directory below the top one.
+    /// Reads every file of this name, anywhere, by its directory below the top one.
     pub fn every(&self, name: &str) -> Result<BTreeMap<String, Vec<u8>>, TrustedError> {
         let listed = self.git.run(&["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str()], b"")?;
         let entries =
@@ -127,8 +127,8 @@ impl TrustedTree {
         Ok(self.entries(path, false)?.iter().any(|entry| entry.path == path && entry.mode != "040000"))
     }
 
-    /// Returns the object names of the files at these paths and below them, by path. Links and submodules are in it,
-    /// too, with no name.
+    /// Returns the object names of the files at these paths and below them, by path. Links and submodules are included
+    /// without a name.
     fn objects(&self, paths: &[&str]) -> Result<BTreeMap<String, String>, TrustedError> {
         let mut arguments = vec!["ls-tree", "-z", "--full-tree", "-l", "-r", self.commit.as_str(), "--"];
         arguments.extend(paths);
@@ -142,7 +142,7 @@ impl TrustedTree {
             .collect())
     }
 
-    /// Tells which of these files of the disk are byte for byte those of the commit; filters play no part.
+    /// Tells which of these files on disk are identical to those of the commit; filters are not applied.
     pub fn same_as(&self, top: &Path, paths: &[String]) -> Result<BTreeSet<String>, TrustedError> {
         let wanted: Vec<&str> = paths.iter().map(String::as_str).collect();
         if wanted.is_empty() {
@@ -177,8 +177,8 @@ impl TrustedTree {
     }
 }
 
-/// Tells whether a commit or the index of the repository holds this path, or a submodule on the way to it: then it came
-/// with the checkout. Anything else was put there by the job itself.
+/// Tells whether a commit or the index of the repository contains this path, or a submodule on the way to it: then it
+/// came with the checkout. The job itself created anything else.
 pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> {
     let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
     let parts: Vec<&str> = path.split('/').collect();
@@ -216,8 +216,8 @@ impl Entry {
     }
 }
 
-/// Hashes what an approval speaks of: `.qwen/**`, `.mcp.json` and `.env` of the top directory, and of each directory on
-/// the way down to the workspace. A link, or too much, is an error: nothing can be said about it.
+/// Hashes what an approval covers: `.qwen/**`, `.mcp.json` and `.env` of the top directory, and of each directory down
+/// to the workspace. A link, or too much, is an error.
 pub fn fingerprint(top: &Path, workspace: &Path) -> io::Result<Approval> {
     let mut found = Approval { checkout: top.display().to_string(), ..Approval::default() };
     let mut bytes_left = MOST_BYTES;
@@ -265,13 +265,13 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
     Ok(())
 }
 
-/// Returns where the approval of a checkout is kept below the directory of our own state.
+/// Returns the file of a checkout's approval below the state directory.
 pub fn approval_file(state: &Path, top: &Path) -> PathBuf {
     let digest: String = Sha256::digest(top.as_os_str().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     state.join("trust").join(format!("{digest}.json"))
 }
 
-/// Reads an approval; `None` if there is none, or it is not a file of ours.
+/// Reads an approval; `None` if there is none, or the file is not an approval.
 pub fn read_approval(file: &Path) -> Option<Approval> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.symlink_metadata().ok()?;
@@ -282,7 +282,7 @@ pub fn read_approval(file: &Path) -> Option<Approval> {
     serde_json::from_slice(&bounded::regular(file, bounded::PRODUCT).ok()?).ok()
 }
 
-/// Keeps an approval, readable by its owner alone.
+/// Stores an approval, readable by its owner alone.
 pub fn write_approval(file: &Path, approval: &Approval) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let folder = file.parent().unwrap_or(Path::new("."));
@@ -295,7 +295,7 @@ pub fn write_approval(file: &Path, approval: &Approval) -> io::Result<()> {
     Ok(())
 }
 
-/// Forgets an approval; tells whether there was one.
+/// Removes an approval; tells whether there was one.
 pub fn remove_approval(file: &Path) -> io::Result<bool> {
     match std::fs::remove_file(file) {
         Ok(()) => Ok(true),

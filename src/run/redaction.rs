@@ -40,7 +40,7 @@ impl Streamed {
                 }
                 shown
             }
-            // These come amid a text that continues.
+            // These occur in the middle of an unfinished text.
             Event::Status { .. } | Event::Retry(_) | Event::Warning { .. } => vec![without_secrets(event, secrets)],
             other => {
                 let mut shown = self.rest(secrets);

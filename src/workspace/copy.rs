@@ -17,15 +17,15 @@ use super::snapshot::{Snapshot, Stat};
 use crate::path::RelPath;
 use crate::threads::on_all_cores;
 
-/// A copy of more files, or of more bytes, is large.
+/// A copy with more files, or more bytes, is large.
 const MANY: usize = 50_000;
 const MUCH: u64 = 1 << 30;
 
-/// What came of copying.
+/// The result of copying.
 pub(super) enum Copied {
-    /// What was copied and counts as the project's, and what was left out.
+    /// What was copied and belongs to the project, and what was left out.
     Done(Snapshot, Vec<LeftOut>),
-    /// No file was copied: it would be large, and there may be another way.
+    /// No file was copied: the copy would be large, and there may be another way.
     Large,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     Ok(Copied::Done(snapshot, left_out))
 }
 
-/// The making of the tree: directories one by one, then files side by side.
+/// Makes the tree: directories one by one, then files in parallel.
 struct Copy<'a> {
     from: &'a Path,
     to: &'a Path,
@@ -69,7 +69,7 @@ impl Copy<'_> {
     fn plan_folder(&mut self, folder: &RelPath, rules: &Arc<Level>) -> io::Result<()> {
         self.options.in_time()?;
         if self.options.layers && self.has_many() {
-            // There will be no copy.
+            // No copy will be made.
             return Ok(());
         }
         for entry in self.open(folder)? {
@@ -136,7 +136,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Adds up sizes; `false` as soon as they are too much.
+    /// Adds up sizes; `false` as soon as they are too large.
     fn measure(&self, path: &RelPath, is_folder: bool, size: &mut u64) -> io::Result<bool> {
         if !is_folder {
             *size += path.under(self.from).symlink_metadata().map_or(0, |metadata| metadata.len());
@@ -183,7 +183,7 @@ impl Copy<'_> {
         self.has_many() || self.files.iter().map(size).sum::<u64>() > MUCH
     }
 
-    /// Returns what is in a directory; nothing for one that we may not read, or that vanished a moment ago.
+    /// Returns what is in a directory; nothing if it is unreadable, or just vanished.
     fn open(&self, folder: &RelPath) -> io::Result<Vec<io::Result<std::fs::DirEntry>>> {
         match std::fs::read_dir(folder.under(self.from)) {
             Ok(entries) => Ok(entries.collect()),
@@ -192,10 +192,10 @@ impl Copy<'_> {
         }
     }
 
-    /// Copies the files by several hands; only the first `counted` ones are remembered.
+    /// Copies the files in parallel; only the first `counted` ones are remembered.
     ///
-    /// A file that we may not read, or that vanished, is left out. Anything else, a full disk above all, is an error: a
-    /// tree with holes would show commands another project.
+    /// A file that is unreadable, or that vanished, is left out. Anything else, above all a full disk, is an error:
+    /// commands would see an incomplete project.
     fn carry_out(self, counted: usize) -> io::Result<(Snapshot, Vec<LeftOut>)> {
         for folder in &self.folders {
             let at = folder.under(self.to);
@@ -237,12 +237,12 @@ impl Copy<'_> {
     }
 }
 
-/// Tells whether a file may not be read, or is not there any more as it was a moment ago.
+/// Tells whether a file is unreadable, or no longer exists as it did a moment ago.
 fn is_gone(error: &io::Error) -> bool {
     is_closed(error) || matches!(error.kind(), io::ErrorKind::NotADirectory) || is_loop(error)
 }
 
-/// Not to be followed, so it has become a link.
+/// The file must not be followed, so it has become a link.
 fn is_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

@@ -13,7 +13,7 @@ use super::steps::Steps;
 use crate::change::Entry;
 use crate::path::RelPath;
 
-/// How often, and how far apart, a lock is tried that another holds.
+/// How often, and how long apart, to try a lock that another process holds.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
@@ -34,10 +34,10 @@ impl Folder {
         Ok(Folder(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// Takes the lock of this directory, which ends with this process at the latest; `false` if another holds it.
+    /// Locks this directory, until this process ends at the latest; `false` if another process holds the lock.
     pub fn lock(&self) -> bool {
-        // A process that is being started holds a copy of every descriptor for a moment, locks of directories that were
-        // closed meanwhile included: such a lock goes away by itself.
+        // A process that is being started briefly holds a copy of every descriptor, including locks of directories that
+        // were closed meanwhile: such a lock goes away by itself.
         for _ in 0..LOCK_TRIES {
             // A file system without locks is not a reason to refuse: the comparison with the base still guards every
             // file.
@@ -71,7 +71,7 @@ impl Folder {
         self.enter_name(name)
     }
 
-    /// Opens a directory in this one; a link is none.
+    /// Opens a directory in this one; a link is an error.
     pub fn enter_name(&self, name: &OsStr) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Folder(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
@@ -102,7 +102,7 @@ impl Folder {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems say it in the file's own record alone.
+                // Some file systems report the type only in the file's own record.
                 FileType::Unknown => match self.stat(name)? {
                     Some(stat) => FileType::from_raw_mode(stat.st_mode),
                     None => continue,
@@ -114,10 +114,10 @@ impl Folder {
         Ok(names)
     }
 
-    /// Removes what is at a name, with everything below it; nothing there is no error.
+    /// Removes what is at a name, with everything below it; a missing name is not an error.
     ///
-    /// Directories are moved up before they are emptied: however deep they are, two descriptors are enough. A directory
-    /// that a command has closed is opened up first.
+    /// Directories are moved up before they are emptied: two descriptors are enough for any depth. A directory without
+    /// permissions for its owner gets them first.
     pub fn clear(&self, name: &OsStr) -> io::Result<()> {
         let mut ahead = vec![name.to_owned()];
         let mut moved = 0_u64;
@@ -129,7 +129,7 @@ impl Folder {
                         if !kind.is_dir() {
                             rustix::fs::unlinkat(&folder.0, &inner, AtFlags::empty())?;
                         } else if rustix::fs::unlinkat(&folder.0, &inner, AtFlags::REMOVEDIR).is_err() {
-                            // One that its owner may not write cannot be moved.
+                            // A directory that its owner may not write cannot be moved.
                             folder.enter_opened(&inner)?;
                             ahead.push(self.take_from(&folder, &inner, &mut moved)?);
                         }
@@ -178,7 +178,7 @@ impl Folder {
         Ok(rustix::fs::chmodat(&self.0, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Moves a directory out of another one into this one, under a name that is free, which is returned.
+    /// Moves a directory out of another one into this one, under a free name, which is returned.
     fn take_from(&self, folder: &Folder, name: &OsStr, number: &mut u64) -> io::Result<OsString> {
         loop {
             *number += 1;
@@ -196,8 +196,8 @@ impl Folder {
         }
     }
 
-    /// Opens the directory that is to hold a path, and returns the path's name in it. Directories that are missing on
-    /// the way are made, and what is not a directory makes way for one.
+    /// Opens the parent directory of a path, and returns the path's name in it. Missing directories on the way are
+    /// created, and anything else in their place is removed.
     pub fn make_way_to<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
         let mut folder = self.again()?;
@@ -230,14 +230,14 @@ impl Folder {
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
-                // It may be another one by now.
+                // It may be another file by now.
                 let stat = rustix::fs::fstat(&file)?;
                 if !FileType::from_raw_mode(stat.st_mode).is_file() {
                     return Ok(Entry::Absent);
                 }
                 let size = u64::try_from(stat.st_size).unwrap_or(0);
                 let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-                // What is still being written is read as far as it was.
+                // A file that is still being written is read up to its current size.
                 File::from(file).take(size).read_to_end(&mut content)?;
                 Entry::File { content: content.into(), executable: stat.st_mode & 0o100 != 0 }
             }
@@ -248,7 +248,7 @@ impl Folder {
         })
     }
 
-    /// Makes a new file or link. A file gets the mode and owner of `like`, as far as allowed, and is on the disk
+    /// Creates a file or link. A file gets the mode and owner of `like`, as far as allowed, and is synced to the disk
     /// before this returns.
     pub fn create(&self, name: &OsStr, entry: &Entry, like: Option<&Stat>, steps: &Steps) -> io::Result<()> {
         match entry {
@@ -263,7 +263,7 @@ impl Folder {
                 steps.step()?;
                 file.write_all(content)?;
                 if let Some(like) = like.filter(|like| FileType::from_raw_mode(like.st_mode).is_file()) {
-                    // Who may read may execute.
+                    // Everybody who may read may execute.
                     let execute = (like.st_mode & 0o444) >> 2;
                     let mode = if *executable { like.st_mode | execute } else { like.st_mode & !0o111 };
                     let mode = if (like.st_mode & 0o100 != 0) == *executable { like.st_mode } else { mode };
@@ -278,7 +278,7 @@ impl Folder {
         }
     }
 
-    /// As [`Folder::create`], for a tree that is dropped with the run: nothing waits for the disk.
+    /// As [`Folder::create`], for a tree that is discarded with the run: does not sync.
     pub fn write(&self, name: &OsStr, entry: &Entry) -> io::Result<()> {
         match entry {
             Entry::Absent => Ok(()),
@@ -293,7 +293,7 @@ impl Folder {
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
     }
 
-    /// Swaps two names at once, or, where the file system cannot, leaves `target`'s file at `name` by a second name.
+    /// Swaps two names at once. If the file system cannot do this, `target`'s file also gets the name `name`.
     pub fn exchange(&self, name: &OsStr, other: &Folder, target: &OsStr, steps: &Steps) -> io::Result<()> {
         steps.step()?;
         match rustix::fs::renameat_with(&self.0, name, &other.0, target, RenameFlags::EXCHANGE) {
@@ -346,7 +346,7 @@ impl Folder {
     }
 }
 
-/// Tells whether an error says that nothing is there. A link as a part of the path counts: it is not a directory.
+/// Tells whether an error means that nothing exists there. A link as a part of the path counts: it is not a directory.
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

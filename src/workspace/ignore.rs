@@ -20,16 +20,16 @@ use crate::bounded;
 use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
 
-/// What kind of thing a path is, as far as patterns care.
+/// The kind of a path, as far as patterns distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Folder,
-    /// Anything else; a link to a directory too.
+    /// Anything else, including a link to a directory.
     File,
 }
 
-/// Files that hold as `.qwenignore` does, unless the settings name others.
+/// Files that apply like `.qwenignore`, unless the settings name others.
 pub const BESIDE: [&str; 2] = [".agentignore", ".aiignore"];
 
 impl Kind {
@@ -44,7 +44,7 @@ impl Kind {
 pub struct Ignored {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.qwenignore`, and the files next to it.
+    /// `.qwenignore` and the files that apply like it.
     pub qwen: bool,
 }
 
@@ -54,15 +54,16 @@ pub struct Source {
     root: PathBuf,
     /// Where the files of the tree are: the root itself, or the command workspace in its place.
     files: PathBuf,
-    /// What is over those files, where commands have a layer of their own.
+    /// What commands have written over those files, if they have a layer of their own.
     layer: Option<Arc<Layer>>,
     changes: Arc<ChangeSet>,
-    /// `.qwenignore` of the trusted commit, by directory: they hold next to those of the tree, which cannot lift them.
+    /// `.qwenignore` of the trusted commit, by directory: these apply in addition to the tree's, which cannot lift
+    /// them.
     trusted: TrustedIgnores,
     without: Ignored,
-    /// The names of the files that hold next to `.qwenignore`.
+    /// The names of the files that apply like `.qwenignore`.
     beside: Arc<[String]>,
-    /// Why an ignore file could not be read, the first time that happened: without its rules nothing may be concluded.
+    /// The first ignore file that could not be read: without its rules nothing may be concluded.
     fault: Arc<OnceLock<(PathBuf, std::io::ErrorKind)>>,
 }
 
@@ -85,8 +86,8 @@ impl Source {
         }
     }
 
-    /// Takes the files of another tree in the place of the workspace at `root`, with nothing staged: what is above it,
-    /// and which of its directories are repositories, is as at `root`.
+    /// Takes the files of another tree instead of the workspace at `root`, with nothing staged: what is above it, and
+    /// which of its directories are repositories, is as at `root`.
     pub fn of_tree(root: &Path, files: &Path) -> Source {
         Source {
             root: root.to_path_buf(),
@@ -110,7 +111,7 @@ impl Source {
         Source { changes: Arc::new(changes), ..Source::of_tree(root, root) }
     }
 
-    /// Takes a directory next to the workspace, with nothing staged.
+    /// Takes a directory outside the workspace, with nothing staged.
     pub fn beside(workspace: &Workspace, folder: &Path) -> Source {
         let (without, beside) = (workspace.without_ignore_rules(), workspace.ignore_files());
         Source { without, beside, ..Source::of_tree(folder, folder) }
@@ -172,7 +173,7 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// Reads a small regular file; links are not followed, as git does not follow them here.
 ///
-/// What does not exist or is closed to us has no rules, as for git; every other error is one.
+/// A missing or unreadable file has no rules, as in git; every other error is reported.
 fn regular(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let read = || {
         let metadata = std::fs::symlink_metadata(path)?;
@@ -187,31 +188,31 @@ fn regular(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The rules that hold in one directory: its own files, and its parent's rules.
+/// The rules that apply in one directory: its own files, and its parent's rules.
 #[derive(Debug, Clone)]
 pub struct Level {
     /// The absolute path of the directory that the patterns are relative to, with a trailing slash.
     base: Vec<u8>,
     git: Vec<Pattern>,
     qwen: Vec<Pattern>,
-    /// The same of each file next to `.qwenignore`; nothing where there is none up to here.
+    /// The same of each file like `.qwenignore`; empty if there is none up to here.
     beside: Vec<Vec<Pattern>>,
     /// The same of the trusted commit.
     trusted: Vec<Pattern>,
     /// The patterns of `.git/info/exclude`: after all others.
     exclude: Vec<Pattern>,
-    /// Whether a repository begins here: git's rules of directories above do not reach in.
+    /// Whether a repository begins here: git's rules of directories above do not apply inside.
     repository: bool,
-    /// Whose rules do not count, by the user's settings.
+    /// Rules that the user's settings switch off.
     without: Ignored,
     ignored: Ignored,
     parent: Option<Arc<Level>>,
 }
 
 impl Level {
-    /// Returns the rules of the workspace's root, those of the directories above up to the repository's root included.
+    /// Returns the rules of the workspace's root, including those of the directories above up to the repository's root.
     ///
-    /// A workspace that its own repository ignores is not empty: whoever opened it named it.
+    /// A workspace that its own repository ignores is not empty: the user named it.
     pub fn root(source: &Source) -> Arc<Level> {
         let above: Vec<&Path> = source.root.ancestors().collect();
         let outermost = above.iter().position(|folder| is_repository(folder)).unwrap_or(0);
@@ -232,7 +233,7 @@ impl Level {
 
     /// As [`Level::enter`] for a directory whose names are known: without ignore files of its own it needs no level.
     ///
-    /// Only for directories that are not ignored, and to be asked with [`Level::path`].
+    /// Only for directories that are not ignored; query the result with [`Level::path`].
     pub fn enter_listed(
         self: &Arc<Level>,
         source: &Source,
@@ -253,7 +254,7 @@ impl Level {
         self.judge(path, kind)
     }
 
-    /// Returns the same rules for a directory that the caller named: it is not ignored by git, whatever git says.
+    /// Returns the same rules for a directory that the caller named: git's rules do not ignore it.
     pub fn named(self: &Arc<Level>) -> Arc<Level> {
         if !self.ignored.git {
             return Arc::clone(self);
@@ -283,7 +284,7 @@ impl Level {
             Some(parent) => parent.judge(&base[..base.len() - 1], Kind::Folder),
             None => Ignored::default(),
         };
-        // Git's view of a nested repository starts afresh.
+        // Git reads a nested repository's rules separately.
         let ignored = Ignored { git: ignored.git && !repository, ..ignored };
         let patterns = |text: Option<Vec<u8>>| text.map(|text| parse(&text)).unwrap_or_default();
         let mut beside: Vec<Vec<Pattern>> = source.beside.iter().map(|name| patterns(read(name))).collect();
@@ -334,7 +335,7 @@ impl Level {
         }
     }
 
-    /// Tells whether one of the files next to `.qwenignore` hides a path; none of them lifts what another hides.
+    /// Tells whether a file like `.qwenignore` hides a path; none of them lifts what another hides.
     fn is_hidden_by(&self, file: usize, path: &[u8], kind: Kind) -> bool {
         let mut levels = std::iter::successors(Some(self), |level| level.parent.as_deref());
         let matched = |here: &Level| last_match(here.beside.get(file)?, &path[here.base.len()..], kind);
@@ -470,7 +471,7 @@ fn parse_line(line: &[u8]) -> Option<Pattern> {
     Some(Pattern { negated, folders_only, anchored, shape })
 }
 
-/// Blanks at the end do not count, unless a backslash is before them.
+/// Spaces at the end do not count, unless a backslash precedes them.
 fn without_trailing_blanks(line: &[u8]) -> &[u8] {
     let mut end = 0;
     let mut at = 0;
@@ -493,7 +494,7 @@ fn without_trailing_blanks(line: &[u8]) -> &[u8] {
 /// Matches a whole path the way git does: `*` and `?` stop at `/`, `**` between slashes does not, `[...]` with
 /// ranges, negation and POSIX classes, a backslash quotes.
 pub fn wildmatch(pattern: &[u8], text: &[u8]) -> bool {
-    // Each `*` backtracks by itself, so the work is bounded: a hostile pattern costs time, not minutes.
+    // Each `*` backtracks by itself, so a budget limits the work on a hostile pattern.
     let mut budget = 200_000_u32;
     matches_from(pattern, 0, text, 0, &mut budget)
 }
@@ -514,7 +515,7 @@ fn matches_from(pattern: &[u8], mut p: usize, text: &[u8], mut t: usize, budget:
                     || (next == Some(&b'\\') && pattern.get(after + 1) == Some(&b'/'));
                 let crosses = stars >= 2 && bounded_before && bounded_after;
                 if crosses && next == Some(&b'/') && matches_from(pattern, after + 1, text, t, budget) {
-                    // `**/` also stands for no directory at all.
+                    // `**/` also matches no directory at all.
                     return true;
                 }
                 if after == pattern.len() {

@@ -24,20 +24,20 @@ use crate::bounded;
 use crate::change::{Entry, git_name};
 use crate::path::RelPath;
 
-/// What is kept of a project while a run works in it.
+/// The snapshot of a project while a run works in it.
 pub struct Kept {
     folder: PathBuf,
     root: PathBuf,
     record: Record,
-    /// Of each file as it was; empty where the run is not ours.
+    /// The metadata of each file; empty if another run made the snapshot.
     stats: HashMap<RelPath, Stat>,
     left_out: BTreeSet<RelPath>,
     git: BTreeSet<RelPath>,
-    /// Held as long as somebody works with this.
+    /// Held while this value is in use.
     _lock: File,
 }
 
-/// What is next to the copy. Names are written as git quotes them.
+/// What is stored with the copy. Names are written as git quotes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -53,16 +53,16 @@ struct Record {
 pub enum Pending {
     /// Nothing.
     Nothing,
-    /// The run is still at work.
+    /// The run is still running.
     AtWork(String),
-    /// It was killed; the project can be put back.
+    /// It was killed; the project can be restored.
     Killed(Box<Kept>),
 }
 
 impl Kept {
     /// Copies the project to a new directory below `parent`, named after the run.
     ///
-    /// Returns what counts as the project's besides, as it is there now, and what is not kept.
+    /// Returns what else belongs to the project, as it is now, and what is not part of the snapshot.
     pub fn begin(
         root: &Path,
         parent: &Path,
@@ -112,7 +112,7 @@ impl Kept {
         let name = quoted(root.as_os_str().as_bytes());
         for entry in entries {
             let folder = entry?.path();
-            // Without its record nothing was lent yet.
+            // Without its record no command has run in the project yet.
             let read = bounded::optional(bounded::regular(&folder.join("record.json"), bounded::PRODUCT))?;
             let Some(text) = read else { continue };
             let record: Record = serde_json::from_slice(&text)
@@ -128,17 +128,17 @@ impl Kept {
         Ok(Pending::Nothing)
     }
 
-    /// Returns the run that this was kept for.
+    /// Returns the run that made the snapshot.
     pub fn run_id(&self) -> &str {
         &self.record.run_id
     }
 
-    /// Returns git's own directories and files, which nobody may write.
+    /// Returns git's own directories and files, which commands must not write.
     pub fn git(&self) -> impl Iterator<Item = &RelPath> {
         self.git.iter()
     }
 
-    /// Tells whether something was not kept: it is never looked at.
+    /// Tells whether a path is not part of the snapshot: it is never looked at.
     pub fn is_left_out(&self, path: &RelPath) -> bool {
         self.left_out.contains(path)
     }
@@ -151,7 +151,7 @@ impl Kept {
         })
     }
 
-    /// Puts every file back as it was and removes what is new; returns what was not as before.
+    /// Restores every file and removes new ones; returns the paths that had changed.
     ///
     /// It may be interrupted and repeated at any point.
     pub fn put_back(&self) -> io::Result<Vec<RelPath>> {
@@ -160,7 +160,7 @@ impl Kept {
         Ok(changed)
     }
 
-    /// Puts back what is going to be delivered, so that the delivery finds the project as it was; build output stays.
+    /// Restores the paths of a delivery, so that the delivery finds the project unchanged; build output stays.
     pub fn make_way(&self, paths: &[&RelPath]) -> io::Result<()> {
         self.remove_new_git(&RelPath::root())?;
         for absent in [true, false] {
@@ -174,9 +174,9 @@ impl Kept {
         Ok(())
     }
 
-    /// Removes the copy: it is not needed any more.
+    /// Removes the snapshot, which is no longer needed.
     pub fn discard(self) -> io::Result<()> {
-        // The record goes first: half a copy must not be taken for the project.
+        // The record first: half a copy must not be taken for the project.
         std::fs::remove_file(self.folder.join("record.json"))?;
         std::fs::remove_dir_all(&self.folder)
     }
@@ -189,7 +189,7 @@ impl Kept {
         path.under(&self.tree())
     }
 
-    /// Takes over modes, and remembers each file of the project as it is.
+    /// Records modes and the metadata of each file of the project.
     fn remember(&mut self, folder: &RelPath, copied: &Snapshot, snapshot: &mut Snapshot) -> io::Result<()> {
         for name in names(&self.copy_of(folder))? {
             let Some(path) = folder.child(&name) else { continue };
@@ -205,7 +205,7 @@ impl Kept {
             let stat = Stat::of(&metadata);
             self.stats.insert(path.clone(), stat);
             if copied.knows(&path) {
-                // As if it were fresh: its contents are compared once, whatever its times say.
+                // As if just written: its contents are compared once, whatever its times say.
                 snapshot.refresh(path, stat);
             }
         }
@@ -214,7 +214,7 @@ impl Kept {
 
     fn find_git(&mut self, folder: &RelPath) -> io::Result<()> {
         let at = folder.under(&self.root);
-        // What we cannot open, a command cannot either.
+        // What this process cannot open, a command cannot either.
         let Ok(entries) = std::fs::read_dir(&at) else { return Ok(()) };
         for entry in entries {
             let entry = entry?;
@@ -255,7 +255,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Puts one path back: a file of the copy, or nothing.
+    /// Restores one path: a file of the copy, or nothing.
     fn put_back_one(&self, path: &RelPath) -> io::Result<()> {
         let at = path.under(&self.root);
         let kept = self.copy_of(path).symlink_metadata();
@@ -269,7 +269,7 @@ impl Kept {
         }
         if kept.is_err() {
             remove_whole(&at)?;
-            // Directories that were made for it; one that holds more stays.
+            // Directories that were made for it; one with other contents stays.
             let mut folder = path.parent();
             while let Some(made) = folder.filter(|made| !made.is_root()) {
                 if self.copy_of(&made).exists() || std::fs::remove_dir(made.under(&self.root)).is_err() {
@@ -291,7 +291,7 @@ impl Kept {
         self.put_back_file(path).map(drop)
     }
 
-    /// Puts a file of the copy back; `false` if it is there as it was.
+    /// Restores a file of the copy; `false` if it is unchanged.
     fn put_back_file(&self, path: &RelPath) -> io::Result<bool> {
         let (at, copy) = (path.under(&self.root), self.copy_of(path));
         let kept = copy.symlink_metadata()?;
@@ -327,7 +327,7 @@ impl Kept {
         Ok(true)
     }
 
-    /// Removes repositories that commands made: nothing that git runs may come into the project that way.
+    /// Removes repositories that commands made: they could bring programs into the project that git runs.
     fn remove_new_git(&self, folder: &RelPath) -> io::Result<()> {
         let Ok(entries) = std::fs::read_dir(folder.under(&self.root)) else { return Ok(()) };
         for entry in entries {
@@ -345,7 +345,7 @@ impl Kept {
     }
 }
 
-/// Locks a run's directory; `None` if somebody else has.
+/// Locks a run's directory; `None` if another process holds the lock.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(folder.join("lock"))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
@@ -359,13 +359,13 @@ fn names(folder: &Path) -> io::Result<Vec<OsString>> {
     std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
 }
 
-/// A command can close a directory to its owner.
+/// A command can remove its owner's permissions on a directory.
 fn open_up(folder: &Path) -> io::Result<()> {
     let mode = folder.symlink_metadata()?.permissions().mode();
     if mode & 0o700 == 0o700 { Ok(()) } else { std::fs::set_permissions(folder, Permissions::from_mode(mode | 0o700)) }
 }
 
-/// Removes whatever is at a path, closed directories included.
+/// Removes whatever is at a path, including directories without permissions.
 fn remove_whole(at: &Path) -> io::Result<()> {
     if at.symlink_metadata().is_ok_and(|there| there.is_dir()) {
         open_up(at)?;

@@ -29,7 +29,7 @@ pub struct Layer {
     hidden: BTreeSet<RelPath>,
 }
 
-/// Where something is that commands see: the directory that holds it, its name, and whether the layer has it.
+/// Where something that commands see is stored: the directory that holds it, its name, and whether the layer has it.
 pub(super) struct Place<'p> {
     pub(super) folder: Folder,
     pub(super) name: &'p OsStr,
@@ -37,10 +37,10 @@ pub(super) struct Place<'p> {
 }
 
 impl Layer {
-    /// Makes an empty layer over `project` in the directory `scratch`, and takes away from commands what they may not
-    /// see: denied files, git's own directories but `keeps_git` of the root, what is neither file nor directory.
+    /// Makes an empty layer over `project` in the directory `scratch`, and hides from commands what they must not see:
+    /// denied files, git's own directories except `keeps_git` of the root, and special files.
     ///
-    /// An error says that there is no layer here: the file system lacks what it needs.
+    /// An error means that no layer is possible: the file system lacks what it needs.
     pub(super) fn begin(
         project: &Path,
         scratch: &Path,
@@ -52,7 +52,7 @@ impl Layer {
             std::fs::create_dir(folder)?;
         }
         let (lower, upper) = (Folder::root(project)?, Folder::root(&upper_at)?);
-        // It is tried where it cannot be taken for anything.
+        // A name that cannot be mistaken for a file of the project.
         let trial = scratch.join("trial");
         std::fs::create_dir(&trial)?;
         make_opaque(&Folder::root(&trial)?)?;
@@ -84,7 +84,7 @@ impl Layer {
             } else if kind.is_dir() {
                 match folder.enter_name(&name) {
                     Ok(inner) => self.hide_below(&inner, &path, keeps_git, options, left_out)?,
-                    // What is closed to us is closed to commands.
+                    // What this process cannot read, commands cannot read either.
                     Err(error) if is_closed(&error) || is_missing(&error) => {}
                     Err(error) => return Err(error),
                 }
@@ -118,7 +118,7 @@ impl Layer {
         Ok((self.upper.again()?, self.lower.again()?))
     }
 
-    /// Tells whether we took a name away before any command ran.
+    /// Tells whether a name was hidden before any command ran.
     pub(super) fn hides(&self, path: &RelPath) -> bool {
         self.hidden.contains(path)
     }
@@ -159,7 +159,7 @@ impl Layer {
         Ok(None)
     }
 
-    /// Puts an entry where commands will see it, whatever is in its way.
+    /// Puts an entry where commands will see it, replacing whatever is there.
     pub(super) fn put(&self, path: &RelPath, entry: &Entry) -> io::Result<()> {
         if *entry != Entry::Absent {
             let (folder, name) = self.make_way_to(path)?;
@@ -180,7 +180,7 @@ impl Layer {
         make_white_out(&folder, name)
     }
 
-    /// Opens the layer's directory that is to hold a path. It shows what the one below holds, unless that was gone.
+    /// Opens the layer's parent directory of a path. It shows what the lower one contains, unless that was deleted.
     fn make_way_to<'p>(&self, path: &'p RelPath) -> io::Result<(Folder, &'p OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::other("the root cannot be written"))?;
         let (mut upper, mut lower) = (self.upper.again()?, Some(self.lower.again()?));
@@ -212,7 +212,7 @@ impl Layer {
     }
 }
 
-/// Opens the directory of a name in what is below; a link is none, as to the kernel.
+/// Opens a directory of the project by its name; a link is none, as for the kernel.
 pub(super) fn below(folder: Option<&Folder>, name: &OsStr) -> io::Result<Option<Folder>> {
     match folder.map(|folder| folder.enter_name(name)) {
         Some(Ok(inner)) => Ok(Some(inner)),
@@ -221,7 +221,7 @@ pub(super) fn below(folder: Option<&Folder>, name: &OsStr) -> io::Result<Option<
     }
 }
 
-/// Tells whether a name of the layer says that nothing is there.
+/// Tells whether a name of the layer marks a deletion.
 pub(super) fn is_white_out(stat: &rustix::fs::Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device() && stat.st_rdev == 0
 }

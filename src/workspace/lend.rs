@@ -82,9 +82,9 @@ pub struct Lent {
     root: PathBuf,
     /// The root, held open: earlier programs may still write below it, and links that they make must not lead out.
     tree: Folder,
-    /// What commands write over the project, where it is not copied.
+    /// What commands write over the project, if it is not copied.
     layer: Option<Arc<Layer>>,
-    /// Whose tracked files count even where they are ignored.
+    /// The repository whose tracked files count even if they are ignored.
     repository: Option<Repository>,
     tracked: OnceLock<io::Result<BTreeSet<RelPath>>>,
     /// Paths where the layer is known to hide what the project has.
@@ -92,7 +92,7 @@ pub struct Lent {
     reads: Vec<PathBuf>,
     left_out: Vec<LeftOut>,
     snapshot: Snapshot,
-    /// What the workspace had staged when this tree was last brought up to it.
+    /// What the workspace had staged when this tree was last synchronised.
     flushed: BTreeMap<RelPath, Entry>,
     rules: Source,
     real_root: PathBuf,
@@ -110,7 +110,7 @@ pub struct Lent {
 pub struct Scratch {
     /// Where it is.
     pub folder: PathBuf,
-    /// The real one that it stands for: a directory, or in a linked work tree a file.
+    /// The original that it replaces: a directory, or in a linked work tree a file.
     pub stands_for: PathBuf,
     /// The real repository's objects.
     pub objects: PathBuf,
@@ -246,7 +246,7 @@ impl Workspace {
 }
 
 impl Lent {
-    /// Returns the directory that stands for the workspace's root.
+    /// Returns the directory that replaces the workspace's root.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -261,7 +261,7 @@ impl Lent {
         self.git.as_ref()
     }
 
-    /// Shows or hides git's directory, where it is part of the tree itself.
+    /// Shows or hides git's directory, if it is part of the tree itself.
     pub fn show_git(&self, visible: bool) -> io::Result<()> {
         let is_part = |git: &&Scratch| git.folder.parent().is_some_and(|top| self.root.starts_with(top));
         let Some(git) = self.git.as_ref().filter(is_part) else {
@@ -270,7 +270,7 @@ impl Lent {
         let hidden = self.scratch.path().join("git");
         let (from, to) = if visible { (&hidden, &git.folder) } else { (&git.folder, &hidden) };
         match std::fs::rename(from, to) {
-            // It is so already.
+            // Already so.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             renamed => renamed,
         }
@@ -302,12 +302,12 @@ impl Lent {
         self.kept.as_ref()
     }
 
-    /// Gives up the tree; what was kept of the project remains.
+    /// Gives up the tree and keeps the project's snapshot.
     pub fn into_kept(self) -> Option<Kept> {
         self.kept
     }
 
-    /// Returns what is in the tree and may not be read by anybody.
+    /// Returns the paths in the tree that must not be read.
     pub fn hidden(&self) -> &[RelPath] {
         &self.hidden
     }
@@ -317,17 +317,17 @@ impl Lent {
         &self.left_out
     }
 
-    /// Brings the tree up to what is staged. To be called before each command.
+    /// Brings the tree up to date with what is staged. Call it before each command.
     pub fn flush(&mut self, workspace: &Workspace) -> Result<(), WorkspaceError> {
         let changes = workspace.changes();
         let mut wanted: BTreeMap<RelPath, Entry> =
             changes.iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
         for path in self.flushed.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect::<Vec<_>>() {
-            // It is as in the beginning again.
+            // The path is unchanged again.
             let first = if self.lacks(&path) { Entry::Absent } else { self.first(workspace, &path)? };
             self.put(&path, &first)?;
         }
-        // What goes makes way for what comes.
+        // Deletions make room for new entries.
         for absent in [true, false] {
             for (path, entry) in wanted.iter().filter(|(_, entry)| (**entry == Entry::Absent) == absent) {
                 if self.flushed.get(path) != Some(entry) {
@@ -339,8 +339,8 @@ impl Lent {
         Ok(())
     }
 
-    /// Takes what has changed in the tree into the staged changes, each path judged like a write; what is refused is
-    /// put back. To be called after each command.
+    /// Stages what has changed in the tree, each path judged like a write; what is refused is restored. Call it after
+    /// each command.
     pub fn collect(
         &mut self,
         workspace: &Workspace,
@@ -354,14 +354,14 @@ impl Lent {
             looked.map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         self.rules.check().map_err(|cause| WorkspaceError::Io { path: self.root.clone(), cause })?;
         for path in self.snapshot.missed() {
-            // It is gone, or is in a directory that is ignored and is tracked all the same.
+            // It is gone, or is tracked in an ignored directory.
             match self.file_at(&path)? {
                 Some(stat) if self.snapshot.meet(&path, stat) => candidates.push(path),
                 Some(_) => {}
                 None => gone.push(path),
             }
         }
-        // What was removed counts again when it is back, in an ignored directory too.
+        // A removed file counts again when it is back, in an ignored directory too.
         let back = staged.iter().map(|(path, _)| path).filter(|path| !self.snapshot.knows(path));
         for path in back.cloned().collect::<Vec<_>>() {
             if self.file_at(&path)?.is_some() {
@@ -373,7 +373,7 @@ impl Lent {
             self.put(&path, &Entry::Absent)?;
             collected.refused.push((beginning(&path), "folders lie too deep in each other to be staged".to_owned()));
         }
-        // What is gone comes first: where it is put back, nothing can be in its place.
+        // Deletions first: where they are undone, nothing may be in the way.
         for path in gone.into_iter().chain(candidates) {
             self.take(&path, workspace, judge, now, &mut collected)?;
         }
@@ -395,13 +395,13 @@ impl Lent {
         let mut ahead = vec![(RelPath::root(), Level::root(&self.rules))];
         while let Some((at, rules)) = ahead.pop() {
             let folder = match self.tree.enter(&at) {
-                // A directory that a command closes to itself, or removes meanwhile, holds nothing that could be taken.
+                // A directory that a command makes unreadable or removes meanwhile contains nothing to stage.
                 Err(error) if !at.is_root() && (is_closed(&error) || is_missing(&error)) => continue,
                 entered => entered?,
             };
             for (name, kind) in folder.names()? {
                 let Some(path) = at.child(&name) else { continue };
-                // Git's own, ours or one that a command made: never part of the changes.
+                // Git's own directory, or one that a command made: never part of the changes.
                 if name == ".git" {
                     continue;
                 }
@@ -431,10 +431,10 @@ impl Lent {
         Ok(found)
     }
 
-    /// Returns what the system says of a file or link of the tree; `None` for a directory, and after a link.
+    /// Returns the metadata of a file or link of the tree; `None` for a directory, and behind a link.
     ///
-    /// A directory that a command has closed holds nothing, as for every later command. Any other error is one: what
-    /// cannot be looked at is not gone.
+    /// A directory that a command made unreadable is empty, as for every later command. Any other error is reported:
+    /// what cannot be examined is not gone.
     fn file_at(&self, path: &RelPath) -> Result<Option<Stat>, WorkspaceError> {
         let look = || match self.place(path)? {
             Some((folder, name)) => folder.stat(name),
@@ -508,7 +508,7 @@ impl Lent {
     /// Returns what was at a path before the run.
     fn first(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
         match (&self.kept, workspace.change(path)) {
-            // The disk holds what a command made of it.
+            // The disk holds a command's version.
             (Some(kept), None) => {
                 kept.entry(path).map_err(|cause| WorkspaceError::Io { path: path.as_path().into(), cause })
             }
@@ -516,7 +516,7 @@ impl Lent {
         }
     }
 
-    /// Tells whether the tree began without what the project has at a path: it is not put there for a refusal's sake.
+    /// Tells whether the tree never had what the project has at a path: then a refusal does not restore it.
     fn lacks(&self, path: &RelPath) -> bool {
         self.left_out.iter().any(|left| *path == left.path || path.is_under(&left.path))
     }
@@ -537,14 +537,14 @@ impl Lent {
         Ok(())
     }
 
-    /// Puts an entry into the tree, whatever is in its way.
+    /// Puts an entry into the tree, replacing whatever is there.
     fn put(&mut self, path: &RelPath, entry: &Entry) -> Result<(), WorkspaceError> {
         let write = || -> io::Result<()> {
             if let Some(layer) = &self.layer {
                 return layer.put(path, entry);
             }
             let (folder, name) = match entry {
-                // Nothing below what is not a directory is nothing to remove.
+                // There is nothing to remove below something that is not a directory.
                 Entry::Absent => match self.tree.parent_of(path) {
                     Err(error) if is_missing(&error) => return Ok(()),
                     found => found?,
@@ -608,7 +608,7 @@ fn denied_below(
     denied: &mut Vec<RelPath>,
 ) -> io::Result<()> {
     let entries = match std::fs::read_dir(folder.under(root)) {
-        // Closed to us is closed to commands.
+        // What this process cannot read, commands cannot read either.
         Err(error) if !folder.is_root() && is_closed(&error) => return Ok(()),
         entries => entries?,
     };
@@ -627,7 +627,7 @@ fn denied_below(
     Ok(())
 }
 
-/// Returns the tracked files, which count in an ignored directory, too. Where no git is installed there is no list.
+/// Returns the tracked files, which count in an ignored directory, too. Without git there is no list.
 pub(super) fn tracked(repository: Option<&Repository>) -> io::Result<BTreeSet<RelPath>> {
     match repository.map(Repository::tracked) {
         None => Ok(BTreeSet::new()),
@@ -637,7 +637,7 @@ pub(super) fn tracked(repository: Option<&Repository>) -> io::Result<BTreeSet<Re
     }
 }
 
-/// A link is where a directory was: nothing is looked at after it.
+/// A link replaced a directory: nothing behind it is looked at.
 fn is_link_in_the_way(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

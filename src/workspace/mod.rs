@@ -39,9 +39,9 @@ pub struct Workspace {
     without: OnceLock<ignore::Ignored>,
     ignore_files: OnceLock<Arc<[String]>>,
     trusted_ignores: OnceLock<ignore::TrustedIgnores>,
-    /// The last call that changed each path, as people would name it.
+    /// The last call that changed each path, in words for people.
     made_by: RwLock<BTreeMap<RelPath, String>>,
-    /// Changes of commands that were judged and taken back, since somebody last asked.
+    /// Changes of commands that were refused, since the last [`Workspace::take_refusals`].
     refusals: Mutex<Vec<(RelPath, String)>>,
 }
 
@@ -107,22 +107,22 @@ impl Workspace {
         Ok(Workspace { changes: RwLock::new(changes), ..Workspace::open(root)? })
     }
 
-    /// Leaves the rules of these ignore files out of account; the first call counts.
+    /// Ignores the rules of these ignore files; the first call counts.
     pub fn disregard(&self, rules: ignore::Ignored) {
         let _first = self.without.set(rules);
     }
 
-    /// Holds to files of these names next to `.qwenignore`, in the place of the usual ones; the first call counts.
+    /// Uses files of these names like `.qwenignore`, instead of the default ones; the first call counts.
     pub fn hold_to(&self, names: Vec<String>) {
         let _first = self.ignore_files.set(names.into());
     }
 
-    /// Returns the names of the files that hold next to `.qwenignore`.
+    /// Returns the names of the files that apply like `.qwenignore`.
     pub fn ignore_files(&self) -> Arc<[String]> {
         self.ignore_files.get().cloned().unwrap_or_else(|| ignore::BESIDE.map(str::to_owned).into())
     }
 
-    /// Holds to the `.qwenignore` files of the trusted commit as well; the first call counts.
+    /// Applies the `.qwenignore` files of the trusted commit as well; the first call counts.
     pub fn ignore_also(&self, trusted: ignore::TrustedIgnores) {
         let _first = self.trusted_ignores.set(trusted);
     }
@@ -170,12 +170,12 @@ impl Workspace {
         }
     }
 
-    /// Reads a file of an included directory: nothing is ever staged there, so the disk has it.
+    /// Reads a file of an included directory, from the disk, as nothing is ever staged there.
     fn read_outside(&self, given: &Path, outside: &Path) -> Result<FileView, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: given.into(), cause };
         match self.disk.look(outside).map_err(failed)? {
             Some(Node::File { executable, size, .. }) => {
-                // No path of the workspace holds a control character, so that this name is nobody else's.
+                // No path of the workspace contains a control character, so this name is unique.
                 let name = [b"\x01".as_slice(), outside.as_os_str().as_encoded_bytes()].concat();
                 let path = RelPath::from_bytes(&name).ok_or_else(|| WorkspaceError::NotGranted(given.into()))?;
                 let content = bounded::regular(outside, size).map_err(failed)?.into();
@@ -205,23 +205,23 @@ impl Workspace {
         self.changes.read().expect("no writer panics while it holds the lock").clone()
     }
 
-    /// Remembers changes of a command that were judged and taken back, with the reasons.
+    /// Remembers changes of a command that were refused, with the reasons.
     pub fn note_refusals(&self, refused: &[(RelPath, String)]) {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(refused);
     }
 
-    /// Returns what was taken back since the last time.
+    /// Returns the refused changes since the last call.
     pub fn take_refusals(&self) -> Vec<(RelPath, String)> {
         std::mem::take(&mut self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers the call that changed paths, for whoever must say later where a change came from.
+    /// Remembers the call that changed paths, to report later where a change came from.
     pub fn note_maker(&self, paths: impl IntoIterator<Item = RelPath>, call: &str) {
         let mut made_by = self.made_by.write().unwrap_or_else(PoisonError::into_inner);
         made_by.extend(paths.into_iter().map(|path| (path, call.to_owned())));
     }
 
-    /// Returns the last call that changed a path; `None` where no call did.
+    /// Returns the last call that changed a path; `None` if no call did.
     pub fn made_by(&self, path: &RelPath) -> Option<String> {
         self.made_by.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
@@ -236,7 +236,7 @@ impl Workspace {
     }
 }
 
-/// The staged view, by absolute path: what decisions rest on.
+/// The staged view by absolute path, for decisions.
 impl Tree for Workspace {
     fn look(&self, path: &Path) -> io::Result<Option<Node>> {
         let Some(relative) = RelPath::below(&self.root, path) else { return self.disk.look(path) };
@@ -251,7 +251,7 @@ impl Tree for Workspace {
             Some(Entry::Absent) => Ok(None),
             None => match self.disk.look(path)? {
                 Some(node) => Ok(Some(node)),
-                // A directory that only staged files make.
+                // A directory with staged files only.
                 None => {
                     let changes = self.changes.read().expect("no writer panics while it holds the lock");
                     let makes = |(staged, change): (&RelPath, &Change)| {

@@ -25,7 +25,7 @@ pub fn keep(folder: &Path, output: &[u8]) -> io::Result<PathBuf> {
     Err(io::Error::other("no free name is left for an output"))
 }
 
-/// Keeps a secret of ours, readable by its owner alone; whoever was first wins.
+/// Stores a secret of this program, readable by its owner alone; the first writer wins.
 pub fn keep_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(folder) = path.parent() {
@@ -34,7 +34,7 @@ pub fn keep_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(secret)
 }
 
-/// Makes a file that was not there, with the directories above it.
+/// Creates a file, with the directories above it; an existing one is an error.
 pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -42,12 +42,12 @@ pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)
 }
 
-/// Adds to a file that a CI system made for it (outputs, summary), or makes it.
+/// Appends to a file that a CI system made for this (outputs, summary), or creates it.
 pub fn append(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).open(path)?.write_all(content)
 }
 
-/// Makes a directory of our own below another, for the owner alone; it stays when we end.
+/// Creates a directory below another, for the owner alone; it remains after this process.
 pub fn stay(folder: &Path, prefix: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     Ok(tempfile::Builder::new().prefix(prefix).tempdir_in(folder)?.keep())

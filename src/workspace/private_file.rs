@@ -7,11 +7,10 @@ use std::path::Path;
 /// The mode of a file that holds secrets.
 pub const SECRET: u32 = 0o600;
 
-/// Replaces a file at once: readers see the old contents or the new ones. Missing directories are made for the owner
-/// alone.
+/// Replaces a file atomically. Missing directories are created for the owner alone.
 ///
-/// A file that is there keeps its mode, unless `mode` says otherwise; a new one gets `mode`, or what others may read.
-/// A link is followed, so that the file it leads to is replaced and the link stays.
+/// An existing file keeps its mode, unless `mode` says otherwise; a new one gets `mode`, or is readable by others. A
+/// link is followed: the file that it leads to is replaced and the link stays.
 pub fn replace(path: &Path, contents: &[u8], mode: Option<u32>) -> io::Result<()> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let folder = real.parent().ok_or_else(|| io::Error::other("it is no file"))?;
@@ -36,7 +35,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Keeps the newest files of a directory of ours, and removes the others.
+/// Keeps the newest files of a directory, and removes the others.
 #[expect(clippy::disallowed_methods, reason = "files of our own folder are removed")]
 pub fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
     let mut files: Vec<_> = std::fs::read_dir(folder)?
@@ -48,7 +47,7 @@ pub fn keep_newest(folder: &Path, most: usize) -> io::Result<()> {
         .collect();
     files.sort();
     let over = files.len().saturating_sub(most);
-    // One that another run removed first is gone as well.
+    // A file that another run removed first is gone as well.
     files.iter().take(over).for_each(|(_, path)| drop(std::fs::remove_file(path)));
     Ok(())
 }

@@ -31,7 +31,7 @@ impl SessionFile {
         Ok((SessionFile { file }, text))
     }
 
-    /// Drops what is after the whole lines: what a killed run was writing.
+    /// Removes what follows the complete lines: a killed run was writing it.
     pub fn keep(&self, whole: usize) -> io::Result<()> {
         let whole = whole as u64;
         if self.file.metadata()?.len() > whole {
@@ -40,7 +40,7 @@ impl SessionFile {
         Ok(())
     }
 
-    /// Adds lines in one write: a kill leaves all of them, or all but a torn end.
+    /// Appends lines in one write: after a kill all of them are there, or all but an incomplete end.
     pub fn append(&self, lines: &str) -> io::Result<()> {
         (&self.file).write_all(lines.as_bytes())
     }
@@ -59,7 +59,7 @@ fn text(file: &File) -> io::Result<String> {
     let mut bytes = Vec::new();
     let mut file = file;
     file.read_to_end(&mut bytes)?;
-    // A character may be torn at the end; the line that it is in is dropped with it.
+    // A character may be incomplete at the end; the line that contains it is dropped.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

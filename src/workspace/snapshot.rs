@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use crate::path::RelPath;
 
-/// What the system says of a file. Two equal ones mean the same contents, but for a file just written.
+/// A file's metadata. Equal values mean equal contents, except for a file that was just written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     modified: (i64, i64),
@@ -19,7 +19,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Takes what matters of what a descriptor's directory says.
+    /// Returns the relevant part of raw metadata.
     pub fn of_raw(stat: &rustix::fs::Stat) -> Stat {
         Stat {
             modified: (number(stat.st_mtime), number(stat.st_mtime_nsec)),
@@ -30,7 +30,7 @@ impl Stat {
         }
     }
 
-    /// Tells whether both are of one file with as many bytes.
+    /// Tells whether both describe the same file with the same size.
     pub fn is_same_file(&self, other: &Stat) -> bool {
         (self.inode, self.size) == (other.inode, other.size)
     }
@@ -40,7 +40,7 @@ impl Stat {
         self.size
     }
 
-    /// Takes what matters.
+    /// Returns the relevant part of metadata.
     pub fn of(metadata: &Metadata) -> Stat {
         Stat {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -67,25 +67,25 @@ pub struct Snapshot {
 #[derive(Debug)]
 struct Seen {
     stat: Stat,
-    /// It was written so shortly before that a later write could bear the same time.
+    /// It was written so recently that a later write could have the same time.
     is_fresh: bool,
     round: u64,
 }
 
 impl Snapshot {
-    /// Remembers a file that has been as it is for a while.
+    /// Records a file that has not changed for a while.
     pub fn settle(&mut self, path: RelPath, stat: Stat) {
         self.seen.insert(path, Seen { stat, is_fresh: false, round: self.round });
     }
 
-    /// Remembers a file that was looked at when the file system's clock said `now`.
+    /// Records a file that was examined when the file system's clock said `now`.
     pub fn remember(&mut self, path: RelPath, stat: Stat, now: Stat) {
-        // Clocks of file systems tick every few milliseconds; two writes in one tick bear the same time.
+        // Clocks of file systems tick every few milliseconds; two writes in one tick have the same time.
         let age = (now.modified.0 - stat.changed.0) * 1_000_000_000 + (now.modified.1 - stat.changed.1);
         if age > 50_000_000 { self.settle(path, stat) } else { self.refresh(path, stat) }
     }
 
-    /// Remembers a file that was written just now: its contents are compared the next time, whatever its times say.
+    /// Records a file that was written just now: its contents are compared next time, whatever its times say.
     pub fn refresh(&mut self, path: RelPath, stat: Stat) {
         self.seen.insert(path, Seen { stat, is_fresh: true, round: self.round });
     }
@@ -100,12 +100,12 @@ impl Snapshot {
         self.seen.contains_key(path)
     }
 
-    /// Begins a new look at the tree.
+    /// Begins a new scan of the tree.
     pub fn begin(&mut self) {
         self.round += 1;
     }
 
-    /// Notes that a file is there; `true` if its contents must be looked at.
+    /// Records that a file exists; `true` if its contents must be compared.
     pub fn meet(&mut self, path: &RelPath, stat: Stat) -> bool {
         match self.seen.get_mut(path) {
             None => true,
@@ -117,7 +117,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns what this look has not met.
+    /// Returns the files that this scan has not met.
     pub fn missed(&self) -> Vec<RelPath> {
         let mut missed: Vec<RelPath> =
             self.seen.iter().filter(|(_, seen)| seen.round != self.round).map(|(path, _)| path.clone()).collect();

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 
-/// Passed before every write operation. In a run it never stops anything.
+/// Counts write operations. In a run it never stops anything.
 #[derive(Debug, Default)]
 pub struct Steps {
     taken: Cell<usize>,
@@ -14,11 +14,11 @@ pub struct Steps {
 enum Fault {
     /// This operation fails, later ones work: the disk was full, a directory vanished.
     Once(usize, io::ErrorKind),
-    /// This operation and every later one fail: what a kill leaves.
+    /// This operation and every later one fail, as after a kill.
     From(usize),
-    /// The first operation fails, and from the second number on all do: a kill while the failure is taken back.
+    /// The first operation fails, and from the second number on all do: a kill during the rollback.
     OnceAndFrom(usize, usize),
-    /// This operation panics: a fault of our own.
+    /// This operation panics, as after a bug.
     Panic(usize),
 }
 
@@ -38,7 +38,7 @@ impl Steps {
         Steps { taken: Cell::new(0), fault: Some(Fault::From(number)) }
     }
 
-    /// Makes one operation fail, and those from a later number on, as if taking back had been killed.
+    /// Makes one operation fail, and all from a later number on, like a kill during the rollback.
     pub fn failing_then_killed_at(number: usize, later: usize) -> Steps {
         Steps { taken: Cell::new(0), fault: Some(Fault::OnceAndFrom(number, later)) }
     }
@@ -48,7 +48,7 @@ impl Steps {
         Steps { taken: Cell::new(0), fault: Some(Fault::Panic(number)) }
     }
 
-    /// Returns how many operations were begun.
+    /// Returns the number of operations so far.
     pub fn taken(&self) -> usize {
         self.taken.get()
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::folder::Folder;
 
-/// A temporary directory for its owner alone. Dropping it removes everything below it, however deep, directories that a
-/// command has closed included; no link is followed.
+/// A temporary directory for its owner alone. Dropping it removes everything below it at any depth, including
+/// directories without permissions; no link is followed.
 #[derive(Debug)]
 pub struct Temporary(tempfile::TempDir);
 
@@ -23,9 +23,8 @@ impl Temporary {
         }))
     }
 
-    /// Makes a directory where the system keeps temporary files; where that is in `root` or the
-    /// repository around it, as `TMPDIR` can name it, below `/var/tmp` or `/tmp`. If these are in it, too, there is no
-    /// better place.
+    /// Creates a directory where the system keeps temporary files. If `TMPDIR` puts that in `root` or the repository
+    /// around it, uses `/var/tmp` or `/tmp` instead. If these are in it, too, there is no better place.
     pub fn outside(prefix: &str, root: &Path) -> io::Result<Temporary> {
         let system = std::env::temp_dir();
         let is_inside = |place: &Path| is_below(place, root) || is_in_checkout(place, root);
@@ -85,7 +84,7 @@ mod tests {
         assert!(is_in_checkout(&folder.path().join("link"), &root));
     }
 
-    /// Root may do anything: the modes are tried by an ordinary user alone, the depth by everybody.
+    /// Root may do anything: modes are tested only as an ordinary user, the depth always.
     #[test]
     fn nothing_is_left_of_directories_that_were_closed_or_lie_deep() {
         let beside = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::snapshot::Stat;
 
-/// Everything below a directory, `.git` included, as it was at one moment.
+/// The state of everything below a directory at one moment, `.git` included.
 #[derive(Debug)]
 pub struct Untouched {
     root: PathBuf,
@@ -17,7 +17,7 @@ pub struct Untouched {
     files: BTreeMap<PathBuf, Seen>,
 }
 
-/// What the system says of a file; of a directory only its mode.
+/// A file's metadata; of a directory only its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     File(Stat),
@@ -25,13 +25,13 @@ enum Seen {
 }
 
 impl Untouched {
-    /// Looks at everything below `root`, but for the files that we write ourselves.
+    /// Records everything below `root`, except files that this program writes itself.
     pub fn remember(root: &Path, except: Vec<PathBuf>) -> Untouched {
         let files = look(root, &except);
         Untouched { root: root.to_path_buf(), except, files }
     }
 
-    /// Names the first path that is not as it was; `None` if everything is.
+    /// Returns the first path that changed; `None` if nothing did.
     pub fn first_difference(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
         let gone = self.files.iter().find(|(path, stat)| now.get(*path) != Some(*stat));
@@ -39,8 +39,7 @@ impl Untouched {
         gone.map(|(path, _)| path.clone()).or_else(|| new.cloned())
     }
 
-    /// Names the first path whose mode, owner or time is not as it was, although it is the same file with as many
-    /// bytes.
+    /// Returns the first path whose mode, owner or time changed, although it is the same file with the same size.
     pub fn first_attribute(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
         let is_changed = |path: &PathBuf, seen: &Seen| match (seen, now.get(path)) {
@@ -52,7 +51,7 @@ impl Untouched {
     }
 }
 
-/// Directories bear no time: a file that came and went again left nothing behind.
+/// Times of directories are not compared: a file that came and went again left nothing behind.
 fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Seen> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];

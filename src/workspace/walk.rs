@@ -18,17 +18,17 @@ use crate::threads::on_all_cores;
 pub struct Found {
     /// Where it is.
     pub path: RelPath,
-    /// Its contents where they are staged; else they are on the disk.
+    /// Its contents if staged; else they are on the disk.
     pub staged: Option<Arc<[u8]>>,
 }
 
 /// What a walk leaves out, besides `.git`.
 pub struct Filter<'a> {
-    /// Whether `.gitignore` and `.git/info/exclude` hold. `.qwenignore` always does.
+    /// Whether `.gitignore` and `.git/info/exclude` apply. `.qwenignore` always does.
     pub git: bool,
-    /// Whether a directory is entered; asked with its path.
+    /// Tells whether to enter a directory.
     pub enter: &'a (dyn Fn(&RelPath) -> bool + Sync),
-    /// Whether a file is wanted; asked with its path.
+    /// Tells whether a file is wanted.
     pub want: &'a (dyn Fn(&RelPath) -> bool + Sync),
 }
 
@@ -43,7 +43,7 @@ impl Filter<'_> {
 pub struct Walk {
     /// The files, by the bytes of their paths.
     pub files: Vec<Found>,
-    /// How many files and directories git's rules left out; what is in such a directory is not counted.
+    /// How many files and directories git's rules left out; the contents of such directories are not counted.
     pub git_ignored: usize,
     /// How many `.qwenignore` left out.
     pub qwen_ignored: usize,
@@ -69,7 +69,7 @@ pub fn walk(source: &Source, start: &RelPath, filter: &Filter<'_>, cancelled: &A
     walk
 }
 
-/// Puts the staged state above what is on the disk.
+/// Puts the staged state over what is on the disk.
 fn overlay(source: &Source, rules: &Rules, start: &RelPath, filter: &Filter<'_>, files: &mut Vec<Found>) {
     if source.changes().is_empty() {
         return;
@@ -99,7 +99,7 @@ fn overlay(source: &Source, rules: &Rules, start: &RelPath, filter: &Filter<'_>,
     }
 }
 
-/// The rules of a directory as the walk sees them: what git says of the start and above does not matter.
+/// The rules of a directory as the walk sees them: git's rules about the start and above do not matter.
 fn named_level(rules: &Rules, folder: &RelPath, start: &RelPath) -> Arc<Level> {
     let level = rules.level(folder);
     match rules.level(start).is_git_ignored() {
@@ -116,7 +116,7 @@ struct Queue {
 
 struct State {
     waiting: Vec<(RelPath, Arc<Level>)>,
-    /// Workers that read a directory now, and may find more.
+    /// Workers that are reading a directory, and may find more.
     busy: usize,
 }
 
@@ -129,7 +129,7 @@ impl Queue {
         self.state.lock().expect("nothing panics while it holds the queue")
     }
 
-    /// Waits for a directory; `None` when there is none left and nobody can find more.
+    /// Waits for a directory; `None` if none is left and no worker can find more.
     fn take(&self) -> Option<(RelPath, Arc<Level>)> {
         let mut state = self.lock();
         loop {
@@ -167,7 +167,7 @@ fn work(source: &Source, start: &RelPath, queue: &Queue, filter: &Filter<'_>, ca
 }
 
 /// Reads one directory: its files go into `walk`, the directories to enter are returned. The level is that of the
-/// directory itself where the walk starts, and of the directory above elsewhere.
+/// directory itself at the start of the walk, and of its parent elsewhere.
 fn read_folder(
     source: &Source,
     folder: &RelPath,
@@ -178,7 +178,7 @@ fn read_folder(
     let absolute: PathBuf = folder.under(source.root());
     let entries = match std::fs::read_dir(&absolute) {
         Ok(entries) => entries,
-        // A directory that only staged files make is not a fault.
+        // A directory with staged files only is not an error.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
         Err(_) => {
             walk.unreadable.push(folder.clone());

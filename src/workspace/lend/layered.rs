@@ -16,7 +16,7 @@ use crate::workspace::layer::{self, Layer};
 use crate::workspace::snapshot::{Snapshot, Stat};
 use crate::workspace::{Workspace, WorkspaceError};
 
-/// Which files count: those that are there by the rules as they are now, those that are gone by the rules of before.
+/// Which files count: existing ones by the current rules, deleted ones by the earlier rules.
 struct Rules {
     sources: Arc<(Source, Source)>,
     now: Arc<Level>,
@@ -39,18 +39,18 @@ impl Rules {
     }
 }
 
-/// What a look at the layer finds.
+/// The result of scanning the layer.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Files and links to be compared with what was there.
+    /// Files and links to compare with their earlier contents.
     pub(super) changed: Vec<RelPath>,
-    /// What commands do not see any more.
+    /// What commands no longer see.
     pub(super) gone: Vec<RelPath>,
-    /// Directories that nobody looks into.
+    /// Directories that are too deep to scan.
     pub(super) too_deep: Vec<RelPath>,
 }
 
-/// How deep directories of the layer may be in each other.
+/// Maximum nesting of directories in a layer.
 const DEEPEST: usize = 256;
 
 struct Look<'a> {
@@ -67,10 +67,10 @@ fn is_file_of(lower: Option<&Folder>, name: &OsStr) -> io::Result<bool> {
 }
 
 impl Workspace {
-    /// Makes the command workspace as a layer over the project; nothing is copied. `None` where there can be no
-    /// such layer: git's directory is not in its place, or the file system lacks what a layer needs.
+    /// Makes the command workspace as a layer over the project; nothing is copied. `None` if no layer is possible:
+    /// git's directory is elsewhere, or the file system lacks what a layer needs.
     ///
-    /// Only where the kernel mounts overlays, and not while anything is still running in the tree.
+    /// Only if the kernel mounts overlays, and not while anything is still running in the tree.
     pub fn lend_layered(&self, options: &LendOptions<'_>) -> Result<Option<Lent>, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
         let git_is_a_folder = |repository: &Repository| {
@@ -112,7 +112,7 @@ impl Workspace {
 }
 
 impl Lent {
-    /// Looks through what commands wrote over the project: everything else is as it was.
+    /// Scans what commands wrote over the project: everything else is unchanged.
     pub(super) fn look_over(&mut self, staged: &ChangeSet) -> io::Result<Found> {
         let Some(layer) = self.layer.clone() else { return Ok(Found::default()) };
         let (upper, lower) = layer.sides()?;
@@ -145,7 +145,7 @@ impl Lent {
             }
             let beneath = layer::below(lower, &name)?;
             let is_ignored = rules.ignore(&name, Kind::Folder);
-            // What was gone before this command was taken when it went.
+            // Files that were gone before this command have been handled already.
             let was_covered = self.covered.contains(&path);
             if kind.is_dir() && path.components().count() > DEEPEST {
                 look.found.too_deep.push(path);
@@ -161,7 +161,7 @@ impl Lent {
                     continue;
                 }
                 let inner = match upper.enter_name(&name) {
-                    // A directory that a command closes to itself holds nothing that could be taken.
+                    // A directory that a command makes unreadable contains nothing to stage.
                     Err(error) if is_closed(&error) => continue,
                     inner => inner?,
                 };
@@ -201,14 +201,14 @@ impl Lent {
         Ok(())
     }
 
-    /// Notes that a file of the project is gone from where it was.
+    /// Records that a file of the project is no longer at its path.
     fn lose(&self, path: &RelPath, name: &OsStr, rules: &Rules, look: &mut Look<'_>) {
         if !look.layer.hides(path) && self.counted(path, name, rules, look) {
             look.found.gone.push(path.clone());
         }
     }
 
-    /// Notes that every file below a directory of the project is gone from where it was.
+    /// Records that no file below a directory of the project is at its path any more.
     fn lose_below(&self, folder: &Folder, at: &RelPath, rules: &Rules, look: &mut Look<'_>) -> io::Result<()> {
         for (name, kind) in folder.names()? {
             let Some(path) = at.child(&name) else { continue };

@@ -10,17 +10,17 @@ use crate::path::RelPath;
 use crate::workspace::folder::Folder;
 use crate::workspace::snapshot::number;
 
-/// When a file was last changed, by the file system's clock, which programs cannot set: seconds and nanoseconds.
+/// The time of a file's last change, by the file system's clock, which programs cannot set: seconds and nanoseconds.
 pub(super) type Changed = (i64, i64);
 
-/// How deep directories may be in each other.
+/// Maximum nesting of directories.
 const DEEPEST: usize = 256;
 
-/// How often the clock of a file system is looked at until it has gone on.
+/// Maximum attempts to see the file system's clock advance.
 const LOOKS: u32 = 40;
 
-/// Returns the time by the clock of the file system that holds a directory, once that time is over: whatever changes
-/// from now on is later. A clock of whole seconds is not waited for.
+/// Returns the current time of the file system that holds a directory, after its clock has advanced: every later change
+/// gets a later time. Does not wait for a clock of whole seconds.
 pub(super) fn now_over(directory: &Path) -> io::Result<Changed> {
     let file = tempfile::NamedTempFile::new_in(directory)?;
     let now = || {
@@ -48,8 +48,8 @@ fn changed(stat: &rustix::fs::Stat) -> Changed {
 }
 
 impl Lent {
-    /// Returns something below a directory that is not as it was when this tree was made; what `leaves_out` names is
-    /// not looked at. Of a tree that is a layer, what was made in it counts; of a copy, what has changed since.
+    /// Returns a path below a directory that has changed since this tree was made; `leaves_out` is not looked at. In a
+    /// layer, what was made in it counts; in a copy, what has changed since.
     pub fn changed_below(
         &self,
         directory: &RelPath,
@@ -92,7 +92,7 @@ impl Lent {
                 return Ok(Some(path));
             }
         }
-        // A name that is gone is known by its directory alone; so is one that is left out.
+        // A deleted or left-out name shows only in its directory.
         let is_changed = self.layer.is_none() && is_all && changed(&rustix::fs::fstat(folder)?) > self.made;
         Ok(is_changed.then(|| at.clone()))
     }
