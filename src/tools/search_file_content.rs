@@ -113,12 +113,10 @@ impl Call for SearchCall {
                 include.map(|include| format!(" (filter: \"{include}\")")).unwrap_or_default()
             );
             let found = search::in_background(move |cancelled| {
-                let want = |path: &RelPath| {
-                    matcher.as_ref().is_none_or(|matcher| matcher.is_match(below(path, &scope.start)))
-                        && (scope.may_read)(path)
-                };
+                let want =
+                    |path: &RelPath| matcher.as_ref().is_none_or(|matcher| matcher.is_match(below(path, &scope.start)));
                 let walk = scope.walk(&Filter { git: true, enter: &|_| true, want: &want }, cancelled);
-                search_all(scope.source.root(), &walk.files, &regex, most + 1, cancelled)
+                search_all((scope.source.root(), &*scope.may_read), &walk.files, &regex, most + 1, cancelled)
             })
             .await??;
             if found.is_empty() {
@@ -200,9 +198,10 @@ impl Regex {
 
 /// Searches files in their order and returns the first `most` lines, by file.
 ///
-/// Files are searched in parallel, so later ones may be searched in vain; what is returned is always the same.
+/// Files are searched in parallel, so later ones may be searched in vain; what is returned is always the same. Whether
+/// a file may be read is asked about those alone that have something to show: the answer needs a system call.
 fn search_all(
-    root: &Path,
+    (root, may_read): (&Path, &(dyn Fn(&RelPath) -> bool + Send + Sync)),
     files: &[Found],
     regex: &Regex,
     most: usize,
@@ -216,7 +215,10 @@ fn search_all(
         while !enough.load(Ordering::Relaxed) && !cancelled.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(file) = files.get(index) else { break };
-            let lines = search_one(&mut searcher, root, file, regex, most);
+            let mut lines = search_one(&mut searcher, root, file, regex, most);
+            if lines.as_ref().map_or(true, |lines| !lines.is_empty()) && !may_read(&file.path) {
+                lines = Ok(Vec::new());
+            }
             let mut progress = progress.lock().expect("nothing panics while it holds the results");
             if progress.add(index, lines) >= most {
                 enough.store(true, Ordering::Relaxed);
@@ -454,6 +456,16 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_may_not_be_read_neither_shows_a_line_nor_counts_nor_fails() {
+        let project = Project::new(&[(".env", b"KEY=abc\nKEY=def\n"), ("z.txt", b"KEY\n")]);
+        let answer = search(&project, json!({"pattern": "KEY", "maxResults": 1}));
+        assert!(answer.starts_with("Found 1 match ") && answer.contains("File: z.txt"), "{answer}");
+        assert!(!answer.contains("truncated") && !answer.contains(".env"), "{answer}");
+        let answer = search(&project, json!({"pattern": "KEY(?==)"}));
+        assert!(answer.starts_with("No matches found"), "{answer}");
+    }
+
+    #[test]
     fn the_staged_view_is_searched() {
         let project =
             Project::new(&[("gone", b"hit\n"), ("changed", b"hit\n"), ("kept", b"hit\n"), (".gitignore", b"ig\n")]);
@@ -543,8 +555,8 @@ mod tests {
             ("^$", true),
         ] {
             let regex = Regex::new(pattern, case_sensitive).unwrap();
-            let found = search_all(&tree, &walk.files, &regex, usize::MAX, &cancelled).unwrap();
-            let again = search_all(&tree, &walk.files, &regex, usize::MAX, &cancelled).unwrap();
+            let found = search_all((&tree, &|_| true), &walk.files, &regex, usize::MAX, &cancelled).unwrap();
+            let again = search_all((&tree, &|_| true), &walk.files, &regex, usize::MAX, &cancelled).unwrap();
             assert!(found == again, "{pattern} differs from one run to the next");
             let ours: Vec<(Vec<u8>, u64)> = found
                 .iter()
