@@ -110,7 +110,7 @@ fn is_object_store(path: &Path, home: Option<&Path>) -> bool {
 /// `objects_at` is where the repository's objects are seen, if not at their own path.
 pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Option<&Path>) -> io::Result<()> {
     let (own, common) = (&parts.own, &parts.common);
-    for folder in ["objects/info", "objects/pack", "info", "logs"] {
+    for folder in ["objects/info", "objects/pack", "info", "logs/refs"] {
         std::fs::create_dir_all(at.join(folder))?;
     }
     for (from, name) in [
@@ -134,6 +134,9 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
         }
     }
     copy_folder(&common.join("refs"), &at.join("refs"))?;
+    // What is stashed is listed by its log alone.
+    copy_file(&common.join("logs/refs/stash"), &at.join("logs/refs/stash"))?;
+    copy_folder(&common.join("logs/refs/heads"), &at.join("logs/refs/heads"))?;
     copy_folder(&common.join("reftable"), &at.join("reftable"))?;
     // With reference tables, a file here says so.
     if !at.join("refs/heads").exists() {

@@ -39,6 +39,7 @@ pub mod shell;
 pub mod suggest;
 pub mod trigger;
 pub mod trust;
+mod untabled;
 pub mod web;
 
 pub use access::{Access, Pin};

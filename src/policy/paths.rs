@@ -598,7 +598,7 @@ impl<'a> PathRules<'a> {
     }
 
     // The parent's links are followed, the last part is not: removing a link removes the link.
-    fn unfollowed(&self, folder: &RelPath, path: &Path) -> Result<PathBuf, Denial> {
+    pub(crate) fn unfollowed(&self, folder: &RelPath, path: &Path) -> Result<PathBuf, Denial> {
         let trimmed = trim_slashes(path.as_os_str().as_bytes());
         let split = trimmed.iter().rposition(|byte| *byte == b'/');
         let (parent, name) = match split {
@@ -762,25 +762,23 @@ impl<'a> PathRules<'a> {
         }
     }
 
-    /// Judges one effect of a command from each of the directories it may run in.
+    /// Judges one effect of a command from each of the directories it may run in; what it reads may be a directory.
     pub(crate) fn effect(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial> {
-        let root = [RelPath::root()];
+        let (root, at) = ([RelPath::root()], Path::new(effect.path()));
         for folder in if folders.is_empty() { root.as_slice() } else { folders } {
             match effect {
-                Effect::Read(path) => self.read(folder, Path::new(path)).map(|_| ())?,
+                Effect::Read(_) if self.read(folder, at)?.0.node != Some(Node::Dir) => {}
+                Effect::Read(_) => self.name_only(folder, at)?,
                 Effect::ReadTree { path, follow_links, left_out, only, skips_hidden } => {
                     let tree =
                         TreeRead { path, follow_links: *follow_links, left_out, only, skips_hidden: *skips_hidden };
                     self.read_tree(folder, &tree)?;
                 }
-                Effect::List(path) => self.list(folder, Path::new(path)).map(|_| ())?,
-                Effect::Write(path) => self.write(folder, Path::new(path)).map(|_| ())?,
-                Effect::Delete(path) => self.delete(folder, Path::new(path))?,
-                Effect::WriteTree(path) => self.write_tree(folder, Path::new(path))?,
-                Effect::DeleteTree(path) => {
-                    self.delete(folder, Path::new(path))?;
-                    self.write_tree(folder, Path::new(path))?;
-                }
+                Effect::List(_) => self.list(folder, at).map(drop)?,
+                Effect::Write(_) => self.write(folder, at).map(drop)?,
+                Effect::Delete(_) => self.delete(folder, at)?,
+                Effect::WriteTree(_) => self.write_tree(folder, at)?,
+                Effect::DeleteTree(_) => self.delete(folder, at).and(self.write_tree(folder, at))?,
                 Effect::Enter(path) => self.enter(folder, path).map(|_| ())?,
             }
         }

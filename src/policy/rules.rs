@@ -12,9 +12,12 @@ use super::grant::{Isolation, Network};
 use super::layers::{Layer, Located, Standing};
 use super::paths::{PathRules, Place};
 use super::programs::build;
-use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity, hidden_path, path_in_word};
-use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word, is_listed};
+use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity};
+use super::programs::{
+    self, CommandRules, Judged, Judgement, Stdin, Word, begins_like_an_option, hidden_path, is_listed, path_in_word,
+};
 use super::repositories::other_repository;
+use super::untabled;
 use crate::path::{RelPath, Tree};
 
 /// Variables that may be set before a command (`NAME=value command`): they make no known program run another.
@@ -76,6 +79,11 @@ impl<'a> Answers<'a> {
                     });
         for effect in effects {
             let (path, below) = match effect {
+                Effect::Delete(path) | Effect::DeleteTree(path) => {
+                    let at = |folder| self.paths.unfollowed(folder, Path::new(path));
+                    folders.iter().filter_map(|folder| at(folder).ok()).for_each(|path| self.made.remove(path));
+                    continue;
+                }
                 Effect::WriteTree(path) => (path, true),
                 Effect::Write(path) if directories => (path, false),
                 _ => continue,
@@ -480,7 +488,7 @@ impl CommandRules for Answers<'_> {
         let passes =
             |layer: &Layer| layer.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|name| name == variable));
         let narrows = |layer: &&Layer| layer.shell.env.is_some() || layer.grants;
-        HARMLESS.contains(&variable) || self.layers().filter(narrows).all(passes)
+        is_harmless_variable(variable) || self.layers().filter(narrows).all(passes)
     }
 
     fn network(&self) -> Network {
@@ -531,6 +539,11 @@ fn starts_with(words: &[Word], listed: &[Vec<String>]) -> bool {
 fn subcommand(table: &Table, name: &str) -> Option<&'static Table> {
     let of = |wanted: &str| table.subcommands.iter().find(|sub| named(sub.names, wanted));
     of(name).or_else(|| of("*"))
+}
+
+/// Tells whether a variable may be set before any command: it changes what is printed and loads nothing.
+pub(crate) fn is_harmless_variable(name: &str) -> bool {
+    HARMLESS.contains(&name)
 }
 
 fn asks_only(words: &[Word]) -> bool {
@@ -592,6 +605,9 @@ fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     if name == "cargo" && words.iter().any(renames) {
         return Some(Denial::unanalysable("cargo: a setting that gives subcommands other names").by("G3"));
     }
+    if let Some(denial) = as_own_subcommand(layer, name, words).or_else(|| assigned(layer, name, words)) {
+        return Some(denial);
+    }
     let gate: &[&str] = match name {
         "npx" | "bunx" | "pnpx" | "uvx" | "cross-env" | "cross-env-shell" | "env-cmd" | "dotenv" | "dotenvx"
         | "direnv" | "nix-shell" | "concurrently" | "nodemon" | "corepack" | "xcrun" => &[],
@@ -614,6 +630,30 @@ fn launched(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
         return Some(Denial::unanalysable(reason).by("G3"));
     }
     (0..behind.len()).find_map(|at| denied_by(layer, &behind[at..]))
+}
+
+// What comes first for these may be the name of any program.
+fn as_own_subcommand(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
+    if !matches!(name, "yarn" | "yarnpkg" | "pnpm" | "bun") {
+        return None;
+    }
+    let first = 1 + words.iter().skip(1).position(|word| !word.text.starts_with('-'))?;
+    let start = first + usize::from(words[first].text == "run");
+    denied_by(layer, words.get(start..).unwrap_or_default())
+}
+
+// A variable of make may name a program: none that a deny rule names, whatever is after it there.
+fn assigned(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
+    if !matches!(name, "make" | "gmake") {
+        return None;
+    }
+    let names = |program: &str| {
+        let known = |rule: &Located<CommandRule>| rule.value.cmd[0].0.iter().any(|name| fold_name(name) == program);
+        layer.shell.deny.iter().any(known)
+    };
+    let values = words.iter().skip(1).filter_map(|word| word.text.split_once('='));
+    let found = values.map(|(_, value)| value).find(|value| names(&fold_name(base_name(value))))?;
+    Some(Denial::unanalysable(format!("{name} may run `{found}` as a command")).by("G3"))
 }
 
 // Where no table says what a program does with its words, each may name a program that it starts, alone or in a line of
@@ -798,8 +838,7 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
     let value = &rule.value;
     let rest = &words[value.cmd.len().min(words.len())..];
     let mut call = Call::new(cx, words, &[]);
-    call.out.writes = !only_reads(value);
-    call.out.open_ended = true;
+    (call.out.writes, call.out.open_ended) = (!only_reads(value), true);
     let refuse = |what: String| Err(Denial::new(format!("{}: {what}", words[0].text)).by_rule(rule.rule.clone()));
     if value.max_args.is_some_and(|most| words.len() > most + 1) {
         return refuse(format!("more than {} arguments", value.max_args.unwrap_or_default()));
@@ -813,8 +852,7 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
         return if fits { Ok(call.out) } else { refuse("the arguments are not those that the rule lists".to_owned()) };
     }
     let options = value.options.clone().unwrap_or_default();
-    let mut ended = false;
-    let mut at = 0;
+    let (mut ended, mut at) = (false, 0);
     while at < rest.len() {
         let text = rest[at].text.as_str();
         at += 1;
@@ -849,7 +887,9 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
         let (kind, path) = match (attached, options.paths.get(text)) {
             (Some((kind, path)), _) => (kind, Word::literal(path)),
             (None, Some(kind)) => {
-                let Some(next) = rest.get(at) else { return refuse(format!("`{text}` needs a path")) };
+                let Some(next) = rest.get(at).filter(|next| !begins_like_an_option(&next.text)) else {
+                    return refuse(format!("`{text}` needs a path"));
+                };
                 at += 1;
                 (*kind, next.clone())
             }
@@ -894,79 +934,6 @@ fn narrowed_by(call: &Call<'_>, rule: &CommandRule, words: &[Word]) -> Result<()
     Ok(())
 }
 
-/// Options of programs without a table that run the program in their value; those of compilers count everywhere.
-const RUN_PROGRAMS: [(&str, &str); 10] = [
-    ("dpkg apt apt-get", "--pre-invoke --post-invoke --status-logger -o --option"),
-    ("", "-wrapper --wrapper -specs --specs -fplugin --use-ld --pager --post-renderer --use-compress-program --rsh"),
-    ("pandoc", "--filter -F --lua-filter -L --pdf-engine --defaults -d"),
-    ("protoc buf", "--plugin"),
-    ("nodemon", "-x --exec"),
-    ("fd fdfind", "-x -X --exec --exec-batch"),
-    ("mlr", "--prepipe --prepipex --prepipe-gunzip --load --mload"),
-    ("ctags etags", "--options"),
-    ("rclone restic borg", "--password-command --rsh"),
-    ("sqlite3", "-init"),
-];
-
-/// Options of programs without a table, and whole programs, that take the names of the files they read from a list.
-const LISTS: [(&str, &str); 5] = [
-    (
-        "ar nm objdump objcopy strip ranlib size readelf addr2line ld as gcc g++ cc c++ clang clang++ lld javac javadoc java jar protoc \
-         swiftc kotlinc csc scalac",
-        "@",
-    ),
-    ("", "--files-from --files0-from --filelist --file-list --files-list --list-file --listfile --filesfromfile"),
-    ("zip 7z 7za 7zr", "-@ -i@ @"),
-    ("ctags cscope", "-L -i"),
-    ("pax", "-w"),
-];
-
-/// Programs without a table that unpack files under the names that an archive gives; after which words. None: always.
-const UNPACKS: [(&str, &str); 7] = [
-    ("7z 7za 7zr 7zz unrar rar arj lha lzh zoo xar", "x e"),
-    ("jar", "x --extract"),
-    ("ar llvm-ar", "x"),
-    ("zipfile tarfile", "-e --extract"),
-    ("dpkg", "-x --extract -X --vextract"),
-    ("dpkg-deb", "-x --extract -X --vextract -R --raw-extract -e --control"),
-    (
-        "cabextract unar unp dtrx atool aunpack patool unace unsquashfs bsdcpio pax uudecode unshar munpack ripmime rpm2archive lz4 unlz4 lzip \
-         lunzip plzip lzop unlzop brotli unbrotli pbzip2 lbzip2 pixz rzip lrzip lrunzip uncompress compress ditto",
-        "",
-    ),
-];
-
-// Tells whether a program gives files names that its words do not tell. `ar xv`, `jar -xf`: the verb is in a bundle.
-fn unpacks(program: &str, words: &[Word]) -> bool {
-    UNPACKS.iter().filter(|(programs, _)| named(programs, program)).any(|(programs, verbs)| {
-        let bundled = matches!(*programs, "jar" | "ar llvm-ar");
-        let is = |word: &Word| {
-            let first = word.text.trim_start_matches('-');
-            verbs.split(' ').any(|verb| word.text == verb || bundled && verb.len() == 1 && first.contains(verb))
-        };
-        let place = if bundled { 1 } else { words.len() };
-        verbs.is_empty() || words.iter().take(place).any(is)
-    })
-}
-
-/// Programs that leave work or settings behind outside the workspace.
-const LEAVES_WORK: &str =
-    "crontab systemctl launchctl loginctl at atq atrm batch anacron schtasks gsettings dconf defaults";
-
-// Tells whether a word is one of the options that a list gives a program, with its value or without.
-fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
-    let is = |option: &str| {
-        let long = option.starts_with("--") || option.len() > 2;
-        word == option
-            || word.strip_prefix(option).is_some_and(|rest| if long { rest.starts_with(['=', ':']) } else { true })
-    };
-    let of = |programs: &str| programs.is_empty() || named(programs, program);
-    lists
-        .iter()
-        .filter(|(programs, _)| of(programs))
-        .any(|(_, options)| options.split(' ').any(|option| !option.is_empty() && is(option)))
-}
-
 /// Under `shell.default: allow`: each word that is not an option, and each value after `=`, is a path read and written.
 pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     call.out.writes = true;
@@ -974,10 +941,14 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
     if call.name == "cpio" {
         return Err(call.deny("the files that it packs or unpacks are not known").hint("use tar"));
     }
-    if named(LEAVES_WORK, &call.name) {
+    let program = call.name.split(' ').next().unwrap_or_default().to_owned();
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    if named(untabled::LEAVES_WORK, &call.name) {
         return Err(call.deny("it changes what runs outside this run").by("G4"));
     }
-    if unpacks(call.name.split(' ').next().unwrap_or_default(), words) {
+    let named_so = untabled::downloads(&program, &texts).map_err(|what| call.deny(what).hint("name the file"))?;
+    named_so.iter().for_each(|name| call.write(&Word::literal(name.as_str())));
+    if untabled::unpacks(&program, &texts) {
         let glued = |word: &Word| word.text.strip_prefix("-o").filter(|folder| !folder.is_empty()).map(str::to_owned);
         match words.iter().find_map(glued).filter(|_| call.name.starts_with("7z")) {
             Some(folder) => call.out.effects.push(Effect::WriteTree(folder)),
@@ -996,12 +967,8 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
         if pages && word.text.starts_with('+') {
             return Err(Denial::unanalysable(format!("{}: commands given by `+`", call.name)).by("G3"));
         }
-        let program = call.name.split(' ').next().unwrap_or_default();
-        if is_listed_option(&RUN_PROGRAMS, program, &word.text) {
-            return Err(call.deny(format!("`{}` runs a program", word.text)));
-        }
-        if is_listed_option(&LISTS, program, &word.text) {
-            return Err(call.deny(format!("the files that `{}` names are not known", word.text)));
+        if let Some(what) = untabled::refused(&program, &word.text) {
+            return Err(call.deny(what));
         }
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
         if is_option {

@@ -214,10 +214,13 @@ fn pairs(call: &Call<'_>) -> Result<Pairs, Denial> {
     let node = call.node(&last)?;
     let named = last.ends_with('/') || matches!(last.rsplit('/').next(), Some("." | ".."));
     let made = node.is_none() && call.may_be_made(&last)?;
+    // A directory that is removed before, or a link to one that `ln -n` replaces.
+    let replaced = node == Some(Node::Dir)
+        && (call.may_be_replaced(&last)? || call.name == "ln" && call.has("-n") && call.is_link(&last)?);
     let folder = !call.has("-T") && (node == Some(Node::Dir) || words.len() > 1 || named || parents || made);
     // From one of several directories the destination may be a directory, from another a file; one that is made may
     // fail to be.
-    let doubtful = folder && (call.cx.folders.len() > 1 || made) && words.len() == 1;
+    let doubtful = folder && (call.cx.folders.len() > 1 || made || replaced) && words.len() == 1;
     let plain = doubtful.then(|| (words[0].clone(), last.clone()));
     let pairs: Result<Vec<_>, String> = words
         .iter()

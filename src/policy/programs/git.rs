@@ -4,6 +4,7 @@ mod apply;
 mod content;
 mod held;
 mod objects;
+mod options;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -17,65 +18,8 @@ use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
 use content::{Order, confine, refuse_ids};
 use held::{Kept, refuse_held, refuse_restored};
-use words::{Operand, as_written, denied_magic, lines, one, only_files, words};
-
-const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pathspecs -C=D --version --help -h \
-    !!-c=D !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
-    !--no-replace-objects !--glob-pathspecs !--noglob-pathspecs !--icase-pathspecs !--attr-source=D !--super-prefix=D";
-
-macro_rules! diff_options {
-    ($more:literal) => {
-        concat!(
-            "-p,--patch -u -s,--no-patch -U,--unified=D --output-indicator-new=D --output-indicator-old=D --output-indicator-context=D \
-            --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored=D \
-            --diff-algorithm=D --stat=?D --stat-width=D --stat-name-width=D --stat-count=D --stat-graph-width=D --compact-summary \
-            --numstat --shortstat -X,--dirstat=?D --cumulative --dirstat-by-file=?D --summary --patch-with-stat -z --name-only --name-status \
-            --submodule=?D --color=?D --no-color --color-moved=?D --no-color-moved --color-moved-ws=D --no-color-moved-ws --word-diff=?D \
-            --word-diff-regex=D --color-words=?D --no-renames --rename-empty --no-rename-empty --check --ws-error-highlight=D --full-index \
-            --binary --abbrev=?D --no-abbrev -B,--break-rewrites=?D -M,--find-renames=?D -C,--find-copies=?D --find-copies-harder \
-            -D,--irreversible-delete -l=D --diff-filter=D -S=D -G=D !!--find-object=D --pickaxe-all --pickaxe-regex !!-O=R -R \
-            --relative=?D --no-relative -a,--text --ignore-cr-at-eol --ignore-space-at-eol -b,--ignore-space-change \
-            -w,--ignore-all-space --ignore-blank-lines -I,--ignore-matching-lines=D --inter-hunk-context=D -W,--function-context \
-            --exit-code --quiet !!--ext-diff --no-ext-diff !!--textconv --no-textconv --ignore-submodules=?D --src-prefix=D \
-            --dst-prefix=D --no-prefix --default-prefix --line-prefix=D --ita-invisible-in-index --ita-visible-in-index \
-            --merge-base !!--stdin !!--indexed-objects !!--dd -c --cc --combined-all-paths --remerge-diff --diff-merges=D --no-diff-merges -m -t -r !--output=W \
-            --skip-to=D --rotate-to=D --pathspec-file-nul --pathspec-from-file=F --end-of-options ",
-            $more
-        )
-    };
-}
-
-macro_rules! log_options {
-    () => {
-        "--oneline --graph --no-graph --decorate=?D --no-decorate --decorate-refs=D --decorate-refs-exclude=D --source --all --branches=?D \
-        --tags=?D --remotes=?D --glob=D --exclude=D --exclude-hidden=D --reflog -g,--walk-reflogs --pretty=?D --format=D --date=D \
-        --abbrev-commit --no-abbrev-commit -n,--max-count=D --skip=D --since=D --after=D --until=D --before=D --author=D \
-        --committer=D --grep=D --grep-reflog=D --all-match --invert-grep -i,--regexp-ignore-case --basic-regexp \
-        -E,--extended-regexp -F,--fixed-strings -P,--perl-regexp --merges --no-merges --min-parents=D --max-parents=D \
-        --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --alternate-refs --cherry-mark \
-        --cherry-pick --cherry --left-only --right-only --left-right --boundary --simplify-by-decoration --show-pulls \
-        --full-history --dense --sparse --simplify-merges --ancestry-path=?D --date-order --author-date-order --topo-order \
-        --reverse --follow !!--full-diff --log-size -L=D --no-walk=?D --do-walk !--show-signature --show-notes=?D --notes=?D --no-notes \
-        --encoding=D --expand-tabs=?D --no-expand-tabs --mailmap --use-mailmap --no-mailmap --clear-decorations --parents --children \
-        --show-linear-break=?D --count --relative-date --no-commit-id --root --cached --staged --ignore-missing --bisect \
-        --no-show-signature --objects --timestamp --header --no-object-names -NUM"
-    };
-}
-
-const GREP: &str = "--cached !--no-index --index --untracked -v,--invert-match -i,--ignore-case -w,--word-regexp -a,--text -I !!--textconv \
-    -r,--recursive --no-recursive --max-depth=D -E,--extended-regexp -G,--basic-regexp -F,--fixed-strings -P,--perl-regexp \
-    -n,--line-number --column -h -H --full-name -l,--files-with-matches --name-only -L,--files-without-match -z,--null \
-    -o,--only-matching -c,--count --color=?D --no-color --break --heading -C,--context=D -B,--before-context=D -A,--after-context=D \
-    -NUM --threads=D -p,--show-function -W,--function-context -f=R -e=D --and --or --not --all-match -q,--quiet \
-    !!-O,--open-files-in-pager=?D !!--ext-grep --exclude-standard --no-exclude-standard --recurse-submodules --parent-basename=D \
-    -m,--max-count=D --no-textconv -y";
-
-const BRANCH: &str = "-a,--all -r,--remotes -l,--list -v,--verbose -q,--quiet --show-current --color=?D --no-color --column=?D --no-column \
-    --sort=D --contains=*D --no-contains=*D --merged=*D --no-merged=*D --points-at=D --format=D -i,--ignore-case --abbrev=?D --no-abbrev \
-    --omit-empty !-d,--delete !-D !-m,--move !-M !-c,--copy !-C !-f,--force !-t,--track=?D !--no-track !-u,--set-upstream-to=D \
-    !--unset-upstream !--edit-description !--create-reflog !--recurse-submodules";
-
-const NOTHING: &str = "-v,--verbose -q,--quiet";
+use options::{BRANCH, GLOBAL, GREP, NOTHING, SILENT, SILENT_LOG, diff_options, log_options};
+use words::{Operand, as_written, denied_magic, is_exclusion, lines, one, only_files, words};
 
 pub(crate) const GIT: Table = Table {
     names: "git",
@@ -83,6 +27,7 @@ pub(crate) const GIT: Table = Table {
     operands: Operands::Special,
     style: Style::First,
     writes_nothing: true,
+    dash_values: true,
     special: None,
     dashes: Dashes::Operands,
     subcommands: &[
@@ -207,6 +152,7 @@ pub(crate) const GIT: Table = Table {
             names: "for-each-ref show-ref",
             options: "--count=D --sort=D --format=D --points-at=D --merged=*D --no-merged=*D --contains=*D --no-contains=*D --head --tags --heads --branches -d,--dereference -s,--hash=?D --verify -q,--quiet --abbrev=?D --exists --color=?D -p,--perl --shell --ignore-case --omit-empty --exclude=D",
             operands: Operands::Data,
+            special: Some(formats),
             ..TABLE
         },
         Table {
@@ -244,10 +190,27 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "stash",
-            options: "-q,--quiet -u,--include-untracked -k,--keep-index -m,--message=D --index -a,--all -S,--staged !!-p,--patch --stat --oneline --numstat --shortstat --name-only --name-status --summary",
+            options: "-q,--quiet -u,--include-untracked -k,--keep-index -m,--message=D --index -a,--all -S,--staged !!-p,--patch",
             operands: Operands::Special,
-            special: Some(stash),
+            special: Some(work_tree),
             writes_nothing: false,
+            subcommands: &[
+                Table {
+                    names: "list",
+                    options: SILENT_LOG,
+                    operands: Operands::Special,
+                    special: Some(stashes),
+                    ..TABLE
+                },
+                Table {
+                    names: "show",
+                    options: "-q,--quiet -u,--include-untracked --only-untracked --no-include-untracked --stat --oneline --numstat --shortstat \
+                        --name-only --name-status --summary",
+                    operands: Operands::Special,
+                    special: Some(stashes),
+                    ..TABLE
+                },
+            ],
             ..TABLE
         },
         Table {
@@ -495,15 +458,6 @@ fn drivers(call: &Call<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Options after which log shows no contents.
-const SILENT: &str = concat!(
-    log_options!(),
-    " -s --stat --stat-width --stat-name-width --stat-count --stat-graph-width --compact-summary --numstat --shortstat -X --cumulative \
-    --dirstat-by-file --summary --name-only --name-status -z --color --no-color --no-renames --rename-empty --no-rename-empty -B -M -C \
-    --find-copies-harder -D -l --diff-filter --relative --no-relative --quiet --exit-code --no-ext-diff --no-textconv --ignore-submodules \
-    -t -r --abbrev --no-abbrev --no-diff-merges --end-of-options"
-);
-
 fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     drivers(call)?;
     if call.values("--submodule").iter().any(|word| !word.text.starts_with("log") && !word.text.starts_with("short")) {
@@ -518,9 +472,13 @@ fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let named = words(call, &operands, true)?;
     refuse_ids(call, named.revisions())?;
+    let every = ["--all", "--branches", "--tags", "--remotes", "--glob", "--reflog", "-g"];
+    if call.name.ends_with(" show") && every.iter().any(|name| call.has(name)) {
+        refuse_held(call, "whatever a reference names", "name the commits")?;
+    }
     if call.has("-L") {
         followed(call);
-    } else if call.name.ends_with(" diff") && named.blobs().next().is_some() {
+    } else if !call.name.ends_with(" show") && named.blobs().next().is_some() {
         // Two files that are named: git takes no pathspecs there.
         only_files(call, &named)?;
         if named.blobs().count() + named.paths().len() != operands.len() || call.dashes.is_some() {
@@ -589,10 +547,36 @@ fn cat_file(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let operands = std::mem::take(&mut call.operands);
     let named = words(call, &operands, true)?;
-    let shows = !["-t", "-s", "-e"].iter().any(|name| call.has(name));
-    refuse_ids(call, named.revisions().iter().filter(|_| shows))?;
+    if !["-t", "-s", "-e"].iter().any(|name| call.has(name)) {
+        refuse_ids(call, named.revisions())?;
+        let peels = |word: &Word| word.text == "tree" || word.text.contains("^{") && !word.text.contains("^{commit}");
+        // A directory is shown as the ids of what is in it.
+        if operands.iter().any(peels) || only_files(call, &named).is_err() {
+            refuse_held(call, "the ids of its files", "write `git ls-tree --name-only`")?;
+        }
+    }
     call.operands = operands;
     Ok(())
+}
+
+// Of a reference to a file `%(raw)` is what it holds, and an order by it tells of that, too.
+fn formats(call: &mut Call<'_>) -> Result<(), Denial> {
+    let shown = [call.values("--format"), call.values("--sort")].concat();
+    match shown.iter().find(|word| word.text.contains("raw")) {
+        Some(word) => Err(call
+            .deny(format!("`{}` shows whatever a reference names", word.text))
+            .hint("write `git show REVISION:PATH` for a file")),
+        None => Ok(()),
+    }
+}
+
+// A tree that is no commit's: what is in it has other paths there than the rules name.
+fn refuse_tree(call: &Call<'_>, word: &Word) -> Result<(), Denial> {
+    if !word.text.contains(':') {
+        return Ok(());
+    }
+    let denial = call.deny(format!("`{}` has other paths than the rules name", word.text));
+    Err(denial.hint("name a commit, and the paths behind `--`"))
 }
 
 fn archive(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -604,11 +588,7 @@ fn archive(call: &mut Call<'_>) -> Result<(), Denial> {
     let named = words(call, &operands, true)?;
     call.dashes = dashes;
     refuse_ids(call, named.revisions())?;
-    if let Some(word) = named.blobs().next() {
-        return Err(call
-            .deny(format!("`{}` has other paths than the rules name", word.text))
-            .hint("write `REVISION PATH`"));
-    }
+    named.blobs().try_for_each(|word| refuse_tree(call, word))?;
     confine(call, &named, Order::Mixed)?;
     call.operands = operands;
     Ok(())
@@ -619,6 +599,8 @@ fn merge_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.operands.len() > 2 || call.unknown {
         return Err(call.deny("it shows contents in this form").hint("write `git merge-tree --write-tree A B`"));
     }
+    let base = call.values("--merge-base");
+    base.iter().chain(&call.operands).try_for_each(|word| refuse_tree(call, word))?;
     if !call.has("--name-only") && !call.has("--quiet") {
         refuse_held(call, "its id", "write `--name-only`")?;
     }
@@ -632,6 +614,7 @@ fn past_the_rules(call: &mut Call<'_>) -> Result<(), Denial> {
 // The id of a file tells of its contents.
 fn ids(call: &mut Call<'_>) -> Result<(), Denial> {
     listing(call)?;
+    call.values("--with-tree").iter().try_for_each(|word| refuse_tree(call, word))?;
     let names = ["--name-only", "--name-status"];
     let tree = call.name.ends_with(" ls-tree");
     let shows = match tree {
@@ -685,17 +668,22 @@ fn grep(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// `list` and `show` take options of log and diff, but no pathspecs.
-fn stash(call: &mut Call<'_>) -> Result<(), Denial> {
-    let lists = call.operands.first().is_some_and(|word| word.text == "list" || word.text == "show");
-    if lists && call.unknown {
-        return Err(call.deny("an option that is not known might show what may not be read"));
+// They take options of log and diff, but no pathspecs that could leave out what may not be read.
+fn stashes(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown || call.has("-L") {
+        return Err(call.deny("an option might show what may not be read").hint("use `git stash show --stat`"));
     }
-    work_tree(call)
+    if let Some(word) = call.operands.iter().find(|word| !word.literal || word.text.contains(':')) {
+        return Err(call.deny(format!("`{}` is no stash", word.text)));
+    }
+    refuse_ids(call, &call.operands)
 }
 
-// Only an id is printed, but a blob that is named is still named.
+// Only an id is printed, but a blob that is named is still named. What ids begin with tells which contents there are.
 fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.has("--disambiguate") {
+        return Err(call.deny("`--disambiguate` lists the ids of files whatever may be read"));
+    }
     for word in call.operands.clone().iter().filter(|word| word.text.contains(':')) {
         one(call, &word.text, &Operand::Revision, false)?;
     }
@@ -744,7 +732,7 @@ fn listing(call: &mut Call<'_>) -> Result<(), Denial> {
         let magic = word.text.starts_with(':')
             && !word.text.starts_with(":/")
             && !word.text.starts_with(":(top)")
-            && !word.text.starts_with(":(exclude)");
+            && !is_exclusion(&word.text);
         if magic {
             return Err(denied_magic(call, &word.text));
         }
@@ -759,6 +747,7 @@ fn listing(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn branch(call: &mut Call<'_>) -> Result<(), Denial> {
+    formats(call)?;
     let changes = ["-d", "-D", "-m", "-M", "-c", "-C", "-f", "-t", "-u", "--unset-upstream", "--edit-description"];
     let lists = ["-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--show-current"];
     if changes.iter().any(|name| call.has(name))
@@ -773,6 +762,7 @@ fn branch(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn tag(call: &mut Call<'_>) -> Result<(), Denial> {
+    formats(call)?;
     let lists = ["-l", "-n", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"];
     if !call.operands.is_empty() && !lists.iter().any(|name| call.has(name)) {
         call.out.writes_git = true;
@@ -899,7 +889,7 @@ fn restored(call: &Call<'_>, first: &str, paths: &[String]) -> Kept {
         "checkout" if !paths.is_empty() => Kept::Paths(paths.to_vec()),
         "restore" if has(&["-S"]) && !has(&["-W"]) && !call.unknown => Kept::Nothing,
         "restore" => Kept::Paths(paths.to_vec()),
-        "stash" if matches!(first, "list" | "show" | "drop" | "clear" | "create" | "store") => Kept::Nothing,
+        "stash" if matches!(first, "drop" | "clear" | "create" | "store") => Kept::Nothing,
         "sparse-checkout" if matches!(first, "" | "list") => Kept::Nothing,
         "reset" | "checkout" | "switch" | "stash" | "revert" | "cherry-pick" | "merge" | "pull" | "am"
         | "quiltimport" | "sparse-checkout" => Kept::All,
@@ -911,24 +901,25 @@ fn restored(call: &Call<'_>, first: &str, paths: &[String]) -> Kept {
 fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     drivers(call)?;
     keeps(call)?;
+    let subcommand = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
+    let is = |name: &str| subcommand == name;
+    if is("restore") {
+        call.values("-s").iter().try_for_each(|word| refuse_tree(call, word))?;
+    }
     let operands = std::mem::take(&mut call.operands);
     let before = call.dashes.unwrap_or(usize::MAX);
     let mut paths = Vec::new();
     for (index, word) in operands.iter().enumerate() {
         let kind = if index < before { Operand::Revision } else { Operand::Path };
-        // `REVISION:DIRECTORY` is a tree of its own, whose paths no rule knows.
-        if index < before
-            && word.text.contains(':')
-            && (call.name.ends_with(" checkout") || call.name.ends_with(" restore"))
-        {
-            return Err(call.deny(format!("`{}` has other paths than the rules name", word.text)));
+        if index < before && (is("checkout") || is("restore") || is("reset") && !word.text.starts_with(':')) {
+            refuse_tree(call, word)?;
         }
         let effects = call.out.effects.len();
         let is_path = one(call, &word.text, &kind, false)?;
         if index >= before || is_path && call.dashes.is_none() {
             paths.push(word.text.clone());
         }
-        if is_path && !call.name.ends_with(" stash") {
+        if is_path && !is("stash") {
             let read: Vec<Effect> = call.out.effects[effects..].to_vec();
             for effect in read {
                 if let Effect::Read(path) = effect {

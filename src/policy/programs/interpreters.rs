@@ -1,65 +1,160 @@
 //! Judges interpreters, shells and editors under `shell.default: allow`: they may run a script file, but not inline
 //! code, which cannot be analysed.
 
+use super::clients::{CLIENTS, Client, is_code};
 use super::table::Call;
+use super::words::begins_like_an_option;
 use super::{Stdin, Word};
 use crate::policy::decision::Denial;
+use crate::policy::effect::Effect;
 
-/// An interpreter, and what its options do.
+/// An interpreter, and what its options do. One that is not listed may take code, or write a file.
 struct Interpreter {
     names: &'static str,
     /// Short options with code.
     code: &'static str,
     /// Short options that take a value: the rest of the word, or the next one.
     values: &'static str,
+    /// Other short options.
+    flags: &'static str,
     /// Long options with code.
     long_code: &'static str,
+    /// Other long options: `--name`, or `--name=` with what its value is: `R` a file that is read, `W` one that is written,
+    /// `O` a directory written to, `D` data, or what it loads; `?` before it: only after `=`.
+    long: &'static str,
     /// Options after which it continues to read code from its standard input when the script has ended.
     goes_on: &'static str,
 }
+
+const NONE: Interpreter =
+    Interpreter { names: "", code: "", values: "", flags: "", long_code: "", long: "", goes_on: "" };
 
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         names: "python python2 python3 pypy pypy3 ipython ipython3 bpython ptpython micropython circuitpython",
         code: "c",
         values: "WXQ",
-        long_code: "",
+        flags: "bBdEhiIOPqRsStuvVx3m",
+        long: "--check-hash-based-pycs=D --help --help-all --help-env --help-xoptions --version",
         goes_on: "-i",
+        ..NONE
     },
-    Interpreter { names: "perl", code: "eE", values: "IMm", long_code: "", goes_on: "-d" },
-    Interpreter { names: "ruby", code: "e", values: "rICE", long_code: "", goes_on: "" },
+    Interpreter {
+        names: "perl",
+        code: "eE",
+        values: "IMm",
+        flags: "acCdfFghilnpstTuUvVwWxX0123456789",
+        long: "--help --version",
+        goes_on: "-d",
+        ..NONE
+    },
+    Interpreter {
+        names: "ruby",
+        code: "e",
+        values: "rICEX",
+        flags: "acdFhiKlnpsTuUvVwWxy0123456789",
+        long: "--backtrace-limit=D --copyright --debug --disable=D --disable-gems --disable-all --disable-did_you_mean --disable-error_highlight \
+            --disable-rubyopt --disable-jit --disable-yjit --disable-frozen-string-literal --enable=D --enable-frozen-string-literal --enable-jit \
+            --enable-yjit --enable-gems --encoding=D --external-encoding=D --internal-encoding=D --help --jit --mjit --rjit --yjit --parser=D \
+            --verbose --version --yydebug",
+        ..NONE
+    },
     Interpreter {
         names: "node nodejs bun",
         code: "ep",
         values: "rC",
+        flags: "chiv",
         long_code: "--eval --print --import --require --loader --experimental-loader",
+        long: NODE,
         goes_on: "-i --interactive",
     },
-    Interpreter { names: "deno", code: "", values: "", long_code: "--eval", goes_on: "" },
+    Interpreter { names: "deno", long_code: "--eval", ..NONE },
     Interpreter {
         names: "php",
         code: "rBREF",
-        values: "dcfzt",
+        values: "dcfztS",
+        flags: "aChHilmnqsvw",
         long_code: "--run --process-begin --process-code --process-end",
+        long: "--php-ini=R --no-php-ini --define=D --file=R --info --interactive --syntax-check --modules --no-header --strip --version --ini \
+            --rf=D --rc=D --re=D --rz=D --ri=D --server=D --docroot=D --help",
         goes_on: "-a --interactive",
     },
-    Interpreter { names: "lua luajit", code: "e", values: "l", long_code: "", goes_on: "-i" },
+    Interpreter { names: "lua luajit", code: "e", values: "l", flags: "ivEWO0123456789", goes_on: "-i", ..NONE },
     Interpreter {
         names: "Rscript R",
         code: "e",
-        values: "",
+        values: "g",
+        flags: "fqs",
         long_code: "--eval --expression",
+        long: "--vanilla --no-save --save --no-restore --no-restore-data --no-restore-history --restore --slave --quiet --silent --no-echo \
+            --no-init-file --no-site-file --no-environ --no-readline --verbose --version --help --args --encoding=D --default-packages=D --file=R \
+            --interactive",
         goes_on: "--interactive",
     },
-    Interpreter { names: "osascript", code: "e", values: "ls", long_code: "", goes_on: "-i" },
+    Interpreter { names: "osascript", code: "e", values: "ls", flags: "i", goes_on: "-i", ..NONE },
     Interpreter {
-        names: "sh bash dash zsh ksh fish ash rbash rzsh mksh lksh oksh loksh posh yash osh ysh csh tcsh xonsh nu",
+        names: "sh bash dash zsh ksh ash rbash rzsh mksh lksh oksh loksh posh yash osh ysh",
         code: "cs",
         values: "oO",
-        long_code: "--command --commands --execute --init-command --rcfile --init-file",
-        goes_on: "",
+        flags: "abefghiklmnpqrtuvwxyBCDEGHIPTVX0123456789",
+        long_code: "--command --rcfile --init-file",
+        long: "--norc --noprofile --no-rcs --posix --login --verbose --restricted --version --help --noediting --debugger --dump-strings \
+            --dump-po-strings --pretty-print",
+        ..NONE
     },
+    Interpreter {
+        names: "fish",
+        code: "cC",
+        values: "df",
+        flags: "hiIlnNPv",
+        long_code: "--command --init-command",
+        long: "--interactive --login --no-config --no-execute --private --version --help --features=D --debug=D",
+        ..NONE
+    },
+    Interpreter {
+        names: "nu",
+        code: "ce",
+        values: "Imt",
+        flags: "hilnv",
+        long_code: "--commands --execute --testbin",
+        long: "--no-config-file --no-history --no-std-lib --version --help --login --stdin --interactive --config=R --env-config=R \
+            --include-path=D --log-level=D --table-mode=D --threads=D --error-style=D",
+        ..NONE
+    },
+    Interpreter {
+        names: "xonsh",
+        code: "c",
+        flags: "hilV",
+        long: "--no-rc --no-env --interactive --login --shell-type=D --help --version --timings",
+        ..NONE
+    },
+    Interpreter { names: "csh tcsh", code: "cst", flags: "befFilmnqvVxX", long: "--help --version", ..NONE },
 ];
+
+/// Long options of node. It has hundreds more, of which some load code or write files.
+const NODE: &str = "--abort-on-uncaught-exception --allow-addons --allow-child-process --allow-wasi --allow-worker --check --completion-bash \
+    --conditions=D --cpu-prof --cpu-prof-dir=O --cpu-prof-interval=D --cpu-prof-name=W --deprecation --diagnostic-dir=O --disable-proto=D \
+    --disable-warning=D --disallow-code-generation-from-strings --dns-result-order=D --enable-source-maps --env-file=R --env-file-if-exists=R \
+    --experimental-default-type=D --experimental-detect-module --experimental-fetch --experimental-json-modules --experimental-modules \
+    --experimental-network-inspection --experimental-permission --experimental-require-module --experimental-specifier-resolution=D \
+    --experimental-sqlite --experimental-strip-types --experimental-test-coverage --experimental-test-module-mocks \
+    --experimental-test-snapshots --experimental-transform-types --experimental-vm-modules --experimental-wasm-modules \
+    --experimental-websocket --experimental-webstorage --expose-gc --force-color --force-node-api-uncaught-exceptions-policy --frozen-intrinsics \
+    --harmony --heap-prof --heap-prof-dir=O --heap-prof-interval=D --heap-prof-name=W --heapsnapshot-near-heap-limit=D \
+    --heapsnapshot-signal=D --help --icu-data-dir=R --input-type=D --insecure-http-parser --interactive --jitless --localstorage-file=W \
+    --max-http-header-size=D --max-old-space-size=?D --max-semi-space-size=?D --napi-modules --no-addons --no-deprecation \
+    --no-experimental-detect-module --no-experimental-fetch --no-experimental-global-navigator --no-experimental-require-module \
+    --no-experimental-strip-types --no-experimental-websocket --no-experimental-webstorage --no-extra-info-on-fatal-exception \
+    --no-force-async-hooks-checks --no-global-search-paths --no-network-family-autoselection --no-warnings --node-memory-debug \
+    --openssl-config=R --openssl-legacy-provider --openssl-shared-config --pending-deprecation --permission --allow-fs-read=D --allow-fs-write=D \
+    --preserve-symlinks --preserve-symlinks-main --redirect-warnings=W --report-compact --report-dir=O --report-directory=O \
+    --report-exclude-network --report-filename=W --report-on-fatalerror --report-on-signal --report-signal=D --report-uncaught-exception \
+    --secure-heap=D --secure-heap-min=D --stack-size=?D --stack-trace-limit=?D --test --test-concurrency=D --test-force-exit \
+    --test-name-pattern=D --test-only --test-reporter=D --test-reporter-destination=W --test-shard=D --test-skip-pattern=D --test-timeout=D \
+    --throw-deprecation --title=D --tls-cipher-list=D --tls-keylog=W --tls-max-v1.2 --tls-max-v1.3 --tls-min-v1.0 --tls-min-v1.1 --tls-min-v1.2 \
+    --tls-min-v1.3 --trace-deprecation --trace-event-categories=D --trace-event-file-pattern=W --trace-exit --trace-sigint --trace-sync-io \
+    --trace-tls --trace-uncaught --trace-warnings --track-heap-objects --unhandled-rejections=D --use-bundled-ca --use-openssl-ca --use-system-ca \
+    --v8-pool-size=D --verify-base-objects --version --watch --watch-path=D --watch-preserve-output --zero-fill-buffers";
 
 /// Modules of python that run code among their words or on their standard input.
 const CODE_MODULES: [&str; 19] = [
@@ -87,140 +182,6 @@ const CODE_MODULES: [&str; 19] = [
 /// What is after a dash in the name of an interpreter that is only built or packed in another way.
 const BUILDS: [&str; 13] =
     ["aarch64", "arm", "bin", "cgi", "cli", "dbg", "debug", "i386", "i686", "minimal", "shared", "static", "x86_64"];
-
-/// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
-/// with an evaluator, an interpreter whose scripts are anywhere.
-struct Client {
-    names: &'static str,
-    /// Options with code: short letters in one word, everything else whole.
-    code: &'static str,
-    /// Words that begin code, wherever they are.
-    words: &'static str,
-    /// The most words that are no options; more hold statements.
-    operands: usize,
-    /// What it is given on its standard input is run.
-    reads: bool,
-}
-
-const ANY: usize = usize::MAX;
-
-const CLIENTS: &[Client] = &[
-    // Their words are lines for a shell, or code.
-    Client { names: "pee mispipe fx", code: "", words: "", operands: 0, reads: false },
-    Client {
-        names: "exiftool",
-        code: "-if -if1 -if2 -if3 -if4 -if5 -p -printFormat -config -api -@ -stay_open -userParam",
-        words: "",
-        operands: ANY,
-        reads: false,
-    },
-    Client { names: "pdb ipdb pudb", code: "-c --command", words: "", operands: ANY, reads: true },
-    Client {
-        names: "ansible ansible-console ansible-adhoc",
-        code: "-m -a --module-name --args",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "fzf sk",
-        code: "--preview --bind --cmd --interactive --become --with-shell -c -i",
-        words: "",
-        operands: ANY,
-        reads: false,
-    },
-    Client {
-        names: "tex latex etex pdftex pdflatex xetex xelatex luahbtex dvilualatex uplatex ptex latexmk tectonic",
-        code: "-shell-escape --shell-escape -enable-write18 --enable-write18 -e -r -latex -pdflatex -lualatex -usepretex -pretex",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "prove",
-        code: "-e -P -M --exec --formatter --harness --source",
-        words: "",
-        operands: ANY,
-        reads: false,
-    },
-    Client { names: "chokidar", code: "-c --command", words: "", operands: ANY, reads: false },
-    Client {
-        names: "sqlite3 sqlite duckdb litecli",
-        code: "-cmd -c -s -e --execute",
-        words: "",
-        operands: 1,
-        reads: true,
-    },
-    Client {
-        names: "psql pgcli usql createdb vsql",
-        code: "-c --command -v --set --variable -P --pset",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "mysql mariadb mycli mclient sqlcmd isql osql snowsql bq hive beeline impala-shell presto trino spark-sql \
-            clickhouse-client clickhouse-local clickhouse influx cqlsh",
-        code: "-e -q -Q -s --execute --statement -execute --init-command --query --queries --pager query local",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "mongo mongosh redis-cli cypher-shell iredis",
-        code: "--eval",
-        words: "eval evalsha",
-        operands: ANY,
-        reads: true,
-    },
-    Client { names: "dc", code: "-e --expression", words: "", operands: ANY, reads: true },
-    Client {
-        names: "gnuplot maxima gp octave octave-cli sage matlab units",
-        code: "-e -c --eval -r -batch --batch-string --run-string -default-settings",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client { names: "mlr", code: "-s", words: "put filter tee split case", operands: ANY, reads: false },
-    Client {
-        names: "elixir iex erl elvish escript gleam lfe",
-        code: "-e -r --eval --rpc-eval -eval -run -s -remsh",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "groovy groovysh scala scala-cli amm kotlin kotlinc jshell clojure clj bb lein jython jruby bsh ghc ghci runghc \
-            runhaskell stack-ghc idris agda",
-        code: "-e -E -M -execute --execute-script -expression -x -c --eval",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "swipl prolog gprolog yap",
-        code: "-g -t -f --goal --entry-goal --query-goal --init-goal",
-        words: "",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "tsx ts-node ts-node-esm esno jiti babel-node vite-node zx coffee lsc qjs qjsc d8 jsc rhino mujs hermes swc-node",
-        code: "-e -p -pe -c --eval --print -r --require --import --loader",
-        words: "eval",
-        operands: ANY,
-        reads: true,
-    },
-    Client {
-        names: "julia crystal nim nims racket guile sbcl clisp ccl ecl gosh csi chicken-csi mit-scheme scheme chez chibi-scheme janet \
-            fennel hy raku perl6 rakudo pike gforth gst ocaml utop io j ijconsole pry irb tclsh8.6 wish jimsh gs ghostscript m4 csharp fsi fsharpi \
-            root cling dart lldb r2 radare2 pwsh-preview xidel psysh hhvm texlua lualatex slsh newlisp",
-        code: "-e -E -L -c -l -p -q -o -s -k -x --eval --print --load --expression --execute --exec --command --one-line --system-property -eval -load",
-        words: "eval",
-        operands: ANY,
-        reads: true,
-    },
-];
 
 /// What an expression of yq may hold to reach files, variables or code that its text does not name.
 const YQ: [&str; 9] = ["load", "eval", "env", "import", "include", "input", "system", "split_doc", "ltrimstr_file"];
@@ -285,21 +246,6 @@ fn is_renaming(word: &str) -> bool {
     matches!(parts.as_slice(), [from, to, flags] if is_plain(from) && is_plain(to) && flags.chars().all(|c| "gimsxr".contains(c)))
 }
 
-fn is_code(known: &Client, word: &str) -> bool {
-    if known.words.split_whitespace().any(|name| name == word) {
-        return true;
-    }
-    let name = word.split('=').next().unwrap_or(word);
-    known.code.split_whitespace().any(|code| match code.len() {
-        // A letter may be among others, and its value after it.
-        2 => {
-            word.starts_with(code)
-                || word.starts_with('-') && !word.starts_with("--") && word.len() <= 4 && word.contains(&code[1..])
-        }
-        _ => name == code || name.len() > 4 && name.starts_with("--") && code.starts_with(name),
-    })
-}
-
 /// Tells whether words start a program with code among them that no rule sees.
 pub(crate) fn gives_code(words: &[Word]) -> bool {
     let Some(name) = words.first().map(|word| crate::policy::rules::base_name(&word.text)) else { return false };
@@ -309,7 +255,7 @@ pub(crate) fn gives_code(words: &[Word]) -> bool {
                 && words.get(1).is_some_and(|word| is_code(known, &word.text))
         });
     };
-    words.get(1).is_some_and(|word| {
+    words.iter().skip(1).take_while(|word| word.text.starts_with('-')).any(|word| {
         let text = word.text.as_str();
         let long = known.long_code.split_whitespace().any(|code| code == text.split('=').next().unwrap_or(text));
         long || text.starts_with('-')
@@ -317,22 +263,6 @@ pub(crate) fn gives_code(words: &[Word]) -> bool {
             && text.chars().any(|letter| known.code.contains(letter))
     })
 }
-
-/// Long options whose value is the next word, which is not a script then.
-const TAKES_VALUE: [&str; 12] = [
-    "--check-hash-based-pycs",
-    "--conditions",
-    "--encoding",
-    "--env-file",
-    "--external-encoding",
-    "--icu-data-dir",
-    "--input-type",
-    "--internal-encoding",
-    "--openssl-config",
-    "--title",
-    "--diagnostic-dir",
-    "--rcfile",
-];
 
 const EDITORS: &str = "vi vim nvim ex ed emacs view rvim gvim vimdiff emacsclient";
 
@@ -381,7 +311,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let Some(known) = interpreter(&call.name) else { return Err(unknown(call, "it is not known")) };
     if matches!(call.name.as_str(), "deno" | "bun") {
-        return runtime(call, &words);
+        return runtime(call, known, &words);
     }
     let mut at = 0;
     while at < words.len() {
@@ -399,82 +329,150 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
         }
         if text == "--" {
             match words.get(at) {
-                Some(script) => return script_of(call, script),
+                Some(script) => return script_of(call, known, script, &words[at + 1..]),
                 None => break,
             }
         }
-        if let Some(long) = text.strip_prefix("--") {
-            let name = long.split('=').next().unwrap_or(long);
-            let code = known
-                .long_code
-                .split_whitespace()
-                .any(|code| code.trim_start_matches('-').starts_with(name) && !name.is_empty());
-            if code {
-                return Err(unknown(call, &format!("code given by `{text}`")));
-            }
-            goes_on(call, known, text)?;
-            if let Some((_, value)) = text.split_once('=') {
-                let value = Word::literal(value);
-                call.read(&value);
-            } else if TAKES_VALUE.contains(&text) {
-                words.get(at).iter().for_each(|word| loads(call, &word.text));
-                at += 1;
-            }
-            continue;
-        }
-        // zsh and bash take `+o` too.
-        let is_option = text.starts_with('-') || (text.starts_with('+') && known.names.contains("bash"));
+        // Shells take `+o` too.
+        let is_option = text.starts_with('-') || (text.starts_with('+') && known.names.starts_with("sh "));
         if !is_option {
-            return script_of(call, word);
+            return script_of(call, known, word, &words[at..]);
         }
-        for (index, letter) in text.char_indices().skip(1) {
-            let rest = &text[index + letter.len_utf8()..];
-            if letter == 'm' && known.names.starts_with("python") {
-                // A module by its name, which is judged as the program of that name.
-                let attached = (!rest.is_empty()).then(|| Word::literal(rest));
-                if runs_code_module(attached.as_ref(), &words[at..]) {
-                    return Err(unknown(call, "a module that runs code that it is given"));
-                }
-                let started: Vec<Word> = attached.iter().chain(&words[at..]).cloned().collect();
-                if !started.first().is_some_and(|module| module.literal && !module.text.is_empty()) {
-                    return Err(unknown(call, "a module whose name is not known"));
-                }
-                call.out.starts.push(started);
-                return Ok(());
-            }
-            if known.code.contains(letter) || known.names == "perl" && letter == 'F' && is_split_code(rest) {
-                return Err(unknown(call, &format!("code given by `-{letter}`")));
-            }
-            goes_on(call, known, &format!("-{letter}"))?;
-            // The rest of the word is a pattern, or a kind of warnings.
-            if letter == 'F' && matches!(known.names, "perl" | "ruby") || letter == 'W' && rest.starts_with(':') {
-                break;
-            }
-            // A script by its name in PATH is a program.
-            if letter == 'S' && matches!(known.names, "perl" | "ruby") {
-                return Err(unknown(call, "a script that is looked for in PATH"));
-            }
-            // A shell takes the next word, and what is after the letter are more letters.
-            if known.values.contains(letter) && !rest.is_empty() && known.names.starts_with("sh ") {
-                return Err(unknown(call, &format!("`{text}`, whose letters versions read differently")));
-            }
-            if known.values.contains(letter) {
-                let next = words.get(at).filter(|_| rest.is_empty()).map(|word| word.text.as_str());
-                at += usize::from(rest.is_empty());
-                let value = next.unwrap_or(rest);
-                if known.names == "perl" && value.contains([';', '(', '`', '{', '|', '"', '\\', ' ']) {
-                    return Err(unknown(call, &format!("code given by `-{letter}`")));
-                }
-                loads(call, value);
-                break;
-            }
-        }
+        let taken = match text.starts_with("--") {
+            true => Some(long(call, known, text, words.get(at))?),
+            false => letters(call, known, text, &words[at..])?,
+        };
+        let Some(taken) = taken else { return Ok(()) };
+        at += taken;
     }
     let from = match call.cx.stdin {
         Stdin::Empty => "no script",
         Stdin::Pipe | Stdin::Data => "code on its standard input",
     };
     Err(unknown(call, from))
+}
+
+// A long option; returns how many further words it takes.
+fn long(call: &mut Call<'_>, known: &Interpreter, text: &str, next: Option<&Word>) -> Result<usize, Denial> {
+    let (name, attached) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    if known.long_code.split_whitespace().any(|code| name.len() > 2 && code.starts_with(name)) {
+        return Err(unknown(call, &format!("code given by `{text}`")));
+    }
+    goes_on(call, known, text)?;
+    let mut listed = known.long.split_whitespace().map(|option| option.split_once('=').unwrap_or((option, "")));
+    let Some((_, kind)) = listed.find(|(option, _)| *option == name) else {
+        return Err(unknown(call, &format!("the option `{name}` is not known")));
+    };
+    let (value, taken) = match (attached, kind) {
+        (Some(value), "") => return Err(unknown(call, &format!("`{name}` takes no value such as `{value}`"))),
+        (Some(value), _) => (value.to_owned(), 0),
+        (None, kind) if kind.is_empty() || kind.starts_with('?') => return Ok(0),
+        (None, _) => match next.filter(|next| next.literal && !begins_like_an_option(&next.text)) {
+            Some(next) => (next.text.clone(), 1),
+            None => return Err(unknown(call, &format!("the value of `{name}` is not known"))),
+        },
+    };
+    let word = Word::literal(value.as_str());
+    match kind {
+        "R" => call.read(&word),
+        "W" => call.write(&word),
+        "O" => call.effect(Effect::WriteTree, &word),
+        _ if name == "--define" => setting(call, &value)?,
+        _ => loads(call, &value),
+    }
+    Ok(taken)
+}
+
+// Short options in one word; returns how many further words they take, `None` where the rest belongs to a module.
+fn letters(call: &mut Call<'_>, known: &Interpreter, text: &str, next: &[Word]) -> Result<Option<usize>, Denial> {
+    let (perl, ruby) = (known.names == "perl", known.names == "ruby");
+    for (index, letter) in text.char_indices().skip(1) {
+        let rest = &text[index + letter.len_utf8()..];
+        let given = || unknown(call, &format!("code given by `-{letter}`"));
+        if letter == 'm' && known.names.starts_with("python") {
+            return module(call, rest, next).map(|()| None);
+        }
+        // What is after `-d:` and `-M` is put into the program as it is written.
+        let hides = match letter {
+            'F' if perl => is_split_code(rest),
+            'd' if perl => rest.starts_with([':', 't']),
+            'C' if perl => !rest.chars().all(|c| "IOEioADSLa0123456789".contains(c)),
+            'i' if perl || ruby => rest.contains('/'),
+            _ => known.code.contains(letter),
+        };
+        if hides {
+            return Err(given());
+        }
+        goes_on(call, known, &format!("-{letter}"))?;
+        // A script by its name in PATH is a program.
+        if letter == 'S' && (perl || ruby) {
+            return Err(unknown(call, "a script that is looked for in PATH"));
+        }
+        if known.values.contains(letter) {
+            // A shell takes the next word, and what is after the letter are more letters.
+            if !rest.is_empty() && known.names.starts_with("sh ") {
+                return Err(unknown(call, &format!("`{text}`, whose letters versions read differently")));
+            }
+            let value = if rest.is_empty() { next.first().map_or("", |word| word.text.as_str()) } else { rest };
+            if perl && (matches!(letter, 'M' | 'm') && !is_module(value) || value.contains(['`', '|', ';', '"'])) {
+                return Err(given());
+            }
+            if letter == 'd' && known.names == "php" {
+                setting(call, value)?
+            } else {
+                loads(call, value)
+            }
+            return Ok(Some(usize::from(rest.is_empty())));
+        }
+        if !known.flags.contains(letter) {
+            return Err(unknown(call, &format!("the option `-{letter}` is not known")));
+        }
+        // The rest of the word is a pattern, an ending, a directory, or a kind of warnings.
+        let takes_rest = match letter {
+            'F' | 'i' | 'C' => perl || ruby,
+            'x' if perl || ruby => {
+                loads(call, rest);
+                true
+            }
+            'V' => perl && rest.starts_with(':'),
+            'W' => rest.starts_with(':'),
+            _ => false,
+        };
+        if takes_rest {
+            break;
+        }
+    }
+    Ok(Some(0))
+}
+
+// A module of python by its name, which is judged as the program of that name.
+fn module(call: &mut Call<'_>, attached: &str, next: &[Word]) -> Result<(), Denial> {
+    let attached = (!attached.is_empty()).then(|| Word::literal(attached));
+    if runs_code_module(attached.as_ref(), next) {
+        return Err(unknown(call, "a module that runs code that it is given"));
+    }
+    let started: Vec<Word> = attached.iter().chain(next).cloned().collect();
+    if !started.first().is_some_and(|module| module.literal && !module.text.is_empty()) {
+        return Err(unknown(call, "a module whose name is not known"));
+    }
+    call.out.starts.push(started);
+    Ok(())
+}
+
+// `-MName::Of=list,of,names`, and no code after it.
+fn is_module(value: &str) -> bool {
+    let (name, list) = value.trim_start_matches('-').split_once('=').unwrap_or((value.trim_start_matches('-'), ""));
+    let plain = |text: &str, more: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c));
+    !name.is_empty() && plain(name, "_:") && plain(list, "_:,./-")
+}
+
+// A setting of php may be an address with code in it, or a line of a shell.
+fn setting(call: &mut Call<'_>, value: &str) -> Result<(), Denial> {
+    if value.contains(|c: char| c.is_whitespace() || ":;|&$`'\"".contains(c)) {
+        return Err(unknown(call, &format!("`{value}` may hold code")));
+    }
+    loads(call, value);
+    Ok(())
 }
 
 // An interpreter that continues to its standard input gets code there.
@@ -513,15 +511,25 @@ fn loads(call: &mut Call<'_>, value: &str) {
 }
 
 // The first operand is a script that is read; later words are the script's.
-fn script_of(call: &mut Call<'_>, script: &Word) -> Result<(), Denial> {
-    if script.is_process() || !script.literal || script.text.starts_with("/dev/") {
+fn script_of(call: &mut Call<'_>, known: &Interpreter, script: &Word, rest: &[Word]) -> Result<(), Denial> {
+    if script.is_process() || !script.literal || script.text.starts_with("/dev/") || script.text.starts_with("data:") {
         return Err(unknown(call, "a script that is not a file"));
+    }
+    if known.names.starts_with("node") && matches!(script.text.as_str(), "inspect" | "debug") {
+        return Err(unknown(call, "a debugger that takes code"));
+    }
+    // `R CMD PROGRAM` starts any program but for those of its own.
+    let own = |word: &Word| ["BATCH", "INSTALL", "REMOVE", "Rdiff", "build", "check"].contains(&word.text.as_str());
+    if call.name == "R" && script.text == "CMD" && !rest.first().is_some_and(own) {
+        call.out.starts.extend((!rest.is_empty()).then(|| rest.to_vec()));
+        return Ok(());
     }
     call.read(script);
     Ok(())
 }
 
-fn runtime(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
+fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(), Denial> {
+    let bun = call.name == "bun";
     let bad = words.iter().find(|word| {
         let text = word.text.as_str();
         !word.literal
@@ -529,7 +537,7 @@ fn runtime(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
             || text.starts_with("--eval")
             || text.starts_with("--print")
             || text == "-e"
-            || text == "-p" && call.name == "bun"
+            || bun && text.starts_with('-') && !text.starts_with("--") && text.contains(['e', 'p'])
     });
     if bad.is_some() {
         return Err(unknown(call, "code that is given inline"));
@@ -538,14 +546,14 @@ fn runtime(call: &mut Call<'_>, words: &[Word]) -> Result<(), Denial> {
     match operands.first().map(|word| word.text.as_str()) {
         None | Some("eval" | "repl" | "exec" | "x") => Err(unknown(call, "code that is given inline")),
         Some("run") => match operands.get(1) {
-            Some(script) => script_of(call, &(*script).clone()),
+            Some(script) => script_of(call, known, &(*script).clone(), &[]),
             None => Err(unknown(call, "no script")),
         },
         Some(
             "test" | "check" | "lint" | "fmt" | "install" | "task" | "info" | "build" | "add" | "remove" | "doc"
             | "bench" | "cache" | "types",
         ) => Ok(()),
-        Some(_) => script_of(call, &operands[0].clone()),
+        Some(_) => script_of(call, known, &operands[0].clone(), &[]),
     }
 }
 

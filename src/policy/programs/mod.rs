@@ -2,6 +2,7 @@
 
 pub(crate) mod awk;
 pub(crate) mod build;
+mod clients;
 pub(crate) mod files;
 pub(crate) mod find;
 pub(crate) mod git;
@@ -125,7 +126,7 @@ pub trait CommandRules: Sync {
     fn tree(&self) -> &dyn Tree;
 }
 
-pub(crate) use words::is_listed;
+pub(crate) use words::{begins_like_an_option, hidden_path, is_listed, path_in_word};
 
 /// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
 /// such a rule lists what they get.

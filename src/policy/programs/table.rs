@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::words::{begins_like_an_option, hidden_path};
 use super::{Stdin, Word};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
@@ -33,6 +34,9 @@ pub(crate) struct Table {
     pub(crate) style: Style,
     /// It writes nothing unless an option or operand says so.
     pub(crate) writes_nothing: bool,
+    /// It takes the next word for an option's value even if that begins with a dash, as getopt does; others read an
+    /// option there.
+    pub(crate) dash_values: bool,
     /// Reads the operands where no general kind fits, and what the options mean together.
     pub(crate) special: Option<Special>,
     /// What is after `--`.
@@ -109,6 +113,7 @@ pub(crate) const TABLE: Table = Table {
     operands: Operands::Read,
     style: Style::Gnu,
     writes_nothing: true,
+    dash_values: true,
     special: None,
     dashes: Dashes::Operands,
     subcommands: &[],
@@ -161,6 +166,8 @@ struct MadeBy {
     part: usize,
     /// Part, path, and whether anything below it may be a directory, too.
     paths: Vec<(usize, PathBuf, bool)>,
+    /// Part, and a path that it removes or moves away.
+    removed: Vec<(usize, PathBuf)>,
     met: bool,
 }
 
@@ -173,7 +180,7 @@ impl Made {
     pub(crate) fn again(&self) -> bool {
         let mut inner = self.inner();
         inner.part = 0;
-        std::mem::take(&mut inner.met) && !inner.paths.is_empty()
+        std::mem::take(&mut inner.met) && !(inner.paths.is_empty() && inner.removed.is_empty())
     }
 
     /// Begins the next part.
@@ -188,6 +195,22 @@ impl Made {
         if !inner.paths.contains(&entry) {
             inner.paths.push(entry);
         }
+    }
+
+    /// Notes what the part removes: what is there now may be another thing when a later part looks.
+    pub(crate) fn remove(&self, path: PathBuf) {
+        let mut inner = self.inner();
+        let entry = (inner.part, path);
+        if !inner.removed.contains(&entry) {
+            inner.removed.push(entry);
+        }
+    }
+
+    /// Tells whether another part may remove what is at this path.
+    pub(crate) fn may_be_removed(&self, path: &Path) -> bool {
+        let mut inner = self.inner();
+        inner.met = true;
+        inner.removed.iter().any(|(part, removed)| *part != inner.part && path.starts_with(removed))
     }
 
     /// Tells whether another part may make a directory of this path.
@@ -314,6 +337,16 @@ impl<'a> Call<'a> {
 
     /// Applies a table to the words after the program's name (or after the subcommand's).
     pub(crate) fn apply(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
+        // `git stash list`: a subcommand's own, whose options are others. What is none is an operand.
+        if let Some((first, rest)) = words.split_first().filter(|(first, _)| first.literal)
+            && let Some(sub) = table.subcommands.iter().find(|sub| sub.names.split(' ').any(|name| name == first.text))
+        {
+            self.name = format!("{} {}", self.name, first.text);
+            return self.apply(sub, rest);
+        }
+        if !table.subcommands.is_empty() {
+            return self.apply(&Table { subcommands: &[], ..*table }, words);
+        }
         self.out.writes |= !table.writes_nothing;
         self.out.open_ended |= !super::is_described(table);
         if table.operands == Operands::Raw {
@@ -410,7 +443,8 @@ impl<'a> Call<'a> {
             let word = &words[at];
             at += 1;
             let text = word.text.as_str();
-            let is_option = word.literal && text.len() > 1 && text.starts_with('-');
+            let is_option =
+                word.literal && (text.len() > 1 && text.starts_with('-') || is_slashed(&specs, table, text));
             if !is_option {
                 self.operands.push(word.clone());
                 if table.style == Style::First || !table.subcommands.is_empty() {
@@ -428,9 +462,9 @@ impl<'a> Call<'a> {
             let name = text.split('=').next().unwrap_or(text);
             let whole = name.len() > 2 && specs.iter().any(|spec| spec.names.contains(&name));
             if table.style == Style::SingleDash || text.starts_with("--") || whole {
-                at = self.long(&specs, table.style, word, words, at)?;
+                at = self.long(&specs, table, word, words, at)?;
             } else {
-                at = self.short(&specs, table.style, word, words, at)?;
+                at = self.short(&specs, table, word, words, at)?;
             }
         }
         Ok(())
@@ -439,11 +473,12 @@ impl<'a> Call<'a> {
     fn long(
         &mut self,
         specs: &[Spec],
-        style: Style,
+        table: &Table,
         word: &Word,
         words: &[Word],
         mut at: usize,
     ) -> Result<usize, Denial> {
+        let style = table.style;
         let (name, attached) = match word.text.split_once('=') {
             Some((name, value)) => (name, Some(Word { text: value.to_owned(), literal: word.literal })),
             None => (word.text.as_str(), None),
@@ -512,8 +547,7 @@ impl<'a> Call<'a> {
             Value::Required | Value::NextIfAny | Value::Several => match attached {
                 Some(value) => Some(value),
                 None => {
-                    let optional = spec.value == Value::NextIfAny;
-                    let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
+                    let next = self.next_value(table, spec, name, words.get(at))?;
                     at += usize::from(next.is_some());
                     next
                 }
@@ -527,11 +561,12 @@ impl<'a> Call<'a> {
     fn short(
         &mut self,
         specs: &[Spec],
-        style: Style,
+        table: &Table,
         word: &Word,
         words: &[Word],
         mut at: usize,
     ) -> Result<usize, Denial> {
+        let style = table.style;
         let letters: Vec<(usize, char)> = word.text.char_indices().skip(1).collect();
         let digits = specs.iter().any(|spec| spec.names.contains(&"-NUM"));
         // `head -5c FILE` is an old way to write `-c 5`: there the letters after the digits take no value.
@@ -576,8 +611,7 @@ impl<'a> Call<'a> {
                 Value::Required | Value::NextIfAny | Value::Several => match attached {
                     Some(value) => Some(value),
                     None => {
-                        let optional = spec.value == Value::NextIfAny;
-                        let next = words.get(at).filter(|word| !optional || !word.text.starts_with('-')).cloned();
+                        let next = self.next_value(table, spec, &name, words.get(at))?;
                         at += usize::from(next.is_some());
                         next
                     }
@@ -589,6 +623,23 @@ impl<'a> Call<'a> {
             break;
         }
         Ok(at)
+    }
+
+    // The word after an option as its value. One that begins with a dash is another option to most programs: what it is
+    // would not be judged.
+    fn next_value(&self, table: &Table, spec: &Spec, name: &str, next: Option<&Word>) -> Result<Option<Word>, Denial> {
+        let Some(next) = next else { return Ok(None) };
+        if spec.value == Value::NextIfAny {
+            return Ok((!next.text.starts_with('-')).then(|| next.clone()));
+        }
+        if !table.dash_values && begins_like_an_option(&next.text) {
+            let denial = self.deny(format!("`{}` behind `{name}` may be its value or another option", next.text));
+            return Err(match name.starts_with("--") {
+                true => denial.hint(format!("write `{name}=VALUE`")),
+                false => denial.hint(format!("give `{name}` a value that begins with no dash")),
+            });
+        }
+        Ok(Some(next.clone()))
     }
 
     // All words after an option are those of a program that it starts (`python -m NAME …`), or of one of the project.
@@ -770,6 +821,26 @@ impl<'a> Call<'a> {
         Ok(false)
     }
 
+    /// Tells whether a directory that is there may be replaced: another part of the command removes it.
+    pub(crate) fn may_be_replaced(&self, path: &str) -> Result<bool, Denial> {
+        for folder in self.cx.folders {
+            if self.cx.made.may_be_removed(&self.cx.paths.unfollowed(folder, Path::new(path))?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells whether the last part of a path is a link now.
+    pub(crate) fn is_link(&self, path: &str) -> Result<bool, Denial> {
+        for folder in self.cx.folders {
+            if self.cx.paths.resolve(folder, Path::new(path))?.last_is_link {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// What is at a path, links followed: a directory if it is one from any of the directories that this may run in.
     pub(crate) fn node(&self, path: &str) -> Result<Option<Node>, Denial> {
         let mut found = None;
@@ -784,110 +855,13 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Where a program's options are not known a word may hold a path anywhere: refuses one that could leave the workspace,
-/// or name what is never read or written.
-pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
-    let named = ["rsa", "secrets", "jenkinsfile", "codeowners"];
-    let folded = word.to_ascii_lowercase();
-    if !word.contains(['.', '/', '~']) && !named.iter().any(|name| folded.contains(name)) && cx.never_read.is_empty() {
-        return Ok(());
-    }
-    let mut before = None;
-    let mut letters = 0;
-    let leading = word.len() - word.trim_start_matches(char::is_alphabetic).len();
-    // `-MF/x`: such options of compilers are written in capitals.
-    let is_name = word[..leading].chars().all(char::is_uppercase);
-    for (at, letter) in word.char_indices() {
-        let tail = &word[at..];
-        // `-Isrc/x` is a path after a letter; in `https://x` the slash begins none.
-        let begins = match before {
-            None => true,
-            Some('/') if letter == '/' => false,
-            Some(':') if tail.starts_with("//") => false,
-            Some(before) if letter == '/' || letter == '~' => {
-                !(char::is_alphanumeric(before) || "._-)]}".contains(before))
-                    || letters == 1
-                    || at == leading && is_name
-                    || is_system(tail)
-            }
-            // `-MF.git/x`: the option may be any number of the letters that are first.
-            Some(before) => !char::is_alphanumeric(before) || at <= leading,
-        };
-        letters += usize::from(letter.is_alphabetic());
-        before = Some(letter);
-        if begins {
-            cx.could_name(word, tail)?;
-        }
-    }
-    Ok(())
-}
-
-/// The same of a word that is not an option: a path may be after any mark in it (`name=@FILE`, `text:FILE`, `file:…`).
-pub(crate) fn path_in_word(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
-    let is_mark = |c: char| !(c.is_alphanumeric() || c.is_whitespace() || "./~-_\\*?#^".contains(c));
-    if word.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:")) {
-        cx.could_name(word, word)?;
-    }
-    for (at, mark) in word.char_indices().filter(|(_, c)| is_mark(*c)) {
-        let mut tail = &word[at + mark.len_utf8()..];
-        if mark == ':' && tail.starts_with("//") {
-            let scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
-            let begin = word[..at].trim_end_matches(scheme).len();
-            let name = word[begin..at].to_ascii_lowercase();
-            if name.is_empty() || name.split(['+', '.', '-']).any(|part| part == "file") {
-                return Err(Denial::new(format!("`{word}` may be the address of a file")).by("F2"));
-            }
-            if !tail.starts_with("///") {
-                continue;
-            }
-            // Without a host it is a path of this machine.
-            tail = &tail[2..];
-        }
-        let end = tail.find(|c: char| is_mark(c) || c.is_whitespace()).unwrap_or(tail.len());
-        for path in [tail, &tail[..end]] {
-            if !path.trim_matches('/').is_empty() {
-                cx.could_name(word, path)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn is_system(path: &str) -> bool {
-    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    ["bin", "boot", "dev", "etc", "home", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var"].contains(&first)
-}
-
-impl Context<'_> {
-    fn could_name(&self, word: &str, tail: &str) -> Result<(), Denial> {
-        let refuse = |denial: Denial| {
-            let reason = format!("`{word}` could name `{tail}`: {}", denial.reason);
-            Denial { rule: denial.rule, ..Denial::new(reason) }
-        };
-        let is_file = tail.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"));
-        if is_file || tail.starts_with('~') {
-            return Err(refuse(Denial::new("it may be outside the workspace").by("F2")));
-        }
-        // Headers and libraries of the system are read by every compiler.
-        if ["/usr/include", "/usr/lib", "/usr/local/include", "/usr/local/lib", "/dev/null"]
-            .iter()
-            .any(|known| Path::new(tail).starts_with(known) && !tail.contains(".."))
-        {
-            return Ok(());
-        }
-        let climbs = tail.starts_with('/') || tail.starts_with("..");
-        for folder in self.folders {
-            if climbs {
-                self.paths.list(folder, Path::new(tail)).map_err(refuse)?;
-            }
-            let Some(path) = folder.join(tail) else { continue };
-            let denied = self.paths.read_denied(&path, tail).or_else(|| self.paths.write_denied(&path, tail));
-            if let Some(denial) = denied {
-                return Err(refuse(denial));
-            }
-        }
-        Ok(())
-    }
+// `/p:NAME=VALUE`, `/nologo`: MSBuild's options may begin with a slash. Only those that the table writes so are no paths.
+fn is_slashed(specs: &[Spec], table: &Table, text: &str) -> bool {
+    let name = text.split('=').next().unwrap_or(text);
+    let short = text.split(':').next().unwrap_or(text);
+    table.style == Style::SingleDash
+        && text.starts_with('/')
+        && specs.iter().any(|spec| spec.names.contains(&name) || spec.names.contains(&short))
 }
 
 // Whether a program is only asked what it is, or how it is used. Next to other words the question ends nothing: it may

@@ -147,8 +147,8 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         names: "file",
         options: "-b,--brief -c,--checking-printout !-C,--compile -d --debug -e,--exclude=D --exclude-quiet=D --extension -E \
-            -F,--separator=D -f,--files-from=R -h,--no-dereference -i,--mime --apple --mime-type --mime-encoding -k,--keep-going \
-            -l,--list -L,--dereference -m,--magic-file=R -N,--no-pad -n,--no-buffer -p,--preserve-date -P,--parameter=D -r,--raw \
+            -F,--separator=D -f,--files-from=F -h,--no-dereference -i,--mime --apple --mime-type --mime-encoding -k,--keep-going \
+            -l,--list -L,--dereference -m,--magic-file=D -N,--no-pad -n,--no-buffer -p,--preserve-date -P,--parameter=D -r,--raw \
             -s,--special-files -S,--no-sandbox -v,--version !-z,--uncompress !-Z,--uncompress-noreport -0,--print0 --help",
         special: Some(file),
         ..TABLE
@@ -408,11 +408,11 @@ fn du(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("-L") { call.through_links() } else { Ok(()) }
 }
 
-// Magic files are separated by colons.
+// Magic files are separated by colons; of a directory every file is read, and lines that are no magic are printed.
 fn file(call: &mut Call<'_>) -> Result<(), Denial> {
     for value in call.values("-m") {
         for path in value.text.split(':').filter(|path| !path.is_empty()) {
-            call.out.effects.push(Effect::Read(path.to_owned()));
+            call.read_tree(&Word::literal(path), true);
         }
     }
     Ok(())

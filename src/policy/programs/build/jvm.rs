@@ -44,7 +44,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "scalafmt scalafix",
         options: "--check --test --list --mode=D --diff --quiet --reportError -h,--help -v,--version --exclude=D --non-interactive !-c,--config=R !--rules=P !--tool-classpath=P",
-        operands: Operands::WrittenWithout("--check,--test,--list,--diff"),
+        operands: Operands::WrittenWithout("--check,--test,--list"),
         ..TOOL
     },
 ];

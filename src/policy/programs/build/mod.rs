@@ -11,7 +11,7 @@ mod python;
 mod rust;
 
 use super::Word;
-use super::table::{Call, Dashes, Operands, Style, TABLE, Table};
+use super::table::{self, Call, Dashes, Operands, Style, Table};
 use crate::policy::decision::Denial;
 
 pub(crate) const TABLES: [&[Table]; 6] =
@@ -50,6 +50,9 @@ pub(crate) static ALIASES: [(&str, &[&str]); 3] = [
 
 /// Programs that take any beginning of a subcommand's name for it.
 pub(crate) const ABBREVIATES: [&str; 5] = ["npm", "composer", "bundle", "gem", "hg"];
+
+/// Their parsers differ: what is after an option and begins with a dash is another option to most of them.
+const TABLE: Table = Table { dash_values: false, ..table::TABLE };
 
 /// A tool whose words are files or directories of the project; what it is asked to write is judged as a diff.
 const TOOL: Table = Table { operands: Operands::Inside, style: Style::Whole, writes_nothing: false, ..TABLE };

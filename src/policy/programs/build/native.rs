@@ -3,6 +3,8 @@
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
 use crate::path::Node;
 use crate::policy::effect::{Effect, Pattern};
+use crate::policy::rules::is_harmless_variable;
+use crate::policy::untabled::runs_program;
 
 const MAKE: Table = Table {
     names: "make gmake",
@@ -13,6 +15,7 @@ const MAKE: Table = Table {
         !--warn-undefined-variables",
     operands: Operands::Tasks(""),
     writes_nothing: false,
+    dash_values: true,
     special: Some(make),
     ..TABLE
 };
@@ -40,14 +43,40 @@ fn make(call: &mut Call<'_>) -> Result<(), Denial> {
     call.tasks("", &targets)
 }
 
+/// Variables that name programs, in the rules that make has itself or as everybody calls them.
+const PROGRAMS: &str = "AR AS AWK BASH CC CO CPP CTANGLE CURL CXX CWEAVE DOCKER ECHO F77 FC GET GIT GO GREP INSTALL \
+    INSTALL_DATA INSTALL_PROGRAM LD LEX LINT M2C MAKE MAKEINFO MKDIR MV CP NM NODE NPM OBJC OBJCOPY OBJDUMP PC PERL PYTHON PYTHON3 RANLIB RM \
+    SED SH STRIP SUDO TANGLE TAR TEX TEXI2DVI WEAVE WGET YACC";
+
+/// Tools that these may name: compilers and their kin, with a version perhaps.
+const COMPILERS: &str = "cc gcc g++ c++ clang clang++ tcc cpp clang-cpp ld lld ld.lld ld.gold mold ar llvm-ar gcc-ar as nm llvm-nm \
+    ranlib llvm-ranlib strip llvm-strip objcopy llvm-objcopy objdump gfortran flang python python3 true false :";
+
+// A value that is put into the lines of a shell: where rules deny programs, it may name one of them.
 fn assigned(call: &Call<'_>, name: &str, value: &str) -> Result<(), Denial> {
-    let refused = if call.is_open() {
-        let runs = ["SHELL", "MAKEFLAGS", "GNUMAKEFLAGS", "MAKEFILES"];
-        runs.contains(&name.trim_end_matches([':', '+', '?'])) || value.contains("$(") || value.contains('`')
+    if !call.is_open() {
+        let plain = value.chars().all(|c| c.is_ascii_alphanumeric());
+        let shows = call.everyday && SHOWS.contains(&name) && plain;
+        return if shows { Ok(()) } else { Err(call.deny(format!("the assignment `{name}={value}`"))) };
+    }
+    let name = name.trim_end_matches([':', '+', '?', '!']);
+    let listed = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
+    let reads = ["SHELL", "MAKEFLAGS", "GNUMAKEFLAGS", "MAKEFILES"].contains(&name) || name.contains('.');
+    let special = |c: char| ";&|<>()$`\"'\\#{}*?!~[]".contains(c) || c.is_control();
+    let hides = if listed(PROGRAMS, name) {
+        let known = value.trim_end_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
+        !listed(COMPILERS, known)
+            && !(known.contains("-gnu-") && listed(COMPILERS, known.rsplit('-').next().unwrap_or(known)))
+    } else if name.ends_with("FLAGS") {
+        value.split(' ').any(|word| runs_program("", word))
     } else {
-        !call.everyday || !SHOWS.contains(&name) || !value.chars().all(|c| c.is_ascii_alphanumeric())
+        value.contains(char::is_whitespace)
     };
-    if refused { Err(call.deny(format!("the assignment `{name}={value}`"))) } else { Ok(()) }
+    if reads || hides || value.contains(special) {
+        let denial = Denial::unanalysable(format!("make: the assignment `{name}={value}` may name a program")).by("G3");
+        return Err(denial.hint("set it in the makefile"));
+    }
+    Ok(())
 }
 
 /// What `cmake --build DIR --` passes on to make or ninja.
@@ -114,6 +143,10 @@ const GO_BUILD: &str = "-v -race -cover -covermode=D -coverpkg=D -count=D -run=D
     -unsafeptr=?D -printf=?D -shadow=?D -copylocks=?D -composites=?D -assign=?D -atomic=?D -bools=?D -nilfunc=?D -structtag=?D -unreachable=?D -unusedresult=?D -lostcancel=?D \
     -diff -go=D -compat=D -module=D -vendor -C=E \
     !!-exec=D !!-toolexec=D !!-vettool=D !-asmflags=P !-overlay=R !-modfile=R !-modcacherw !-pkgdir=L !-gccgoflags=P !-compiler=P";
+
+const GOLANGCI: &str = "-v,--verbose --fix --fast --fast-only --timeout=D -E,--enable=D -D,--disable=D --enable-only=D --disable-all --enable-all --default=D --out-format={colored-line-number|line-number|json|tab|checkstyle|github-actions|junit-xml} \
+                    --new --new-from-rev=G --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
+                    --color=D --skip-dirs=D --exclude=D -p,--presets=D --show-stats --no-config -d,--diff --allow-serial-runners --modules-download-mode={readonly|vendor|mod} --go=D -h,--help -c,--config={.golangci.*} !--path-prefix=P !--cpu-profile-path=W";
 
 pub(super) const TABLES: &[Table] = &[
     MAKE,
@@ -202,6 +235,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "gofmt goimports gofumpt",
+        dash_values: true,
         options: "-d -e -l -s -w -r=D -local=D -extra -v -format-only !-cpuprofile=W !-srcdir=L",
         operands: Operands::Special,
         style: Style::SingleDash,
@@ -217,6 +251,7 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table {
                 names: "build test vet fmt list run generate install get clean mod work tool",
+                dash_values: true,
                 options: GO_BUILD,
                 operands: Operands::Special,
                 style: Style::SingleDash,
@@ -253,12 +288,11 @@ pub(super) const TABLES: &[Table] = &[
         names: "golangci-lint",
         options: "-v,--verbose --color=D -h,--help --version !-c,--config=R",
         subcommands: &[
+            Table { names: "run", options: GOLANGCI, operands: Operands::WrittenWith("--fix"), ..TOOL },
             Table {
-                names: "run fmt",
-                options: "-v,--verbose --fix --fast --fast-only --timeout=D -E,--enable=D -D,--disable=D --enable-only=D --disable-all --enable-all --default=D --out-format={colored-line-number|line-number|json|tab|checkstyle|github-actions|junit-xml} \
-                    --new --new-from-rev=G --tests=?D --build-tags=D -j,--concurrency=D --max-issues-per-linter=D --max-same-issues=D --issues-exit-code=D --allow-parallel-runners --print-issued-lines=?D \
-                    --color=D --skip-dirs=D --exclude=D -p,--presets=D --show-stats --no-config -d,--diff --allow-serial-runners --modules-download-mode={readonly|vendor|mod} --go=D -h,--help -c,--config={.golangci.*} !--path-prefix=P !--cpu-profile-path=W",
-                operands: Operands::WrittenWith("--fix"),
+                names: "fmt",
+                options: "-d,--diff --diff-colored -E,--enable=D --stdin -v,--verbose --color=D -h,--help -c,--config={.golangci.*} --no-config",
+                operands: Operands::WrittenWithout("-d,--diff-colored"),
                 ..TOOL
             },
             Table {
@@ -272,6 +306,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "staticcheck errcheck gosec revive govulncheck ineffassign",
+        dash_values: true,
         options: "-checks=D -fail=D -f={text|json|stylish|sarif|junit-xml|null} -tests=?D -go=D -tags=D -show-ignored -explain=D -version -debug.version -blank -asserts -ignoretests -exclude=V \
             -severity=D -confidence=D -quiet -fmt={text|json|sarif} -no-fail -formatter={default|friendly|stylish|json} -set_exit_status -test -mode=D -json -v !-config=R !-out=W !-matrix !-exclude-dir=P",
         operands: Operands::Special,
@@ -343,7 +378,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "clang-format",
-        options: "-i -n,--dry-run --Werror,-Werror --style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|microsoft|gnu|GNU} -style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|gnu|GNU} --verbose --version --sort-includes=?D --fallback-style=D --lines=D --assume-filename=D !--files=R",
+        options: "-i -n,--dry-run --Werror,-Werror --style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|microsoft|gnu|GNU} -style={file|llvm|LLVM|google|Google|chromium|mozilla|webkit|WebKit|gnu|GNU} --verbose --version --sort-includes=?D --fallback-style=D --lines=D --assume-filename=D !--files=F",
         operands: Operands::WrittenWith("-i"),
         style: Style::SingleDash,
         ..TOOL
@@ -407,6 +442,11 @@ fn after_lint(call: &mut Call<'_>) -> Result<(), Denial> {
 
 // Labels of Bazel are no paths: `//pkg:target` is of this workspace, `@repo//pkg` of one that it names.
 fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
+    // As before a command: most variables could name code that the tests load.
+    let sets = |word: &&Word| word.text.split_once('=').is_some_and(|(name, _)| !is_harmless_variable(name));
+    if let Some(word) = call.values("--test_env").iter().find(sets).filter(|_| !call.is_open()) {
+        return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
+    }
     let climbs = |word: &&Word| {
         !word.literal
             || word.text.contains("..") && !word.text.contains("...")

@@ -2,6 +2,7 @@
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TOOL, Table, Word};
 use crate::path::{Node, RelPath};
+use crate::policy::programs::interpreters::reads_code;
 
 macro_rules! npm_options {
     () => {
@@ -290,10 +291,15 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
 /// Programs that yarn, pnpm and bun run by their bare name where no script has it.
 const TOOLS: &str = "npm tsc vue-tsc eslint prettier jest vitest mocha biome stylelint standard xo";
 
+// An interpreter is started by its name, too: `yarn node -e CODE`.
+fn is_program(name: &str) -> bool {
+    TOOLS.split(' ').any(|tool| tool == name) || reads_code(name)
+}
+
 // `yarn run jest`: as the script of that name is not known to be there, the words are judged as the program's, too.
 fn run(call: &mut Call<'_>) -> Result<(), Denial> {
     let words = call.operands.clone();
-    if words.first().is_some_and(|name| TOOLS.split(' ').any(|tool| tool == name.text)) {
+    if words.first().is_some_and(|name| is_program(&name.text)) {
         call.starts(words);
     }
     Ok(())
@@ -303,7 +309,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Denial> {
 fn script_or_tool(call: &mut Call<'_>) -> Result<(), Denial> {
     let name = call.name.rsplit(' ').next().unwrap_or_default().to_owned();
     let words: Vec<Word> = call.words.iter().skip_while(|word| word.text != name).cloned().collect();
-    if TOOLS.split(' ').any(|tool| tool == name) {
+    if is_program(&name) {
         call.starts(words);
         return Ok(());
     }

@@ -1,6 +1,9 @@
-//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml.
+//! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
+
+/// A checker that is written in Go: long options with one dash or two.
+const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -11,13 +14,28 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "rubocop standardrb erblint reek",
+        names: "rubocop standardrb",
         options: "-a,--autocorrect,--auto-correct -A,--autocorrect-all,--auto-correct-all -x,--fix-layout -l,--lint --only=D --except=D -f,--format={progress|p|simple|s|clang|c|emacs|e|json|j|offenses|o|files|fi|html|h|worst|w|tap|t|quiet|q|github|g|junit|ju|autogenconf|fuubar|fu|pacman|markdown|m|compact} \
             -D,--display-cop-names --no-display-cop-names -S,--display-style-guide -E,--extra-details -F,--fail-fast -P,--parallel --no-parallel --fail-level=D --force-exclusion --display-only-fail-level-offenses --display-only-correctable --only-recognized-file-types -L,--list-target-files --safe \
             --cache=D -C=D --color --no-color -d,--debug -v,--version -V,--verbose-version -h,--help --show-cops=?D --show-docs-url=?D --disable-pending-cops --enable-pending-cops --display-time --fix --no-fix --no-server --lint-all --enable-all-linters \
             -o,--out=W --cache-root=O --auto-gen-config --regenerate-todo -s,--stdin=L \
             -c,--config={.rubocop.*|.standard.yml} !-r,--require=R !--plugin=P !--init !--server !--lsp !--memory !--profile",
         operands: Operands::WrittenWith("-a,-A,-x,--fix,--auto-gen-config,--regenerate-todo"),
+        ..TOOL
+    },
+    Table {
+        names: "erblint",
+        options: "-f,--format={compact|json|junit|multiline|gitlab} -a,--autocorrect --lint-all --enable-all-linters --enable-linters=D --cache \
+            --clear-cache --allow-no-files --fail-level=D -s,--stdin=L --show-linter-names -v,--version -h,--help --cache-dir=O \
+            !--config=R",
+        operands: Operands::WrittenWith("-a"),
+        ..TOOL
+    },
+    Table {
+        names: "reek",
+        options: "-f,--format={text|html|json|xml|yaml|code_climate} --color --no-color --smell=D --stdin-filename=L -s,--single-line \
+            -L,--line-numbers --no-line-numbers -U,--documentation --no-documentation -V,--empty-headings --progress --no-progress \
+            --sort-by=D --force-exclusion --success-exit-code=D --failure-exit-code=D -v,--version -h,--help !-c,--config=R",
         ..TOOL
     },
     Table {
@@ -67,87 +85,14 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "php",
-        options: "-l -n -v,--version -m -i,--info -h,--help -d={memory_limit*|memory_limit=-1|memory_limit=512M|memory_limit=1G|memory_limit=2G|memory_limit=4G|xdebug.mode=off|xdebug.mode=coverage} !!-r=D !-c=R !-z=R !-S=P !-t=L !-f=R",
-        operands: Operands::Special,
-        style: Style::First,
-        special: Some(php),
-        ..TOOL
-    },
-    Table {
-        names: "composer",
-        options: "~-q,--quiet ~-n,--no-interaction ~-v ~-vv ~-vvv,--verbose ~--no-ansi ~--ansi ~--no-plugins ~--no-cache ~--version ~-V ~--profile ~--no-scripts !-d,--working-dir=E",
-        subcommands: &[
-            Table {
-                names: "show outdated check-platform-reqs licenses diagnose why why-not depends prohibits audit status fund",
-                options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A --format=D -f=D -q,--quiet -n,--no-interaction --direct -D --tree -t --installed -i --latest -l --minor-only -m --locked --no-ansi --ansi -v --self --platform -p --name-only -N --lock --all",
-                operands: Operands::Data,
-                ..TOOL
-            },
-            Table {
-                names: "validate",
-                options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A -q,--quiet -n,--no-interaction --no-ansi --ansi -v",
-                ..TOOL
-            },
-            Table {
-                names: "dump-autoload dumpautoload install",
-                options: "-o,--optimize -a,--classmap-authoritative --no-dev --no-scripts --no-interaction -n --prefer-dist --no-progress -q,--quiet --no-plugins --strict-psr",
-                operands: Operands::None,
-                ..TOOL
-            },
-            Table {
-                names: "run-script run",
-                options: "~-q,--quiet ~-n,--no-interaction ~--dev ~--no-dev ~-v ~--timeout=D ~-l,--list ~--no-ansi ~--ansi",
-                operands: Operands::Script,
-                dashes: Dashes::Passed,
-                ..TOOL
-            },
-            Table { names: "exec", options: "~-q,--quiet ~-n,--no-interaction ~-l,--list ~-v", ..LAUNCHER },
-            Table {
-                names: "require update remove global config create-project init self-update archive browse clear-cache search reinstall bump",
-                operands: Operands::Special,
-                special: Some(refused),
-                ..TOOL
-            },
-            Table {
-                names: "*",
-                options: "~-q,--quiet ~-n,--no-interaction ~-v ~--no-ansi ~--ansi ~--timeout=D",
-                operands: Operands::Special,
-                special: Some(passes_all),
-                dashes: Dashes::Passed,
-                ..TOOL
-            },
-        ],
-        ..GROUP
-    },
-    Table {
-        names: "phpunit pest paratest",
-        options: "--filter=D --exclude-filter=D --group=D --exclude-group=D --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
-            --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
-            --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
-            --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
-            -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !--passthru-php=P",
-        ..TOOL
-    },
-    Table {
-        names: "phpstan psalm phpcs phpcbf php-cs-fixer pint rector infection phan",
-        options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --no-cache --show-info=D --threads=D --stats --output-format=D --find-dead-code=?D --alter --issues=D --no-diff --diff --standard={PSR1|PSR2|PSR12|PEAR|Squiz|Generic|Zend|PSR-*} \
-            -s -p --colors --no-colors --extensions=D --ignore=D --report={full|summary|json|diff|source|emacs|checkstyle|junit} --warning-severity=D --error-severity=D --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=D --path-mode=D --format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
-            --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache \
-            -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|psalm.xml|psalm.xml.dist|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !--plugin=P !--root,-r=L !--runtime-set=P !-d=P !--init !--taint-analysis !--test-framework-options=P !--initial-tests-php-options=P !--installed_paths=P !--autoload-file=R",
-        operands: Operands::Special,
-        special: Some(php_verb),
-        ..TOOL
-    },
-    Table {
         names: "dotnet",
         options: "~--version ~--info ~--list-sdks ~--list-runtimes ~-h,--help !--additionalprobingpath=L !--additional-deps=R !--runtimeconfig=R !--depsfile=R !--fx-version=P !--roll-forward=P",
         subcommands: &[
             Table {
                 names: "build test format restore clean list",
-                options: "-c,--configuration=D -f,--framework=D --no-restore --no-build --no-incremental -v,--verbosity=D --nologo,-nologo,/nologo --filter=D -t,--list-tests --verify-no-changes --severity=D --no-dependencies -r,--runtime=N -l,--logger={console|trx|html|junit|GitHubActions|GithubActions} --include=D --exclude=D --blame --blame-hang --blame-hang-timeout=D --blame-crash \
-                    --collect=N --diagnostics=D --arch,-a=D --os=D -m=?D -maxcpucount=?D --interactive=?D --locked-mode --use-lock-file --tl=?D -tl=?D --self-contained=?D --version-suffix=N --force --no-cache --ignore-failed-sources --include-generated --report=W \
-                    -warnaserror=?D --warnaserror=?D -p:Configuration=D -p:Version=D -p:TreatWarningsAsErrors=D -p:CollectCoverage=D -p:CoverletOutputFormat=D -p:Deterministic=D -p:ContinuousIntegrationBuild=D -p:WarningLevel=D -p:NoWarn=D /p:CollectCoverage=D /p:CoverletOutputFormat=D /p:Configuration=D -h,--help --outdated --vulnerable --deprecated --include-transitive \
+                options: "-c,--configuration=D -f,--framework=D --no-restore --no-build --no-incremental -v,--verbosity,/v,/verbosity=D --nologo,-nologo,/nologo --filter=D -t,--list-tests --verify-no-changes --severity=D --no-dependencies -r,--runtime=N -l,--logger={console|trx|html|junit|GitHubActions|GithubActions} --include=D --exclude=D --blame --blame-hang --blame-hang-timeout=D --blame-crash \
+                    --collect=N --diagnostics=D --arch,-a=D --os=D -m,/m=?D -maxcpucount,/maxcpucount=?D --interactive=?D --locked-mode --use-lock-file --tl=?D -tl=?D --self-contained=?D --version-suffix=N --force --no-cache --ignore-failed-sources --include-generated --report=W \
+                    -warnaserror,--warnaserror,/warnaserror=?D -p:Configuration,/p:Configuration=D -p:Version,/p:Version=D -p:TreatWarningsAsErrors,/p:TreatWarningsAsErrors=D -p:CollectCoverage,/p:CollectCoverage=D -p:CoverletOutputFormat,/p:CoverletOutputFormat=D -p:Deterministic,/p:Deterministic=D -p:ContinuousIntegrationBuild,/p:ContinuousIntegrationBuild=D -p:WarningLevel,/p:WarningLevel=D -p:NoWarn,/p:NoWarn=D -h,--help --outdated --vulnerable --deprecated --include-transitive \
                     -o,--output=O --results-directory=O --artifacts-path=O \
                     !-p,--property=P !--project=R !-s,--settings=R !--source=P !--configfile=R !--test-adapter-path=L !-e,--environment=P !--diag=W !-d=P !--packages=O !--disable-build-servers !-bl=?W !--ucr !-t:=P !-target=P !-logger=P !-fl",
                 operands: Operands::Special,
@@ -232,10 +177,162 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "shfmt hadolint actionlint markdownlint-cli2 cspell typos taplo dprint editorconfig-checker",
-        options: "-d -l -w -i=D -ci -bn -s -sr -ln=D --fix -f={json|tty|sarif} --format={json|tty|sarif} --color --no-color -color -no-color -verbose --write-changes --diff --exclude=D --no-progress --quiet -q --check --ignore=D -h,--help --version -v !-c,--config=R !--rcfile=R !-config-file=R",
+        names: "php",
+        options: "-l -n -v,--version -m -i,--info -h,--help -d={memory_limit*|memory_limit=-1|memory_limit=512M|memory_limit=1G|memory_limit=2G|memory_limit=4G|xdebug.mode=off|xdebug.mode=coverage} !!-r=D !-c=R !-z=R !-S=P !-t=L !-f=R",
         operands: Operands::Special,
-        style: Style::SingleDash,
+        style: Style::First,
+        special: Some(php),
+        ..TOOL
+    },
+    Table {
+        names: "composer",
+        options: "~-q,--quiet ~-n,--no-interaction ~-v ~-vv ~-vvv,--verbose ~--no-ansi ~--ansi ~--no-plugins ~--no-cache ~--version ~-V ~--profile ~--no-scripts !-d,--working-dir=E",
+        subcommands: &[
+            Table {
+                names: "show outdated check-platform-reqs licenses diagnose why why-not depends prohibits audit status fund",
+                options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A --format=D -f=D -q,--quiet -n,--no-interaction --direct -D --tree -t --installed -i --latest -l --minor-only -m --locked --no-ansi --ansi -v --self --platform -p --name-only -N --lock --all",
+                operands: Operands::Data,
+                ..TOOL
+            },
+            Table {
+                names: "validate",
+                options: "--no-dev --strict --no-check-all --no-check-lock --no-check-publish --no-check-version --with-dependencies -A -q,--quiet -n,--no-interaction --no-ansi --ansi -v",
+                ..TOOL
+            },
+            Table {
+                names: "dump-autoload dumpautoload install",
+                options: "-o,--optimize -a,--classmap-authoritative --no-dev --no-scripts --no-interaction -n --prefer-dist --no-progress -q,--quiet --no-plugins --strict-psr",
+                operands: Operands::None,
+                ..TOOL
+            },
+            Table {
+                names: "run-script run",
+                options: "~-q,--quiet ~-n,--no-interaction ~--dev ~--no-dev ~-v ~--timeout=D ~-l,--list ~--no-ansi ~--ansi",
+                operands: Operands::Script,
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table { names: "exec", options: "~-q,--quiet ~-n,--no-interaction ~-l,--list ~-v", ..LAUNCHER },
+            Table {
+                names: "require update remove global config create-project init self-update archive browse clear-cache search reinstall bump",
+                operands: Operands::Special,
+                special: Some(refused),
+                ..TOOL
+            },
+            Table {
+                names: "*",
+                options: "~-q,--quiet ~-n,--no-interaction ~-v ~--no-ansi ~--ansi ~--timeout=D",
+                operands: Operands::Special,
+                special: Some(passes_all),
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "phpunit pest paratest",
+        options: "--filter=D --exclude-filter=D --group=D --exclude-group=D --testsuite=D --exclude-testsuite=D --testdox --no-testdox --colors=?D --no-coverage --stop-on-failure --stop-on-error --stop-on-defect --stop-on-warning --stop-on-risky --stop-on-skipped --stop-on-incomplete --list-tests --list-suites --list-groups -v,--verbose --debug --no-progress --no-results --no-output \
+            --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
+            --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
+            --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
+            -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !--passthru-php=P",
+        ..TOOL
+    },
+    Table {
+        names: "phpstan php-cs-fixer pint rector infection",
+        options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --threads=D --no-diff --diff -s -p \
+            --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=D --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
+            --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache --no-cache \
+            -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !--initial-tests-php-options=P",
+        operands: Operands::Special,
+        special: Some(php_verb),
+        ..TOOL
+    },
+    Table {
+        names: "psalm",
+        options: "--memory-limit=D --no-progress --ansi --no-ansi -v,--version -h,--help --no-cache --show-info=D --threads=D --stats --output-format=D --find-dead-code=?D --alter --issues=D --no-diff --diff --dry-run --error-level=D \
+            --monochrome -m --long-progress --use-baseline=R --clear-cache --debug \
+            -c,--config={psalm.xml|psalm.xml.dist} !--plugin=P !--root,-r=L !-f=R !--init,-i !--taint-analysis",
+        operands: Operands::Special,
+        special: Some(php_verb),
+        ..TOOL
+    },
+    Table {
+        names: "phpcs phpcbf",
+        options: "-q -n -w -v -vv -vvv -s -p -l -a -e --colors --no-colors --no-cache --extensions=D --ignore=D --report={full|summary|json|diff|source|emacs|checkstyle|junit} --warning-severity=D --error-severity=D --severity=D --parallel=D \
+            --standard={PSR1|PSR2|PSR12|PEAR|Squiz|Generic|Zend|PSR-*} --report-width=D --tab-width=D --encoding=N --version -h,--help !-d=P !--bootstrap=R !--runtime-set=P !--installed_paths=P",
+        operands: Operands::Special,
+        special: Some(php_verb),
+        ..TOOL
+    },
+    Table {
+        names: "phan",
+        options: "-p,--progress-bar -q,--quick --version -v -h,--help --no-progress-bar --color --no-color -j,--processes=D -y,--minimum-severity=D -m,--output-mode=N !-l,--directory=T !-f,--file-list=F !-r !-o,--output=W !-k,--config-file=R",
+        operands: Operands::Special,
+        special: Some(php_verb),
+        ..TOOL
+    },
+    Table {
+        names: "shfmt",
+        options: "-l,-list -d,-diff -w,-write -i,-indent=D -ci,-case-indent -bn,-binary-next-line -s,-simplify -sr,-space-redirects -kp,-keep-padding \
+            -fn,-func-next-line -mn,-minify -ln,-language-dialect=D -p,-posix -f,-find -apply-ignore -filename=L -h,-help -version",
+        operands: Operands::WrittenWith("-w"),
+        ..GO
+    },
+    Table {
+        names: "hadolint",
+        options: "-f,--format={tty|json|checkstyle|codeclimate|gitlab_codeclimate|gnu|codacy|sonarqube|sarif} --no-fail --no-color -V,--verbose \
+            -v,--version -h,--help --ignore=D --error=D --warning=D --info=D --style=D -t,--failure-threshold=D --trusted-registry=D \
+            --strict-labels --disable-ignore-pragma !-c,--config=R",
+        ..TOOL
+    },
+    Table {
+        names: "actionlint",
+        options: "-color -no-color -verbose -oneline -version -h,-help -format={json|tty|sarif} -ignore=D !-config-file=R !!-shellcheck=D !!-pyflakes=D",
+        ..GO
+    },
+    Table {
+        names: "editorconfig-checker",
+        options: "-exclude=D -format={default|gcc|github-actions|codeclimate} -color -no-color -v,-verbose -version -h,-help -dry-run \
+            -ignore-defaults !-config=R",
+        ..GO
+    },
+    Table {
+        names: "markdownlint-cli2",
+        options: "--fix --no-globs --format -h,--help !--config=R",
+        operands: Operands::WrittenWith("--fix"),
+        ..TOOL
+    },
+    Table {
+        names: "cspell",
+        options: "--exclude=D -e=D --no-progress --no-summary --quiet -u,--unique --words-only --color --no-color --show-context --show-suggestions \
+            --locale=N --language-id=N --gitignore --dot --cache -v,--verbose -V,--version -h,--help !-c,--config=R !-r,--root=L \
+            !--file-list=F",
+        operands: Operands::Special,
+        special: Some(checker),
+        ..TOOL
+    },
+    Table {
+        names: "typos",
+        options: "-w,--write-changes --diff --files --file-types --words --identifiers --exclude=D --hidden --no-ignore --no-check-filenames \
+            --no-check-files --format={silent|brief|long|json|sarif} -q,--quiet -v,--verbose --color=D -j,--threads=D --locale=D --sort --isolated \
+            -V,--version -h,--help !-c,--config=R !--file-list=F",
+        operands: Operands::WrittenWith("-w"),
+        ..TOOL
+    },
+    Table {
+        names: "taplo",
+        options: "--check --diff --colors=D --verbose --no-auto-config --no-schema -V,--version -h,--help !-c,--config=R",
+        operands: Operands::Special,
+        special: Some(checker),
+        ..TOOL
+    },
+    Table {
+        names: "dprint",
+        options: "--check --diff --excludes=+D --incremental=?D --allow-no-files --staged --list-different --log-level=D --verbose -V,--version \
+            -h,--help !-c,--config=R !--plugins=+P",
+        operands: Operands::Special,
         special: Some(checker),
         ..TOOL
     },
@@ -252,26 +349,6 @@ fn dart_format(call: &mut Call<'_>) -> Result<(), Denial> {
 fn dune(call: &mut Call<'_>) -> Result<(), Denial> {
     let path = |word: &Word| Word { text: word.text.trim_start_matches('@').to_owned(), literal: word.literal };
     call.operands.clone().iter().try_for_each(|word| call.inside(&path(word)))
-}
-
-// `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings.
-fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
-    let words = call.operands.clone();
-    let verbs: &[&str] = match call.name.as_str() {
-        "taplo" => &["check", "lint", "format", "fmt"],
-        "dprint" => &["check", "fmt", "output-file-paths", "output-resolved-config"],
-        _ => &[],
-    };
-    let first = words.first().map_or("", |word| word.text.as_str());
-    let servers = ["lsp", "link", "init", "config"];
-    let refused = !verbs.is_empty() && !first.is_empty() && !verbs.contains(&first);
-    if !call.is_open() && (refused || call.name == "cspell" && servers.contains(&first)) {
-        return Err(call.deny(format!("`{first}` is not known to be harmless")));
-    }
-    let looks = ["--check", "--diff"].iter().any(|option| call.has(option));
-    let fixes = ["-w", "--fix", "--write-changes"].iter().any(|option| call.has(option));
-    let writes = fixes || matches!(first, "format" | "fmt") && !verbs.is_empty() && !looks;
-    words.iter().skip(usize::from(verbs.contains(&first))).try_for_each(|word| call.formatted(word, writes))
 }
 
 /// What is after `--` of `dotnet test`: settings, some of which name code.
@@ -356,19 +433,19 @@ fn test_options(value: &str) -> bool {
     })
 }
 
+fn syntax_alone(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.has("-c") {
+        return Err(call.deny("without `-c` it runs any script"));
+    }
+    call.operands.clone().iter().try_for_each(|word| call.inside(word))
+}
+
 fn refused(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() { Ok(()) } else { Err(call.deny("it changes what is installed")) }
 }
 
 fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {
     call.operands.clone().iter().try_for_each(|word| call.passed(word))
-}
-
-fn syntax_alone(call: &mut Call<'_>) -> Result<(), Denial> {
-    if !call.has("-c") {
-        return Err(call.deny("without `-c` it runs any script"));
-    }
-    call.operands.clone().iter().try_for_each(|word| call.inside(word))
 }
 
 // `php -l FILE`, `php artisan test`, and tools of installed packages.
@@ -406,4 +483,23 @@ fn php_verb(call: &mut Call<'_>) -> Result<(), Denial> {
         _ => call.has("--alter"),
     };
     words.iter().skip(skipped).try_for_each(|word| call.formatted(word, fixes && !looks))
+}
+
+// `taplo fmt a.toml`, `cspell lint src`: some have subcommands, of which others start servers or change settings. `--diff`
+// prints what a formatter then writes.
+fn checker(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    let verbs: &[&str] = match call.name.as_str() {
+        "taplo" => &["check", "lint", "format", "fmt"],
+        "dprint" => &["check", "fmt", "output-file-paths", "output-resolved-config"],
+        _ => &["lint", "check"],
+    };
+    let first = words.first().map_or("", |word| word.text.as_str());
+    let changes = ["lsp", "link", "init", "config", "add", "upgrade"];
+    let refused = if call.name == "cspell" { changes.contains(&first) } else { !verbs.contains(&first) };
+    if !call.is_open() && refused && !first.is_empty() {
+        return Err(call.deny(format!("`{first}` is not known to be harmless")));
+    }
+    let writes = matches!(first, "format" | "fmt") && !call.has("--check");
+    words.iter().skip(usize::from(verbs.contains(&first))).try_for_each(|word| call.formatted(word, writes))
 }

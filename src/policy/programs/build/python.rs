@@ -33,15 +33,22 @@ fn pytest(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-/// Options of the small linters and fixers.
-const LINTERS: &str = "--outputjson --warnings --stats --verbose -v -q,--quiet --level=D --pythonversion=D --pythonplatform=D --skipunannotated --dependencies --verifytypes=D --ignoreexternal --version --help -h -r,--recursive -ll -lll -l -i -ii -iii -x,--exclude=V -s=D -f={txt|json|csv|html|xml|screen|parsable|standard|colored|github|auto} \
-    --min-confidence=D --sort-by-size --skip=D -S,--skip-tests -d,--diff --in-place --check -c={pyproject.toml|.bandit|bandit.yaml} --aggressive -a --max-line-length=D --convention=D --select=D --ignore=D --add-ignore=D --count --strict --ignore-words-list=D -L=D -e --severity-level=D --confidence-level=D --threads=D --output-format=D --no-warnings \
-    --py36-plus --py37-plus --py38-plus --py39-plus --py310-plus --remove-all-unused-imports --remove-unused-variables --fail-under=D --style={pep8|google|facebook|yapf} -n -m --exit-zero -w --no-filename \
-    -p,--project={pyrightconfig.json|pyproject.toml} --config={pyproject.toml|.bandit|.codespellrc} !--pythonpath=P !--venvpath=L !--typeshedpath=L !--ini=R !--config-file=R !--configfile=R !--output=W";
+const RYE: &str = "-a,--all -p,--package=D -v,--verbose -q,--quiet --check --fix";
 
 const RUFF: &str = "--fix --fix-only --unsafe-fixes --no-unsafe-fixes --no-fix --diff --check --show-fixes --output-format=D --select=D --extend-select=D --ignore=D --extend-ignore=D --fixable=D --unfixable=D --exclude=D --extend-exclude=D --force-exclude \
     --target-version=D --line-length=D --show-files --show-settings --statistics --exit-zero --exit-non-zero-on-fix --exit-non-zero-on-format -e -n,--no-cache --preview --no-preview --respect-gitignore --no-respect-gitignore --add-noqa --watch -w --isolated \
     -q,--quiet -v,--verbose -s,--silent -h,--help --stdin-filename=L --range=D --per-file-ignores=D --extend-per-file-ignores=D --all --ignore-noqa --color=D -o,--output-file=W --cache-dir=O --config={ruff.toml|.ruff.toml|pyproject.toml} !--extension=P";
+
+/// Options of every report of radon.
+macro_rules! radon {
+    ($more:literal) => {
+        concat!(
+            "-e,--exclude=D -i,--ignore=D -j,--json --xml --md --codeclimate -O,--output-file=W --include-ipynb --ipynb-cells \
+            --no-assert --show-closures -h,--help ",
+            $more
+        )
+    };
+}
 
 pub(super) const TABLES: &[Table] = &[
     PYTEST,
@@ -59,7 +66,8 @@ pub(super) const TABLES: &[Table] = &[
         special: Some(unittest),
         ..TOOL
     },
-    Table { names: "compileall py_compile", options: "-q -f -l -j=D -x=D -r=D", ..TOOL },
+    Table { names: "compileall", options: "-q -f -l -j=D -x=D -r=D", ..TOOL },
+    Table { names: "py_compile", options: "-q,--quiet", operands: Operands::Special, special: Some(no_list), ..TOOL },
     Table {
         names: "json.tool",
         options: "--sort-keys --indent=D --compact --no-ensure-ascii --json-lines --tab --no-indent",
@@ -143,12 +151,6 @@ pub(super) const TABLES: &[Table] = &[
         ..TOOL
     },
     Table {
-        names: "pyright basedpyright pyre ty pytype vulture bandit pydocstyle codespell autopep8 yapf interrogate radon",
-        options: LINTERS,
-        operands: Operands::WrittenWith("--in-place,-i,-w"),
-        ..TOOL
-    },
-    Table {
         names: "autoflake",
         options: "-c,--check -cd,--check-diff -r,--recursive -j,--jobs=D --exclude=D --imports=D --expand-star-imports --remove-duplicate-keys --remove-unused-variables \
             --remove-rhs-for-unused-variables --remove-all-unused-imports --ignore-init-module-imports --ignore-pass-statements --ignore-pass-after-docstring -i,--in-place \
@@ -156,7 +158,6 @@ pub(super) const TABLES: &[Table] = &[
         operands: Operands::WrittenWith("-i"),
         ..TOOL
     },
-    Table { names: "pyupgrade", options: LINTERS, operands: Operands::WrittenWithout("--help"), ..TOOL },
     Table {
         names: "yamllint",
         options: "-d,--config-data=V -f,--format={parsable|standard|colored|github|auto} --list-files -s,--strict --no-warnings -v,--version -h,--help -q \
@@ -174,7 +175,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "nox",
-        options: "-s,-e,--session,--sessions=D -k,--keywords=D -t,--tags=D -l,--list -r,--reuse-existing-virtualenvs -R -v,--verbose -x,--stop-on-first-error --no-install -p,--python,--pythons=D --error-on-missing-interpreters --no-error-on-missing-interpreters --non-interactive --forcecolor --nocolor --json --reuse-venv=D --no-venv --version -h,--help --report=W \
+        options: "-s,-e,--session,--sessions=+D -k,--keywords=D -t,--tags=+D -l,--list -r,--reuse-existing-virtualenvs -R -v,--verbose -x,--stop-on-first-error --no-install -p,--python,--pythons=+D --error-on-missing-interpreters --no-error-on-missing-interpreters --non-interactive --forcecolor --nocolor --json --reuse-venv=D --no-venv --version -h,--help --report=W \
             -f,--noxfile={noxfile.py} !--envdir=O !--default-venv-backend=P !-db=P !-fb=P !--force-venv-backend=P !--force-python=P !-P=P !--extra-pythons=P !--add-timestamp",
         operands: Operands::Special,
         special: Some(nox),
@@ -187,8 +188,15 @@ pub(super) const TABLES: &[Table] = &[
         subcommands: &[
             Table { names: "run", special: Some(scripts), ..LAUNCHER },
             Table {
-                names: "test fmt",
-                options: "-c,--cover -a,--all -p,--parallel -r,--randomize -py,--python=D -i,--include=D -x,--exclude=D --check -l,--linter -f,--formatter -q,--quiet -v,--verbose --show --retries=D --cover-quiet -h,--help",
+                names: "test",
+                options: "-c,--cover -a,--all -p,--parallel -r,--randomize -py,--python=D -i,--include=D -x,--exclude=D -q,--quiet -v,--verbose --show --retries=D --cover-quiet -h,--help",
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table {
+                names: "fmt",
+                options: "--check -l,--linter -f,--formatter -q,--quiet -v,--verbose -h,--help",
+                operands: Operands::WrittenWithout("--check"),
                 dashes: Dashes::Passed,
                 ..TOOL
             },
@@ -246,8 +254,16 @@ pub(super) const TABLES: &[Table] = &[
                 ..TOOL
             },
             Table {
-                names: "test lint fmt",
-                options: "-a,--all -p,--package=D -v,--verbose -q,--quiet --check --fix",
+                names: "test lint",
+                options: RYE,
+                operands: Operands::WrittenWith("--fix"),
+                dashes: Dashes::Passed,
+                ..TOOL
+            },
+            Table {
+                names: "fmt",
+                options: RYE,
+                operands: Operands::WrittenWithout("--check"),
                 dashes: Dashes::Passed,
                 ..TOOL
             },
@@ -276,6 +292,110 @@ pub(super) const TABLES: &[Table] = &[
             ..TOOL
         }],
         ..GROUP
+    },
+    // The small ones: a letter means another thing to each of them.
+    Table {
+        names: "pyright basedpyright",
+        options: "--outputjson --warnings --stats --verbose --level=D --pythonversion=D --pythonplatform=D --skipunannotated --dependencies \
+            --verifytypes=D --ignoreexternal --version --help -h -p,--project={pyrightconfig.json|pyproject.toml} \
+            !--pythonpath=P !-v,--venvpath=L !-t,--typeshedpath=L",
+        operands: Operands::Special,
+        special: Some(no_list),
+        ..TOOL
+    },
+    Table {
+        names: "pyre",
+        options: "-n,--noninteractive --strict --version -h,--help --output={text|json|sarif} --exclude=V",
+        ..TOOL
+    },
+    Table {
+        names: "ty",
+        options: "--error=D --warn=D --ignore=D --error-on-warning --exit-zero --output-format={full|concise|gitlab|github} --python-version=D \
+            --python-platform=D --exclude=V -q,--quiet -v,--verbose --no-progress --color=D --version -h,--help",
+        ..TOOL
+    },
+    Table {
+        names: "pytype",
+        options: "-k,--keep-going -j,--jobs=D -x,--exclude=+V -V,--python-version=D -v,--verbosity=D -n,--no-cache -d,--disable=D \
+            -e,--enable-only=D --version -h,--help",
+        ..TOOL
+    },
+    Table {
+        names: "vulture",
+        options: "--min-confidence=D --sort-by-size --exclude=V --ignore-decorators=D --ignore-names=D --make-whitelist -v,--verbose \
+            --version -h,--help --config={pyproject.toml}",
+        ..TOOL
+    },
+    Table {
+        names: "bandit",
+        options: "-r,--recursive -a,--aggregate={file|vuln} -n,--number=D -t,--tests=D -s,--skip=D -l,--level -ll -lll --severity-level=D \
+            -i,--confidence -ii -iii --confidence-level=D -f,--format={csv|html|json|screen|txt|xml|yaml|sarif} -v,--verbose -d,--debug \
+            -q,--quiet,--silent --ignore-nosec -x,--exclude=V --exit-zero --version -h,--help \
+            -c,--configfile={pyproject.toml|.bandit|bandit.yaml} !-o,--output=*W !--ini=R !-b,--baseline=R !--msg-template=D",
+        ..TOOL
+    },
+    Table {
+        names: "pydocstyle",
+        options: "-e,--explain -s,--source -d,--debug -v,--verbose --count --match=D --match-dir=D --ignore-decorators=D \
+            --property-decorators=D --ignore-self-only-init --select=D --ignore=D --add-select=D --add-ignore=D --convention=D --version \
+            -h,--help --config={pyproject.toml|setup.cfg|tox.ini|.pydocstyle}",
+        ..TOOL
+    },
+    Table {
+        names: "codespell",
+        options: "-d,--disable-colors -c,--enable-colors -w,--write-changes --builtin=D --ignore-regex=D -L,--ignore-words-list=D \
+            --uri-ignore-words-list=D -I,--ignore-words=R -x,--exclude-file=R -s,--summary --count -S,--skip=V -i,--interactive=D \
+            -q,--quiet-level=D -e,--hard-encoding-detection -f,--check-filenames -H,--check-hidden -A,--after-context=D \
+            -B,--before-context=D -C,--context=D --stdin-single-line --version -h,--help --config={pyproject.toml|setup.cfg|.codespellrc} \
+            --toml={pyproject.toml}",
+        operands: Operands::WrittenWith("-w"),
+        ..TOOL
+    },
+    Table {
+        names: "autopep8",
+        options: "-v,--verbose -d,--diff -i,--in-place -p,--pep8-passes=D -a,--aggressive --experimental --exclude=V --list-fixes --ignore=D \
+            --select=D --max-line-length=D --hang-closing --exit-code -r,--recursive -j,--jobs=D --indent-size=D --ignore-local-config \
+            --version -h,--help !--global-config=R",
+        operands: Operands::WrittenWith("-i"),
+        ..TOOL
+    },
+    Table {
+        names: "yapf",
+        options: "-d,--diff -i,--in-place -q,--quiet -l,--lines=D -r,--recursive -e,--exclude=V --style={pep8|google|facebook|yapf} --style-help \
+            --no-local-style -p,--parallel -m,--print-modified -vv,--verbose -v,--version -h,--help",
+        operands: Operands::WrittenWith("-i"),
+        ..TOOL
+    },
+    Table {
+        names: "interrogate",
+        options: "-v,--verbose -q,--quiet -f,--fail-under=D -e,--exclude=V -i,--ignore-init-method -I,--ignore-init-module -m,--ignore-magic \
+            -M,--ignore-module -n,--ignore-nested-functions -C,--ignore-nested-classes -O,--ignore-overloaded-functions -p,--ignore-private \
+            -P,--ignore-property-decorators -S,--ignore-setters -s,--ignore-semiprivate -r,--ignore-regex=D -w,--whitelist-regex=D --style=D \
+            --color --no-color --omit-covered-files --version -h,--help -c,--config={pyproject.toml|setup.cfg} !-o,--output=W \
+            !-g,--generate-badge=W",
+        ..TOOL
+    },
+    Table {
+        names: "radon",
+        options: "-h,--help -v,--version",
+        subcommands: &[
+            Table {
+                names: "cc",
+                options: radon!("-n,--min=D -x,--max=D -s,--show-complexity -a,--average --total-average -o,--order=D"),
+                ..TOOL
+            },
+            Table { names: "mi", options: radon!("-n,--min=D -x,--max=D -m,--multi -s,--show --sort"), ..TOOL },
+            Table { names: "raw", options: radon!("-s,--summary"), ..TOOL },
+            Table { names: "hal", options: radon!("-f,--functions"), ..TOOL },
+        ],
+        ..GROUP
+    },
+    Table {
+        names: "pyupgrade",
+        options: "--help,-h --py3-plus --py3-only --py36-plus --py37-plus --py38-plus --py39-plus --py310-plus --py311-plus --py312-plus \
+            --py313-plus --py314-plus --keep-percent-format --keep-mock --keep-runtime-typing --exit-zero-even-if-changed",
+        operands: Operands::WrittenWithout("--help"),
+        ..TOOL
     },
 ];
 
@@ -414,4 +534,13 @@ fn scripts(call: &mut Call<'_>) -> Result<(), Denial> {
         return call.operands.clone().iter().skip(1).try_for_each(|word| call.passed(word));
     }
     Ok(())
+}
+
+// Refuses the standard input, on which some tools take the names of the files.
+fn no_list(call: &mut Call<'_>) -> Result<(), Denial> {
+    let words = call.operands.clone();
+    match words.iter().find(|word| word.text == "-") {
+        Some(_) => Err(call.deny("the files that its standard input lists are not known")),
+        None => words.iter().try_for_each(|word| call.inside(word)),
+    }
 }

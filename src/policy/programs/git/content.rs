@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::objects::{Named, named, top};
-use super::words::Operands;
+use super::words::{Operands, is_exclusion};
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::programs::Word;
@@ -31,7 +31,7 @@ pub(super) fn confine(call: &mut Call<'_>, operands: &Operands<'_>, order: Order
     }
     let prefix = prefix(call)?;
     let mut specs = Vec::new();
-    let excludes = |word: &Word| word.text.starts_with(":(exclude)") && !call.has("--literal-pathspecs");
+    let excludes = |word: &Word| is_exclusion(&word.text) && !call.has("--literal-pathspecs");
     let only_excludes = operands.paths().iter().all(excludes);
     let allowed = call.cx.paths.read_globs().map_err(|what| call.deny(what))?;
     match &allowed {
@@ -154,7 +154,7 @@ fn covered(call: &Call<'_>, globs: &[String], prefix: &str, word: &Word) -> Resu
         denial.hint(format!("name paths within {}", globs.join(", ")))
     };
     let [folder] = call.cx.folders else { return Err(refuse()) };
-    if word.text.starts_with(":(exclude)") && !call.has("--literal-pathspecs") {
+    if is_exclusion(&word.text) && !call.has("--literal-pathspecs") {
         return Ok(None);
     }
     let magic = word.text.strip_prefix(":(top)").or_else(|| word.text.strip_prefix(":/"));

@@ -21,7 +21,6 @@ pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
     let mut found = Named::NoId;
     for one in revision.split("..").map(|part| part.trim_start_matches(['.', '^', '+'])) {
         let base = one.split(['^', '~', ':', '@']).next().unwrap_or_default();
-        let Some(id) = id_of(base) else { continue };
         // The parents of what is not a commit are an error.
         let suffix = &one[base.len()..];
         let parent = suffix.starts_with('~')
@@ -31,12 +30,40 @@ pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
         if parent || suffix.starts_with("^{commit}") {
             continue;
         }
+        if references(tree, root, base).iter().any(|id| is_no_commit(tree, root, id)) {
+            return Named::Other;
+        }
+        let Some(id) = id_of(base) else { continue };
         match kind(tree, root, id) {
             Some(git2::ObjectType::Commit) => found = Named::Commit,
             _ => return Named::Other,
         }
     }
     found
+}
+
+fn is_no_commit(tree: &dyn Tree, root: &Path, id: &str) -> bool {
+    kind(tree, root, id).is_some_and(|kind| kind != git2::ObjectType::Commit)
+}
+
+// The ids that references of a name have, wherever git looks for one: a tag may name a file, or a directory.
+fn references(tree: &dyn Tree, root: &Path, name: &str) -> Vec<String> {
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    let Some((own, common)) = directories(tree, root).filter(|_| name.split('/').all(plain)) else { return Vec::new() };
+    let names = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"].map(|start| format!("{start}{name}"));
+    let is_id = |id: &str| id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let loose = names.iter().flat_map(|name| [own.join(name), common.join(name)]);
+    let mut ids: Vec<String> = loose
+        .filter_map(|path| bounded::regular_text(&path, bounded::CONFIG).ok())
+        .map(|text| text.trim().to_owned())
+        .filter(|text| is_id(text))
+        .collect();
+    let packed = bounded::regular_text(&common.join("packed-refs"), bounded::PRODUCT).unwrap_or_default();
+    let lines = packed.lines().filter_map(|line| line.split_once(' '));
+    ids.extend(
+        lines.filter(|(id, known)| is_id(id) && names.iter().any(|name| name == known)).map(|(id, _)| id.to_owned()),
+    );
+    ids
 }
 
 // `1a2b3c4`, and what `git describe` prints: `v1-2-g1a2b3c4`.
@@ -57,7 +84,7 @@ fn kind(tree: &dyn Tree, root: &Path, id: &str) -> Option<git2::ObjectType> {
     }
     let tag = database.read(whole).ok()?;
     let is_commit = String::from_utf8_lossy(tag.data()).lines().nth(1) == Some("type commit");
-    is_commit.then_some(git2::ObjectType::Commit)
+    Some(if is_commit { git2::ObjectType::Commit } else { git2::ObjectType::Tag })
 }
 
 // The objects of the repository around a directory.

@@ -448,3 +448,54 @@ fn where_commits_hold_nothing_denied_git_may_write_the_tree() {
     }
     assert_eq!(printed(&open(), &root, "git apply --index evil.patch"), None);
 }
+
+/// Where a commit holds a denied file, neither its id nor its contents are shown through a tree or a reference.
+#[test]
+fn trees_and_references_show_no_denied_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    sh(&root, SETUP);
+    sh(
+        &root,
+        "git tag hidden HEAD~2:private/a.txt; git tag kept HEAD~2:private; git tag -a -m x deep hidden; git pack-refs --all",
+    );
+    sh(&root, "git tag loose HEAD~2:private/a.txt");
+    let policy = policy(
+        "paths: {read: {allow: [\"**\"], deny: [\"private/**\"]}, write: {allow: [\"**\"]}}\nshell: {default: allow}\n",
+    );
+    for command in [
+        "git cat-file -p HEAD^{tree}",
+        "git cat-file -p HEAD:",
+        "git cat-file -p HEAD:docs",
+        "git cat-file tree HEAD",
+        "git cat-file -p hidden",
+        "git cat-file blob tags/hidden",
+        "git cat-file -p refs/tags/loose",
+        "git show hidden",
+        "git show loose",
+        "git show deep",
+        "git show --tags",
+        "git archive kept",
+        "git restore -s kept a.txt",
+        "git grep topsecret kept",
+        "git diff kept HEAD:docs",
+    ] {
+        assert_eq!(printed(&policy, &root, command), None, "{command}");
+    }
+    for command in ["git cat-file -p HEAD", "git cat-file -p HEAD:README.md", "git cat-file -t hidden", "git show v1"] {
+        assert!(printed(&policy, &root, command).is_some(), "{command}");
+    }
+}
+
+#[test]
+fn a_stash_is_listed_without_its_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    sh(&root, SETUP);
+    let policy = policy("paths: {read: {allow: [\"**\"]}}\nshell: {allow: [{cmd: [git, stash, list]}]}\n");
+    let shown = sh(&root, &printed(&policy, &root, "git stash list --stat").unwrap());
+    assert!(shown.contains("stash@{0}") && shown.contains("README.md"), "{shown}");
+    for option in ["-p", "-u", "-S topsecret", "-G topsecret", "--patch-with-stat", "-L1,1:.env"] {
+        assert_eq!(printed(&policy, &root, &format!("git stash list {option}")), None, "{option}");
+    }
+}

@@ -46,6 +46,9 @@ pub(super) fn words<'w>(call: &mut Call<'_>, operands: &'w [Word], recursive: bo
             return Err(call.deny("a word of it is not known"));
         }
         let kind = if index < call.dashes.unwrap_or(usize::MAX) { Operand::Revision } else { Operand::Path };
+        if matches!(kind, Operand::Path) && is_exclusion(&word.text) && !call.has("--literal-pathspecs") {
+            continue;
+        }
         let path = one(call, &word.text, &kind, recursive)? || word.text.starts_with(":(exclude)");
         // Before `--` git reads revisions alone.
         if path && call.dashes.is_none() {
@@ -98,6 +101,11 @@ pub(super) fn one(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bo
     Ok(true)
 }
 
+/// Tells whether a pathspec leaves something out.
+pub(super) fn is_exclusion(text: &str) -> bool {
+    [":(exclude)", ":!", ":^"].iter().any(|magic| text.starts_with(magic))
+}
+
 /// What git does not look at in a work tree.
 fn own() -> Vec<Pattern> {
     vec![Pattern::Name(".git".to_owned())]
@@ -132,6 +140,10 @@ fn path(call: &mut Call<'_>, text: &str, kind: &Operand, recursive: bool) -> Res
         }
     }
     match (node, kind) {
+        // As without a path: our printing leaves out what may not be read.
+        (Some(Node::Dir), _) if recursive && matches!(text, "." | "./") && !call.has("--untracked") => {
+            call.out.effects.push(Effect::List(text.to_owned()));
+        }
         (Some(Node::Dir), _) if recursive => call.out.effects.push(Effect::ReadTree {
             path: text.to_owned(),
             follow_links: false,

@@ -1,0 +1,151 @@
+//! Programs without a table that run code which is among their words: database clients, evaluators.
+
+/// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
+/// with an evaluator, an interpreter whose scripts are anywhere.
+pub(super) struct Client {
+    pub(super) names: &'static str,
+    /// Options with code: short letters in one word, everything else whole.
+    code: &'static str,
+    /// Words that begin code, wherever they are.
+    words: &'static str,
+    /// The most words that are no options; more hold statements.
+    pub(super) operands: usize,
+    /// What it is given on its standard input is run.
+    pub(super) reads: bool,
+}
+
+const ANY: usize = usize::MAX;
+
+pub(super) const CLIENTS: &[Client] = &[
+    // Their words are lines for a shell, or code.
+    Client { names: "pee mispipe fx", code: "", words: "", operands: 0, reads: false },
+    Client {
+        names: "exiftool",
+        code: "-if -if1 -if2 -if3 -if4 -if5 -p -printFormat -config -api -@ -stay_open -userParam",
+        words: "",
+        operands: ANY,
+        reads: false,
+    },
+    Client { names: "pdb ipdb pudb", code: "-c --command", words: "", operands: ANY, reads: true },
+    Client {
+        names: "ansible ansible-console ansible-adhoc",
+        code: "-m -a --module-name --args",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "fzf sk",
+        code: "--preview --bind --cmd --interactive --become --with-shell -c -i",
+        words: "",
+        operands: ANY,
+        reads: false,
+    },
+    Client {
+        names: "tex latex etex pdftex pdflatex xetex xelatex luahbtex dvilualatex uplatex ptex latexmk tectonic",
+        code: "-shell-escape --shell-escape -enable-write18 --enable-write18 -e -r -latex -pdflatex -lualatex -usepretex -pretex",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "prove",
+        code: "-e -P -M --exec --formatter --harness --source",
+        words: "",
+        operands: ANY,
+        reads: false,
+    },
+    Client { names: "chokidar", code: "-c --command", words: "", operands: ANY, reads: false },
+    Client {
+        names: "sqlite3 sqlite duckdb litecli",
+        code: "-cmd -c -s -e --execute",
+        words: "",
+        operands: 1,
+        reads: true,
+    },
+    Client {
+        names: "psql pgcli usql createdb vsql",
+        code: "-c --command -v --set --variable -P --pset",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "mysql mariadb mycli mclient sqlcmd isql osql snowsql bq hive beeline impala-shell presto trino spark-sql \
+            clickhouse-client clickhouse-local clickhouse influx cqlsh",
+        code: "-e -q -Q -s --execute --statement -execute --init-command --query --queries --pager query local",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "mongo mongosh redis-cli cypher-shell iredis",
+        code: "--eval",
+        words: "eval evalsha",
+        operands: ANY,
+        reads: true,
+    },
+    Client { names: "dc", code: "-e --expression", words: "", operands: ANY, reads: true },
+    Client {
+        names: "gnuplot maxima gp octave octave-cli sage matlab units",
+        code: "-e -c --eval -r -batch --batch-string --run-string -default-settings",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client { names: "mlr", code: "-s", words: "put filter tee split case", operands: ANY, reads: false },
+    Client {
+        names: "elixir iex erl elvish escript gleam lfe",
+        code: "-e -r --eval --rpc-eval -eval -run -s -remsh",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "groovy groovysh scala scala-cli amm kotlin kotlinc jshell clojure clj bb lein jython jruby bsh ghc ghci runghc \
+            runhaskell stack-ghc idris agda",
+        code: "-e -E -M -execute --execute-script -expression -x -c --eval",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "swipl prolog gprolog yap",
+        code: "-g -t -f --goal --entry-goal --query-goal --init-goal",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "tsx ts-node ts-node-esm esno jiti babel-node vite-node zx coffee lsc qjs qjsc d8 jsc rhino mujs hermes swc-node",
+        code: "-e -p -pe -c --eval --print -r --require --import --loader",
+        words: "eval",
+        operands: ANY,
+        reads: true,
+    },
+    Client {
+        names: "julia crystal nim nims racket guile sbcl clisp ccl ecl gosh csi chicken-csi mit-scheme scheme chez chibi-scheme janet \
+            fennel hy raku perl6 rakudo pike gforth gst ocaml utop io j ijconsole pry irb tclsh8.6 wish jimsh gs ghostscript m4 csharp fsi fsharpi \
+            root cling dart lldb r2 radare2 pwsh-preview xidel psysh hhvm texlua lualatex slsh newlisp",
+        code: "-e -E -L -c -l -p -q -o -s -k -x --eval --print --load --expression --execute --exec --command --one-line --system-property -eval -load",
+        words: "eval",
+        operands: ANY,
+        reads: true,
+    },
+];
+
+/// Tells whether a word gives code, or begins it.
+pub(super) fn is_code(known: &Client, word: &str) -> bool {
+    if known.words.split_whitespace().any(|name| name == word) {
+        return true;
+    }
+    let name = word.split('=').next().unwrap_or(word);
+    known.code.split_whitespace().any(|code| match code.len() {
+        // A letter may be among others, and its value after it.
+        2 => {
+            word.starts_with(code)
+                || word.starts_with('-') && !word.starts_with("--") && word.len() <= 4 && word.contains(&code[1..])
+        }
+        _ => name == code || name.len() > 4 && name.starts_with("--") && code.starts_with(name),
+    })
+}

@@ -1,0 +1,226 @@
+//! Programs without a table: which options run programs, which words list files, and which files get names that the words do
+//! not tell.
+
+fn named(names: &str, word: &str) -> bool {
+    names.split_whitespace().any(|name| name == word)
+}
+
+/// Returns why a word is refused whatever it names.
+pub(super) fn refused(program: &str, word: &str) -> Option<String> {
+    if runs_program(program, word) {
+        return Some(format!("`{word}` runs a program"));
+    }
+    let lists = is_listed_option(&LISTS, program, word) || is_list_of_7z(program, word);
+    lists.then(|| format!("the files that `{word}` names are not known"))
+}
+
+/// Tells whether an option runs the program in its value.
+pub(super) fn runs_program(program: &str, word: &str) -> bool {
+    is_listed_option(&RUN_PROGRAMS, program, word)
+}
+
+/// Options of curl and wget, as letters, that take a value; what is after such a letter is no option.
+const CURL_VALUES: &str = "AbcCdDeEFHKmoPQrtTuUwxXyYz";
+const WGET_VALUES: &str = "aABDeGIloOPQRtTUwX";
+
+/// What has wget make up the names: of what a page names, or of what the server says.
+const WGET_NAMES: [&str; 7] = [
+    "--recursive",
+    "--mirror",
+    "--page-requisites",
+    "--content-disposition",
+    "--trust-server-names",
+    "--force-directories",
+    "--input-file",
+];
+
+/// Returns the files that a download writes under the last names of addresses.
+///
+/// # Errors
+/// What gives a name that no word tells.
+pub(super) fn downloads(program: &str, words: &[&str]) -> Result<Vec<String>, String> {
+    let long = |option: &str| {
+        // An abbreviation counts.
+        words.iter().any(|word| {
+            let name = word.split('=').next().unwrap_or(word);
+            name.len() > 4 && name.starts_with("--") && option.starts_with(name)
+        })
+    };
+    let letters = |values: &str| -> String {
+        let bundles = words.iter().filter_map(|word| word.strip_prefix('-')).filter(|word| !word.starts_with('-'));
+        bundles
+            .flat_map(|word| word.split_inclusive(|c| values.contains(c)).next().unwrap_or_default().chars())
+            .collect()
+    };
+    match program {
+        "curl" => {
+            let letters = letters(CURL_VALUES);
+            if letters.contains('J') || long("--remote-header-name") {
+                return Err("the server gives the files their names".to_owned());
+            }
+            let by_address = letters.contains('O') || long("--remote-name-all");
+            if by_address { names(words, "", false) } else { Ok(Vec::new()) }
+        }
+        "wget" | "wget2" => {
+            let short = words.iter().filter(|word| !["-nc", "-nv", "-nd", "-nH", "-np"].contains(word));
+            let found: String = short
+                .filter_map(|word| word.strip_prefix('-'))
+                .filter(|word| !word.starts_with('-'))
+                .flat_map(|word| word.split_inclusive(|c| WGET_VALUES.contains(c)).next().unwrap_or_default().chars())
+                .collect();
+            let is_named = found.contains('O') || long("--output-document");
+            if found.contains(['r', 'm', 'x', 'p']) || !is_named && found.contains('i') {
+                return Err("the names of the files that it writes are not known".to_owned());
+            }
+            if let Some(option) = WGET_NAMES.iter().find(|option| long(option)) {
+                return Err(format!("with `{option}` the names of the files that it writes are not known"));
+            }
+            if is_named || long("--spider") { Ok(Vec::new()) } else { names(words, "index.html", true) }
+        }
+        "aria2c" if !letters("od").contains('o') && !long("--out") => {
+            Err("the server gives the files their names".to_owned())
+        }
+        "http" | "https" | "xh" if letters("o").contains('d') || long("--download") => {
+            let is_named = letters("").contains('o') || long("--output");
+            if is_named { Ok(Vec::new()) } else { Err("the server gives the files their names".to_owned()) }
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+// The last names of addresses; `root` is that of one without a name.
+fn names(words: &[&str], root: &str, decodes: bool) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for word in words.iter().filter(|word| !word.starts_with('-')) {
+        let address = word.split_once("://").map_or(*word, |(_, rest)| rest);
+        let path = address.split(['?', '#']).next().unwrap_or_default();
+        let name = path.split_once('/').map_or("", |(_, path)| path.rsplit('/').next().unwrap_or_default());
+        if name.contains(['{', '[', '*']) || decodes && name.contains('%') {
+            return Err(format!("`{word}` may stand for other names"));
+        }
+        let name = if name.is_empty() && word.contains("://") { root } else { name };
+        found.extend((!name.is_empty()).then(|| name.to_owned()));
+    }
+    Ok(found)
+}
+
+/// Options of programs without a table that run the program in their value; those of compilers count everywhere.
+const RUN_PROGRAMS: [(&str, &str); 10] = [
+    ("dpkg apt apt-get", "--pre-invoke --post-invoke --status-logger -o --option"),
+    ("", "-wrapper --wrapper -specs --specs -fplugin --use-ld --pager --post-renderer --use-compress-program --rsh"),
+    ("pandoc", "--filter -F --lua-filter -L --pdf-engine --defaults -d"),
+    ("protoc buf", "--plugin"),
+    ("nodemon", "-x --exec"),
+    ("fd fdfind", "-x -X --exec --exec-batch"),
+    ("mlr", "--prepipe --prepipex --prepipe-gunzip --load --mload"),
+    ("ctags etags", "--options"),
+    ("rclone restic borg", "--password-command --rsh"),
+    ("sqlite3", "-init"),
+];
+
+/// Options of programs without a table, and whole programs, that take the names of the files they read from a list.
+const LISTS: [(&str, &str); 9] = [
+    (
+        "ar nm objdump objcopy strip ranlib size readelf addr2line ld as gcc g++ cc c++ clang clang++ lld javac javadoc java jar protoc \
+         swiftc kotlinc csc scalac",
+        "@",
+    ),
+    ("", "--files-from --files0-from --filelist --file-list --files-list --list-file --listfile --filesfromfile"),
+    ("zip 7z 7za 7zr", "-@ -i@ @"),
+    ("ctags cscope", "-L -i"),
+    ("pax", "-w"),
+    ("curl", "-K --config"),
+    ("convert mogrify identify montage magick compare composite", "@"),
+    ("rar unrar", "@"),
+    ("mkisofs genisoimage xorriso xorrisofs", "-path-list --path-list"),
+];
+
+/// Programs without a table that unpack files under the names that an archive gives; after which words. None: always.
+const UNPACKS: [(&str, &str); 7] = [
+    ("7z 7za 7zr 7zz unrar rar arj lha lzh zoo xar", "x e"),
+    ("jar", "x --extract"),
+    ("ar llvm-ar", "x"),
+    ("zipfile tarfile", "-e --extract"),
+    ("dpkg", "-x --extract -X --vextract"),
+    ("dpkg-deb", "-x --extract -X --vextract -R --raw-extract -e --control"),
+    (
+        "cabextract unar unp dtrx atool aunpack patool unace unsquashfs bsdcpio pax uudecode unshar munpack ripmime rpm2archive lz4 unlz4 lzip \
+         lunzip plzip lzop unlzop brotli unbrotli pbzip2 lbzip2 pixz rzip lrzip lrunzip uncompress compress ditto",
+        "",
+    ),
+];
+
+// Tells whether a program gives files names that its words do not tell. `ar xv`, `jar -xf`: the verb is in a bundle.
+pub(super) fn unpacks(program: &str, words: &[&str]) -> bool {
+    UNPACKS.iter().filter(|(programs, _)| named(programs, program)).any(|(programs, verbs)| {
+        let bundled = matches!(*programs, "jar" | "ar llvm-ar");
+        let is = |word: &&str| {
+            let first = word.trim_start_matches('-');
+            verbs.split(' ').any(|verb| *word == verb || bundled && verb.len() == 1 && first.contains(verb))
+        };
+        let place = if bundled { 1 } else { words.len() };
+        verbs.is_empty() || words.iter().take(place).any(is)
+    })
+}
+
+/// Programs that leave work or settings behind outside the workspace.
+pub(super) const LEAVES_WORK: &str =
+    "crontab systemctl launchctl loginctl at atq atrm batch anacron schtasks gsettings dconf defaults";
+
+// Tells whether a word is one of the options that a list gives a program, with its value or without.
+fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
+    let is = |option: &str| {
+        let long = option.starts_with("--") || option.len() > 2;
+        word == option
+            || word.strip_prefix(option).is_some_and(|rest| if long { rest.starts_with(['=', ':']) } else { true })
+    };
+    let of = |programs: &str| programs.is_empty() || named(programs, program);
+    lists
+        .iter()
+        .filter(|(programs, _)| of(programs))
+        .any(|(_, options)| options.split(' ').any(|option| !option.is_empty() && is(option)))
+}
+
+// `-ir@LIST`, `-x0@LIST`: letters may be before the mark. After `-p` is a password.
+fn is_list_of_7z(program: &str, word: &str) -> bool {
+    named("7z 7za 7zr 7zz", program) && word.starts_with('-') && !word.starts_with("-p") && word.contains('@')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_writes_what_its_words_tell_or_is_refused() {
+        let names = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            downloads(words[0], &words[1..]).map(|names| names.join(" "))
+        };
+        for (line, wanted) in [
+            ("curl -sSLO https://x.example/a/b.txt?c", "b.txt"),
+            ("curl -fsS https://x.example/a", ""),
+            ("curl -o OJ https://x.example/a", ""),
+            ("wget https://x.example", "index.html"),
+            ("wget -nv https://x.example/QWEN.md", "QWEN.md"),
+            ("wget -qO- https://x.example/QWEN.md", ""),
+            ("aria2c -o a https://x.example", ""),
+        ] {
+            assert_eq!(names(line).as_deref(), Ok(wanted), "{line}");
+        }
+        for line in [
+            "curl -OJ https://x.example/",
+            "curl -sJLO https://x.example/",
+            "curl --remote-header -O https://x.example/",
+            "curl -O https://x.example/{a,QWEN}.md",
+            "wget -qr https://x.example",
+            "wget -np -m https://x.example",
+            "wget --page-req https://x.example",
+            "wget -i list.txt",
+            "wget https://x.example/%51WEN.md",
+            "aria2c https://x.example",
+            "http -d https://x.example",
+        ] {
+            assert!(names(line).is_err(), "{line}");
+        }
+    }
+}
