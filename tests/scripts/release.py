@@ -108,6 +108,13 @@ class Releasing(unittest.TestCase):
         self.assertEqual(self.release("set-repository", "a/b"), 1)
         self.assertIn("has changes", self.said)
 
+    def test_every_page_says_the_same_of_the_platforms(self):
+        tables = []
+        for page in ["README.md", "docs/install.md"]:
+            with open(f"{self.copy}/{page}") as file:
+                tables.append(re.search(r"^\| machine \| program .*?\n\n", file.read(), re.M | re.S)[0])
+        self.assertEqual(*tables)
+
     def test_an_unknown_command_or_target_ends_it(self):
         self.assertEqual([self.release(), self.release("publish"), self.release("package", "--all")], [2, 2, 2])
         self.assertEqual(self.release("build", "x86_64-pc-windows-msvc"), 1)
