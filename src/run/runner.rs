@@ -222,9 +222,7 @@ impl Runner {
         judge_change(&self.policy, &self.facts, path, change)
     }
 
-    /// Returns the command workspace as it is staged now; the first call makes it.
-    ///
-    /// `alone`: no program will be running in it while another begins.
+    /// Returns the command workspace as it is staged now; the first call makes it. `alone`: programs in it never overlap.
     fn lend<'s>(
         &self,
         slot: &'s mut Option<Lent>,

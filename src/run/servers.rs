@@ -261,9 +261,7 @@ pub struct SandboxLauncher {
 }
 
 impl SandboxLauncher {
-    /// Prepares a launcher for the servers of a run: programs get the command workspace.
-    ///
-    /// The error says why there is no such tree; no server's program can then start.
+    /// Prepares a launcher for the servers of a run. The error says why their programs get no command workspace.
     async fn of_run(configs: &[(Config, Pins)], runner: &Runner) -> Result<SandboxLauncher, String> {
         let programs: Vec<&Config> = configs.iter().map(|(config, _)| config).filter(|c| c.is_program()).collect();
         match runner.place_for_servers(&programs).await {

@@ -86,8 +86,7 @@ impl Source {
         }
     }
 
-    /// Takes the files of another tree instead of the workspace at `root`, with nothing staged: what is above it, and
-    /// which of its directories are repositories, is as at `root`.
+    /// Takes the files of another tree for those at `root`, nothing staged; directories above and repositories stay.
     pub fn of_tree(root: &Path, files: &Path) -> Source {
         Source {
             root: root.to_path_buf(),
