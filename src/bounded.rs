@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::fs::OFlags;
 
-/// The most bytes of what configures: settings, policies, schemas, keys, files of git's.
+/// Maximum bytes of configuration: settings, policies, schemas, keys, files of git's.
 pub const CONFIG: u64 = 1 << 20;
 
-/// The most bytes of a prompt, or of parameters.
+/// Maximum bytes of a prompt, or of parameters.
 pub const PROMPT: u64 = 8 << 20;
 
-/// The most bytes of what a run made: a patch, a result, a recording, a log of events.
+/// Maximum bytes of what a run made: a patch, a result, a recording, a log of events.
 pub const PRODUCT: u64 = 256 << 20;
 
 /// How long a pipe may be without anybody who writes to it.
@@ -36,8 +36,8 @@ pub fn regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     within(beginning(path, most.saturating_add(1))?, most)
 }
 
-/// Reads a text below a directory that somebody else may have written: a link that leads out of it is an error, because
-/// a message about the text could show a line of a file that is nobody's business.
+/// Reads a text below an untrusted directory: a link that leads out of it is an error, because a message about the text
+/// could reveal a line of a private file.
 pub fn text_below(directory: &Path, path: &Path, most: u64) -> io::Result<String> {
     require_regular(path)?;
     let real = path.canonicalize().map_err(in_words)?;
@@ -47,7 +47,7 @@ pub fn text_below(directory: &Path, path: &Path, most: u64) -> io::Result<String
     }
 }
 
-/// Reads the first bytes of a regular file, at most so many; the errors are those of [`regular`].
+/// Reads the first bytes of a regular file, at most this many; the errors are those of [`regular`].
 pub fn beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     require_regular(path)?;
     let file = open(path)?;
@@ -90,15 +90,15 @@ pub fn optional<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Reads to the end, for a source whose end is its own business (standard input: the program before us in a pipeline
-/// may work for an hour). More than `most` bytes are [`ErrorKind::FileTooLarge`].
+/// Reads to the end, without a limit on time (standard input: the previous program of a pipeline may work for an hour).
+/// More than `most` bytes are [`ErrorKind::FileTooLarge`].
 pub fn to_the_end(source: impl io::Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     within(bytes, most)
 }
 
-/// Reads what comes through a pipe or from a device that was opened not to block.
+/// Reads from a pipe or device that was opened in non-blocking mode.
 fn stream(mut file: &File, most: u64) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut bytes = Vec::new();

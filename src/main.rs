@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     sandbox::make_undumpable();
     // The main thread's stack is as small as a limit makes it (`ulimit -s`).
     let started = std::thread::Builder::new().name("work".to_owned()).stack_size(STACK).spawn(work);
-    // What a run panics with is told where it happens; the event loop can panic, too.
+    // Panics of a run are reported where they happen; the event loop can panic, too.
     let ended = started.map_or_else(|_| std::panic::catch_unwind(work), std::thread::JoinHandle::join);
     ended.unwrap_or(ExitCode::FAILURE)
 }

@@ -18,7 +18,7 @@ pub enum SecretError {
 }
 
 impl Secret {
-    /// Reads a key as people paste it: surrounding blanks, line ends, quotes and a byte order mark are dropped.
+    /// Reads a key as people paste it: surrounding whitespace, quotes and a byte order mark are dropped.
     pub fn parse(text: &str) -> Result<Secret, SecretError> {
         let trimmed =
             text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\u{feff}' | '\u{200b}'));

@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
-/// The most threads that one piece of work is spread over.
+/// Maximum threads for one piece of work.
 const MOST: usize = 8;
 
-/// Runs the same work on this thread and on as many others as there are cores (at most 8, and at most `most` in all)
-/// and the system grants, and returns what each of them made. A panic in one of them continues in this thread.
+/// Runs the same work on this thread and on as many others as there are cores (at most 8, at most `most` in all) and as
+/// the system grants, and returns their results. A panic in one of them is raised again in this thread.
 pub fn on_all_cores<T: Send>(most: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST).min(most);
     std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Maps the names of tools: built-in names, the names that models use for them, and which tool is meant.
 
-/// The built-in tools. `structured_output` is none of them: its schema is the user's.
+/// The built-in tools. `structured_output` is not one of them: the user defines its schema.
 pub const BUILT_IN: [&str; 14] = [
     "list_directory",
     "read_file",
@@ -21,7 +21,7 @@ pub const BUILT_IN: [&str; 14] = [
 /// The tool through which an answer of a given shape comes.
 pub const STRUCTURED_OUTPUT: &str = "structured_output";
 
-/// What is before the name of a discovered tool whose own name means a tool of ours.
+/// The prefix of a discovered tool whose own name means a built-in tool.
 pub const DISCOVERED: &str = "discovered__";
 
 /// The longest name that every provider takes.
@@ -157,7 +157,7 @@ pub fn resolve<'a>(called: &str, names: impl Iterator<Item = &'a str> + Clone) -
     }
 }
 
-/// Says that there is no such tool, and which three of `names` are nearest.
+/// Reports an unknown tool, with the three nearest of `names`.
 pub fn not_found<'a>(called: &str, names: impl Iterator<Item = &'a str>) -> String {
     let wanted: Vec<char> = folded(bare(called)).chars().take(64).collect();
     let mut nearest: Vec<(usize, &str)> =

@@ -8,7 +8,7 @@ use serde_yaml::{Budget, Error, options::MergeKeyPolicy};
 
 pub use serde_yaml::Spanned;
 
-/// The most bytes that a file of ours may have.
+/// Maximum bytes that a file of ours may have.
 pub const MAX_BYTES: usize = 256 * 1024;
 
 /// Why a file was not understood: `policy.yaml:14:7: unknown key `alow`; did you mean `allow`?`.
@@ -61,7 +61,7 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, YamlError
         return Err(YamlError::at(file, line, column, "a NUL byte"));
     }
     if let Some((line, column)) = lone_return(text) {
-        // It ends a line for YAML, none for most editors, and overwrites one on a terminal.
+        // YAML ends a line here, most editors do not, and a terminal overwrites the line.
         return Err(YamlError::at(file, line, column, "a carriage return without a line feed; end lines with `\\n`"));
     }
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---") {
@@ -162,7 +162,7 @@ fn kind_of_number(of_rust: &str) -> &str {
     }
 }
 
-/// Says in the words of this format what the reader says in its own.
+/// Rewrites the parser's message in the words of this format.
 fn plainly(what: &str) -> String {
     let known = match what {
         "mapping start" | "map" | "mapping" => "a mapping (`key: value`)",

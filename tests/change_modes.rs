@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{Outcome, Project, Reply, call, calls, say};
 
-/// List, search, eight reads side by side, eight edits, a command, an answer.
+/// List, search, eight reads in parallel, eight edits, a command, an answer.
 fn conversation() -> Vec<Reply> {
     let mut script = vec![
         call("list_directory", json!({"path": "."})),

@@ -20,7 +20,7 @@ pub struct Delegates<'a> {
     pub model: &'a dyn Model,
     /// The available agents.
     pub agents: &'a [AgentFile],
-    /// The most tokens of one answer.
+    /// Maximum tokens of one answer.
     pub max_output_tokens: Option<u64>,
 }
 

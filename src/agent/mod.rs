@@ -80,7 +80,7 @@ pub struct Stopped {
 pub struct AgentOptions {
     /// What a denial does.
     pub on_deny: OnDeny,
-    /// The most tokens of one answer, from a flag or a recipe.
+    /// Maximum tokens of one answer, from a flag or a recipe.
     pub max_output_tokens: Option<u64>,
     /// Whether the user asked for changes: an answer without any call is questioned once.
     pub changes_expected: bool,

@@ -162,7 +162,7 @@ fn print_side(mark: &[u8], name: Option<&Vec<u8>>, out: &mut Vec<u8>) {
         Some(name) => {
             let start = out.len();
             git_name::quote(name, out);
-            // A tab ends a name with blanks: what follows could be read as a date.
+            // A tab ends a name that contains spaces: what follows could be read as a date.
             if out[start] != b'"' && name.contains(&b' ') {
                 out.push(b'\t');
             }

@@ -46,7 +46,7 @@ pub enum PathAccess {
     Write(RelPath),
 }
 
-/// What a patch says of one file.
+/// The part of a patch about one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePatch {
     /// The name before; `None` if the file is new.
@@ -320,7 +320,7 @@ impl FilePatch {
     }
 }
 
-/// Puts each hunk where `git apply` puts it; otherwise returns the one that has no place, and its number from 1.
+/// Places each hunk where `git apply` does; otherwise returns the first that does not fit, and its number from 1.
 fn placed<'h>(content: &[u8], hunks: &'h [Hunk]) -> Result<Vec<u8>, (usize, &'h Hunk)> {
     // No hunk may touch what an earlier one has put there.
     let mut image: Vec<(&[u8], bool)> = lines(content).into_iter().map(|line| (line, false)).collect();
@@ -573,7 +573,7 @@ impl<'a> Reader<'a> {
         while old_left > 0 || new_left > 0 {
             let line = self.peek().ok_or_else(|| self.wrong("the patch ends within a hunk"))?;
             let (mark, rest) = line.split_first().map_or((b' ', b"".as_slice()), |(mark, rest)| (*mark, rest));
-            // Some mailers drop the blank of an empty context line.
+            // Some mailers drop the space of an empty context line.
             let rest = if mark == b'\n' { b"\n".as_slice() } else { rest };
             let (in_old, in_new) = match mark {
                 b' ' | b'\n' => (true, true),

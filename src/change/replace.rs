@@ -24,20 +24,20 @@ use spot::{Spot, Window};
 
 pub use nearest::{Region, nearest};
 
-/// What had to be overlooked to find a place, the most of it.
+/// The greatest difference that was ignored to find a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Nothing.
     Exact,
     /// Line ends, and a byte order mark.
     LineEnds,
-    /// Typographic quotes, dashes and blanks, invisible characters, and how accents are composed.
+    /// Typographic quotes, dashes and spaces, invisible characters, and how accents are composed.
     LookAlikes,
-    /// Blanks at the ends of lines.
+    /// Spaces at the ends of lines.
     TrailingBlanks,
     /// How lines are indented.
     Indentation,
-    /// Blanks anywhere in a line.
+    /// Spaces anywhere in a line.
     Blanks,
     /// Numbers before the lines.
     LineNumbers,
@@ -170,7 +170,7 @@ fn unmarked(text: &str) -> String {
     text.trim_start_matches(MARK).replace("\r\n", "\n")
 }
 
-/// What a search found: no place at all, or what came of those that there are.
+/// The result of a search: no match at all, or the result of the matches.
 type Found = Option<Result<Replaced, Failure>>;
 
 /// The places of a text, looked for in one form after the other.
@@ -214,7 +214,7 @@ impl Search<'_> {
         self.settle(spots, &[], form, Some(stage))
     }
 
-    /// Finds text that is equal but for blanks and look-alikes.
+    /// Finds text that is equal except for whitespace and look-alikes.
     fn alike(&mut self, form: &Form, stage: Stage) -> Found {
         let (spots, odd) = self.alikes(form);
         self.settle(spots, &odd, form, Some(stage))
@@ -239,7 +239,7 @@ impl Search<'_> {
         (spots, odd)
     }
 
-    /// Drops empty lines at the ends; what is left is whole lines, or else whole words.
+    /// Drops empty lines at the ends; the rest must be whole lines, or else whole words.
     fn without_blank_ends(&mut self, form: &Form) -> Found {
         let lines = forms::without_blank_ends(form)?;
         let words = Form { borders: form.borders.max(Borders::Words), ..lines.clone() };
@@ -255,7 +255,7 @@ impl Search<'_> {
         only(found).or_else(|| {
             let fitting = forms.iter().filter_map(|form| {
                 let (spots, odd) = self.alikes(form);
-                // Blanks within a line may be what an escape stands for.
+                // Spaces within a line may be what an escape stands for.
                 let is_clear = spots.iter().all(|spot| spot.stage < Stage::Blanks);
                 if is_clear { self.settle(spots, &odd, form, Some(Stage::OverEscaped)) } else { None }
             });
@@ -321,7 +321,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns what forms found that may not fit side by side, unless they give different texts.
+/// Returns what forms found that may not fit together, unless they give different texts.
 fn only(found: Vec<Result<Replaced, Failure>>) -> Found {
     let mut found = found.into_iter();
     let first = found.next()?;

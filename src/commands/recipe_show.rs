@@ -83,7 +83,7 @@ fn bound(recipe: &Recipe, policy: &Policy) -> Limits {
     lowest_of(&limits(&RunArgs::default(), &Settings::default(), policy), &own)
 }
 
-/// Says what a run may come to at most.
+/// Returns the maximum cost of a run.
 fn bound_in_words(bound: &Limits) -> String {
     let cost = match (bound.cost_usd, bound.total_tokens) {
         (Some(cost), _) => format!("at most ${cost:.2}, where the model's price is known"),

@@ -106,7 +106,7 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
             Given::One(text) => std::slice::from_ref(text),
             Given::Many(texts) => texts,
         };
-        // A value is itself, whatever it begins with.
+        // A value is used unchanged, whatever it begins with.
         let flag =
             |text: &str| if text.starts_with('@') { format!("{name}=@{text}") } else { format!("{name}={text}") };
         arguments.input.params.extend(texts.iter().map(|text| flag(text.as_str())));

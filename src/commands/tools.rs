@@ -128,7 +128,7 @@ async fn call(
     let chosen = super::mcp::policy(place, policy, apply, environment)?;
     let runner = super::mcp::runner(place, &chosen.policy, environment)?;
     let mut registry = registry(place, &chosen, &runner, environment, err).await?;
-    // Servers are started for a tool that is not ours alone.
+    // Servers are started if the tool may be theirs.
     let servers = match registry.real_name(name) {
         Some(_) => crate::tools::mcp::Servers::default(),
         None => super::mcp::start(place, &chosen, &runner, environment, err).await?,

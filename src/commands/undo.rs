@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     Ok(if left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
-/// Puts a project back in which a killed run's commands worked; `None` if there is no such run.
+/// Restores a project in which a killed run's commands worked; `None` if there is no such run.
 fn killed(
     arguments: &UndoArgs,
     root: &Path,

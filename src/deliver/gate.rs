@@ -19,9 +19,9 @@ pub struct Gate<'a> {
     pub secret: &'a dyn Fn(&RelPath, &Change) -> Option<String>,
     /// Names the call that made a path's change.
     pub made_by: &'a dyn Fn(&RelPath) -> Option<String>,
-    /// The most files.
+    /// Maximum files.
     pub max_files: Option<usize>,
-    /// The most bytes of the patch.
+    /// Maximum bytes of the patch.
     pub max_patch_bytes: Option<usize>,
 }
 

@@ -135,7 +135,7 @@ fn beside(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().prefix(".qwen-").permissions(permissions).tempfile_in(folder_of(path))
 }
 
-/// Opens a pipe or a device; `None` for what is neither. A named pipe without a reader is waited for, but not for ever.
+/// Opens a pipe or a device; `None` for anything else. Waits for the reader of a named pipe, with a timeout.
 fn open_special(path: &Path) -> io::Result<Option<Sink>> {
     let kind = path.symlink_metadata().map(|data| data.file_type());
     let other = |kind: &std::fs::FileType| !kind.is_file() && !kind.is_dir() && !kind.is_symlink();

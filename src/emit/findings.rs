@@ -85,7 +85,7 @@ impl Findings {
             found.place = end.places.get(number).copied().unwrap_or_default();
             all.push(found);
         }
-        // Of equal lines the first one in the file is the first, whatever the order of the result.
+        // Equal lines are numbered by their order in the file, whatever the order of the result.
         let mut by_place: Vec<usize> = (0..all.len()).collect();
         by_place.sort_by_key(|at| (all[*at].path.clone(), all[*at].start_line));
         for at in by_place {
@@ -114,8 +114,8 @@ impl Findings {
     }
 }
 
-/// Hashes what stays when lines move: the rule, the path, the quoted text without its blanks, and which of several
-/// equal ones it is. Neither the line's number nor the model's words are part of it.
+/// Hashes what does not change when lines move: the rule, the path, the quoted text without whitespace, and its number
+/// among equal ones. The line number and the model's text are not part of it.
 fn fingerprint(found: &Found, occurrence: u64) -> String {
     let normal: Vec<String> =
         found.quote.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -3,7 +3,7 @@
 use super::findings::{Findings, Found, Level};
 use super::safe::{ci_line, escape};
 
-/// The most annotations of one level that GitHub shows of one step; it drops the rest without a word.
+/// Maximum annotations of one level that GitHub shows per step; it drops the rest silently.
 const PER_LEVEL: usize = 10;
 
 /// Longest text of an annotation, in characters.

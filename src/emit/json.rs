@@ -24,7 +24,7 @@ fn written<T: Serialize>(value: &T, formatter: impl Formatter) -> String {
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8(bytes).expect("the serializer writes UTF-8"),
-        // A type of ours that does not serialise is a bug; the reader still gets one line of JSON.
+        // A type that does not serialise is a bug; the reader still gets one line of JSON.
         Err(error) => format!("{{\"error\":{{\"message\":{:?}}}}}", error.to_string()),
     }
 }

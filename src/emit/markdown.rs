@@ -21,15 +21,15 @@ pub(super) fn cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// Returns a text as prose of one line: each word that could act is in code, every mark of markdown is a letter.
-/// What is between backticks already is code.
+/// Returns a text as one line of prose: each word that could act is in code, and markdown characters are escaped. What
+/// is between backticks already is code.
 pub(super) fn prose(text: &str, most: usize) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = one_line_of(&joined, most);
     let pieces: Vec<&str> = text.split('`').collect();
     let last = pieces.len() - 1;
     let mut out = String::with_capacity(text.len() + 16);
-    // Two code marks side by side would be one longer mark.
+    // Two adjacent code marks would be one longer mark.
     let mut add = |next: &str| {
         if out.ends_with('`') && next.starts_with('`') {
             out.push(' ');
@@ -92,7 +92,7 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Breaks a line at its blanks; a word that is longer than a line stays whole.
+/// Breaks a line at its spaces; a word that is longer than a line stays whole.
 fn wrap(line: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut current = String::new();

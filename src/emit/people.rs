@@ -398,7 +398,7 @@ impl People {
             }
             let word = if self.colour { format!("{style}error{style:#}") } else { "error".to_owned() };
             for (index, line) in lines.iter().enumerate() {
-                // What follows is further in: no text in an error looks like a line of ours.
+                // Further lines are indented: no text in an error can look like a line of this program.
                 let before = if index == 0 { format!("{word}: ") } else { "  ".to_owned() };
                 self.raw(&format!("{before}{}", one_line(line)));
             }

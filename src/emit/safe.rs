@@ -48,7 +48,7 @@ pub fn one_line(text: &str) -> String {
 
 /// As [`one_line`], cut to a number of characters with `…` at the end.
 pub fn one_line_of(text: &str, most: usize) -> String {
-    // Escaping only makes text longer, so that a huge text need not be escaped to be cut.
+    // Escaping only makes text longer, so a huge text can be cut first.
     let head: String = text.chars().take(most.saturating_add(1)).collect();
     let safe = one_line(&head);
     if safe.chars().count() <= most {
@@ -59,10 +59,10 @@ pub fn one_line_of(text: &str, most: usize) -> String {
     cut
 }
 
-/// The most characters of one word in a message: a path, a URL, a pattern, a key.
+/// Maximum characters of one word in a message: a path, a URL, a pattern, a key.
 const WORD: usize = 300;
 
-/// The most characters of one line in a message, its last words included.
+/// Maximum characters of one line in a message, including its end.
 const LINE: usize = 2000;
 
 /// How many of them are the last ones, which say why.
@@ -99,10 +99,10 @@ fn brief_word(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{before}{first}… ({} bytes){}", value.len(), &rest[value.len()..]))
 }
 
-/// Makes a line that a CI system would take for a command into one that it prints.
+/// Escapes a line that a CI system would obey as a command.
 ///
-/// GitHub acts on lines that begin with `::` after any blanks, and on `##[` wherever it is; Azure and TeamCity on
-/// `##vso[` and `##teamcity[`.
+/// GitHub acts on lines that begin with `::` after any spaces, and on `##[` anywhere; Azure and TeamCity on `##vso[`
+/// and `##teamcity[`.
 pub fn ci_line(line: &str) -> Cow<'_, str> {
     let broken = break_hash_commands(line, "## ");
     if broken.trim_start().starts_with("::") { Cow::Owned(format!("| {broken}")) } else { broken }
@@ -141,7 +141,7 @@ pub(super) fn break_hash_commands<'a>(text: &'a str, with: &str) -> Cow<'a, str>
     Cow::Owned(broken)
 }
 
-/// Sets one blank before each line that a patch could begin with, so that an answer cannot pass for one.
+/// Puts a space before each line that a patch could begin with, so that an answer cannot pass for one.
 pub fn not_a_patch(text: &str) -> Cow<'_, str> {
     const BEGINNINGS: [&str; 4] = ["diff --git ", "--- ", "+++ ", "@@ "];
     let is_one = |line: &str| BEGINNINGS.iter().any(|beginning| line.starts_with(beginning));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::findings::{Findings, Found, replacement_lines};
 
-/// The most results that GitHub keeps of one file.
+/// Maximum results that GitHub keeps of one file.
 const MOST: usize = 5_000;
 
 /// Returns the log.

@@ -10,7 +10,7 @@ const LONGEST: usize = 900 * 1024;
 /// Longest quotation of the model, in characters.
 const ANSWER: usize = 20_000;
 
-/// The most findings, files, denials and warnings that are shown.
+/// Maximum findings, files, denials and warnings that are shown.
 const FINDINGS: usize = 100;
 const FILES: usize = 200;
 const OTHERS: usize = 50;
@@ -79,7 +79,7 @@ pub fn pull_request(report: &Report, about: &PullRequest<'_>) -> String {
     text
 }
 
-/// Returns the summary of a job that pushed. `place` is markdown of ours.
+/// Returns the summary of a job that pushed. `place` is trusted markdown.
 pub fn pushed(branch: &str, place: &str, files: &[FileReport]) -> String {
     format!(
         "### ✅ {} pushed to the branch {}\n\n{place}\n\n{}",
@@ -240,7 +240,7 @@ fn table(files: &[FileReport]) -> String {
     text
 }
 
-/// `added`, `modified`, `deleted`: words of ours, and nothing else where the report was read from a file.
+/// `added`, `modified`, `deleted`: only known words, as the report may have been read from a file.
 fn cell_word(kind: &str) -> String {
     if ["added", "modified", "deleted"].contains(&kind) { kind.to_owned() } else { cell(kind) }
 }

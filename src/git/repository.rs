@@ -576,10 +576,10 @@ fn look(path: PathBuf) -> Result<Option<std::fs::Metadata>, RepositoryError> {
     }
 }
 
-/// The most bytes of a small file of git's that are read.
+/// Maximum bytes of a small file of git's that are read.
 pub(super) const SMALL: u64 = 16 << 20;
 
-/// The most bytes of the packed references.
+/// Maximum bytes of the packed references.
 const LARGE: u64 = 512 << 20;
 
 /// The configuration of the repository's layout.

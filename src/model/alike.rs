@@ -96,7 +96,7 @@ impl Patterns {
 
     /// Remembers an event that says nothing but one piece of text.
     pub(super) fn learn(&mut self, raw: &str, chunk: &Chunk) {
-        // Where every event differs, looking at each of them twice is not worth it.
+        // If every event differs, comparing each of them twice is not worth it.
         if raw.len() > MAX_EVENT || self.tried > 16 + self.hits / 16 || raw.contains(PROBE) || !is_bare(chunk) {
             return;
         }
@@ -107,7 +107,7 @@ impl Patterns {
     }
 }
 
-/// Tells whether a chunk has nothing that would have to be looked at again.
+/// Tells whether a chunk has nothing that would have to be examined again.
 fn is_bare(chunk: &Chunk) -> bool {
     let texts = [chunk.content.is_some(), chunk.reasoning.is_some(), !chunk.calls.is_empty()];
     texts.iter().filter(|is_there| **is_there).count() == 1

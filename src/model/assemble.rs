@@ -141,7 +141,7 @@ pub struct Assembled {
     pub response_id: Option<String>,
     /// What was repaired, for the event log.
     pub flags: Vec<&'static str>,
-    /// Bytes of arguments that were looked at: linear in what came.
+    /// Bytes of arguments that were examined: linear in the input.
     pub scanned: u64,
     /// The answer only repeated itself: text and reasoning end before the repetition, and calls are not taken.
     pub is_repetition: bool,
@@ -190,7 +190,7 @@ pub struct Assembler {
     splitter: Splitter,
     /// What the splitter gave for the last content: empty between events, kept for its memory.
     pieces: Vec<thinking::Piece>,
-    /// Visible text, the part of it that went out, and how far it was looked at for the beginnings of calls.
+    /// Visible text, the part of it that was sent on, and how far it was searched for the beginnings of calls.
     text: Visible,
     emitted: usize,
     looked: usize,
@@ -647,7 +647,7 @@ impl Assembler {
         let mut calls = finished.calls;
         let mut text = Cow::Borrowed(self.text.of(&self.content));
         if !self.spilled.is_empty() && text.trim().is_empty() && calls.is_empty() {
-            // What spilled is all that there is: an answer after which a tag was left.
+            // All text is spilled reasoning: it ends with a tag that was left over.
             text = Cow::Owned(format!("{}{text}", self.spilled));
         }
         let mut reasoning = reasoning_of(&self.field_reasoning, &self.tag_reasoning);

@@ -16,7 +16,7 @@ use super::sse::{Decoder, Frame};
 use super::transport::{Body, End, Transport, TransportError, WireRequest, WireResponse};
 use super::{ErrorClass, StreamFault, TimeoutKind};
 
-/// The most bytes read of an error's body.
+/// Maximum bytes read of an error's body.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// How much of a body that is not an answer is shown.
@@ -60,7 +60,7 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// What arrived before.
     pub partial: Partial,
-    /// Trying again cannot help, whatever the class says.
+    /// A retry cannot help, whatever the class.
     pub last: bool,
 }
 
@@ -176,7 +176,7 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
 }
 
 impl Attempt<'_> {
-    /// Sends a request and returns the whole body, whatever it is.
+    /// Sends a request and returns the whole body.
     pub async fn fetch(&self, request: WireRequest) -> Result<String, Box<Failure>> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;

@@ -247,7 +247,7 @@ fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -
     let mut blocks = tagged_blocks(text, first.inside.start, tools);
     let is_frame = |between: &str| between.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("```"));
     let last = blocks.last()?;
-    // What is cut reaches after the last word, to the end of the blanks.
+    // What is cut extends from the last word to the end of the spaces.
     if !is_frame(&text[last.end.min(end)..end]) || !matches!(last.outcome, Outcome::Calls(_)) {
         return None;
     }
@@ -262,7 +262,7 @@ fn tagged_in_fences(text: &str, end: usize, fences: &[Fence], tools: &ToolSet) -
     Some(blocks)
 }
 
-/// Reads one or more JSON calls that are the whole of `text`; `None` if it is something else.
+/// Parses `text` as one or more JSON calls; `None` if it is anything else.
 fn json(text: &str, tools: &ToolSet, prompted: bool) -> Option<Outcome> {
     let mut calls = Vec::new();
     let mut at = 0;
@@ -330,7 +330,7 @@ fn name_in(text: &str, tools: &ToolSet) -> Option<String> {
     None
 }
 
-/// Reads a JSON value as a call; `None` if it is something else.
+/// Parses a JSON value as a call; `None` if it is anything else.
 fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -> Option<Candidate> {
     let object = value.as_object()?;
     if let Some(inner) = object.get("function").filter(|inner| inner.is_object()) {
@@ -492,7 +492,7 @@ fn strip_closer(text: &str, at: usize, closer: &str) -> Option<usize> {
     (!rest.is_empty() && closer.starts_with(rest.trim_end())).then_some(text.len())
 }
 
-/// Puts a broken call next to those that could be read before it.
+/// Adds a broken call to those that were read before it.
 fn beside(mut calls: Vec<Candidate>, broken: Outcome, raw: &str) -> Outcome {
     if calls.is_empty() {
         return broken;

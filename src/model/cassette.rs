@@ -380,7 +380,7 @@ impl Player {
             }
             exchanges.push(exchange);
         }
-        // Requests side by side are written when their answers end.
+        // Requests in parallel are written when their answers end.
         exchanges.sort_by_key(|exchange| exchange.n);
         Ok(Player { header, masks, exchanges, next: Mutex::new(0) })
     }

@@ -74,8 +74,7 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Prepares a client; nothing is sent, no connection opened, no certificate read.
     ///
-    /// Refuses a base URL that is none, plain http beyond this machine, and a key that is missing or another
-    /// provider's.
+    /// Refuses an invalid base URL, plain http to another machine, and a key that is missing or another provider's.
     pub fn new(config: ClientConfig) -> Result<Client, ModelError> {
         let endpoint = checked_endpoint(&config)?;
         let http = Arc::new(Http::new(endpoint, &config));
@@ -121,7 +120,8 @@ impl Client {
         Ok(Client { config, quirks, transport, state: Mutex::new(state), stem: Mutex::default() })
     }
 
-    /// Puts the tools into the prompt from now on, unless the configuration says never; tells whether that is so now.
+    /// Puts the tools into the prompt from now on, unless the configuration forbids it; tells whether they are there
+    /// now.
     pub fn switch_to_text_tools(&self) -> bool {
         if self.config.text_tools == TextToolsMode::Off {
             return false;
@@ -345,7 +345,7 @@ impl Client {
         self.config.key.as_ref().map_or_else(|| text.to_owned(), |key| key.mask_in(text))
     }
 
-    /// Tries what needs no second chance: a feature given up, a limit learned, text read from an error.
+    /// Tries what needs no wait: a feature given up, a limit learned, text read from an error.
     fn recover(&self, failure: Failure, request: &Request, run: &mut Tries, printed: &mut Printed<'_>) -> Recovered {
         match &failure.class {
             ErrorClass::Unsupported(feature) => {

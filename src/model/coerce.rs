@@ -62,11 +62,11 @@ impl Parameters {
         Parameters { name: spec.name.clone(), schema: spec.parameters.clone(), validator: OnceLock::new() }
     }
 
-    /// Validates arguments, coerces them where they do not fit, and validates again.
+    /// Validates arguments, coerces them if they do not fit, and validates again.
     ///
-    /// Aliases of a built-in tool's parameters count at once, and what such a tool does not know is left out with a
-    /// note; a schema that is not ours is taken as it is until something does not fit. The error is what the model
-    /// reads: the schema's message first, then what came and what would fit.
+    /// For built-in tools, aliases of parameters are accepted, and unknown parameters are dropped with a note; other
+    /// schemas are applied as they are until something does not fit. The error is what the model reads: the schema's
+    /// message first, then what arrived and what would fit.
     pub fn fit(&self, arguments: Map<String, Value>) -> Result<Fitted, String> {
         let mut fitted = self.fit_schema(arguments)?;
         if !self.is_ours() {
@@ -152,7 +152,7 @@ impl ToolSet {
         }
     }
 
-    /// Puts back the brace that a server dropped before arguments, if they fit then.
+    /// Restores the brace that a server dropped before arguments, if they fit then.
     pub(super) fn with_brace(&self, name: &str, raw: &str) -> Option<Map<String, Value>> {
         let properties = properties(&self.specs[self.position(name)?].parameters)?;
         ["{", "{\""].iter().find_map(|lost| {
@@ -571,7 +571,7 @@ mod tests {
         assert!(set().exact("functions.edit:0").is_some());
     }
 
-    /// A tool of ours with every kind of parameter.
+    /// A built-in tool with every kind of parameter.
     fn todo_write(arguments: Value) -> Result<Value, String> {
         let schema = json!({"type": "object", "required": ["file_path", "content"], "properties": {
             "file_path": {"type": "string"}, "content": {"type": "string"}, "offset": {"type": "integer", "minimum": 0},

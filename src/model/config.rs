@@ -44,7 +44,7 @@ pub struct ClientConfig {
     pub thinking: Option<bool>,
     /// Whether a server that wants `cache_control` marks gets them.
     pub cache_marks: bool,
-    /// Fields for the body that we know nothing of.
+    /// Additional fields for the body.
     pub extra_body: Map<String, Value>,
     /// Headers for every request.
     pub headers: Vec<(String, String)>,

@@ -57,9 +57,9 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads a base URL in any of the forms people paste.
+    /// Parses a base URL in any of the forms that people paste.
     ///
-    /// Drops blanks, quotes, trailing slashes, query and fragment, and a pasted operation such as `/chat/completions`;
+    /// Drops spaces, quotes, trailing slashes, query and fragment, and a pasted operation such as `/chat/completions`;
     /// adds a missing scheme, and the path of a host whose path is known. Refuses credentials in the URL.
     pub fn parse(text: &str) -> Result<Endpoint, EndpointError> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\u{feff}'));
@@ -164,7 +164,7 @@ impl Endpoint {
         quirks_of(self.host(), self.base.port(), self.is_loopback())
     }
 
-    /// Returns whether the path lacks the `/v1` that most servers want.
+    /// Returns whether the path lacks the `/v1` that most servers need.
     pub fn lacks_version(&self) -> bool {
         !self
             .base

@@ -16,7 +16,7 @@ use crate::secret::mask_credentials;
 pub struct Classified {
     /// The class.
     pub class: ErrorClass,
-    /// The server's words, short and without credentials.
+    /// The server's message, shortened and without credentials.
     pub message: String,
     /// The server's id of the request.
     pub request_id: Option<String>,
@@ -24,10 +24,10 @@ pub struct Classified {
     pub retry_after: Option<Duration>,
 }
 
-/// Puts an error into its class.
+/// Classifies an error.
 ///
-/// `status` is the response's, or what a frame inside a stream names; `body` may be JSON of any provider, an event
-/// stream, HTML or nothing. `now` is for a `Retry-After` that is a date, where the response has no `Date`.
+/// `status` is the response's, or the one in a frame inside a stream; `body` may be JSON of any provider, an event
+/// stream, HTML or nothing. `now` is for a date in `Retry-After` if the response has no `Date`.
 pub fn classify(
     quirks: &Quirks,
     status: Option<u16>,
@@ -47,10 +47,10 @@ pub fn classify(
     Classified { class, message: said.shown(), request_id, retry_after }
 }
 
-/// What a body says, whatever its shape.
+/// The parts of a body, whatever its form.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Said {
-    /// The words.
+    /// The message.
     message: String,
     /// Words of the provider behind a gateway.
     raw: String,
@@ -71,7 +71,7 @@ struct Said {
 /// How deep JSON inside JSON strings is followed.
 const MAX_NESTING: usize = 8;
 
-/// What is looked at of a message: some servers echo the whole prompt after their words.
+/// Maximum length of a message that is examined: some servers echo the whole prompt after their message.
 const MAX_LOOKED_AT: usize = 2_000;
 
 impl Said {
@@ -168,7 +168,7 @@ impl Said {
         }
     }
 
-    /// OpenRouter puts the words of the provider behind it into `metadata.raw`.
+    /// OpenRouter puts the message of the provider behind it into `metadata.raw`.
     fn read_metadata(&mut self, metadata: &Value, depth: usize) {
         let Some(raw) = metadata.get("raw") else { return };
         let mut inner = Said::default();
@@ -258,7 +258,7 @@ enum Kind {
 enum On {
     /// One of the codes, whole.
     Code,
-    /// The words.
+    /// The message.
     Text,
 }
 
@@ -396,7 +396,7 @@ const OVERFLOW: &str = r"(?is)context[_ -]?length[_ -]?exceeded|maximum context 
 /// What sounds like it and is not.
 const NOT_OVERFLOW: &str = r"(?i)context deadline exceeded|string_above_max_length|invalid 'user'|timed? ?out";
 
-/// The rules' patterns, each compiled when it is first needed: most errors are told by one of the first.
+/// The rules' patterns, each compiled on first use: most errors match one of the first.
 static COMPILED: LazyLock<Vec<OnceLock<Regex>>> = LazyLock::new(|| RULES.iter().map(|_| OnceLock::new()).collect());
 
 fn compiled(index: usize) -> &'static Regex {
@@ -421,7 +421,7 @@ fn class_of(quirks: &Quirks, status: Option<u16>, said: &Said, retry_after: Opti
     }
     let words = said.text();
     let number = status.unwrap_or(0);
-    // Out of credit and rate limits are told by code and status first: a body that echoes the prompt must not decide.
+    // Credit and rate limits are recognised by code and status first: a body that echoes the prompt must not decide.
     let may_overflow = !matches!(number, 401..=404 | 429) && !NOT_OVERFLOW_RE.is_match(&words);
     let bare = said.empty && matches!(number, 400 | 413);
     for (index, rule) in RULES.iter().enumerate() {
@@ -552,7 +552,7 @@ impl Numbers {
     }
 }
 
-/// Reads the most output tokens that a message allows.
+/// Reads the maximum output tokens from a message.
 fn output_limit(words: &str) -> Option<u64> {
     static LIMITS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         [
@@ -591,7 +591,7 @@ fn by_status(status: u16, said: &Said, retry_after: Option<Duration>) -> ErrorCl
 
 /// Reads the wait that a response asks for: `retry-after-ms`, seconds, a float, or a date.
 ///
-/// A number that is none, a negative one and a date that is past are zero.
+/// An invalid number, a negative one and a past date are zero.
 pub fn retry_after(headers: &[(String, String)], now: Option<SystemTime>) -> Option<Duration> {
     if let Some(milliseconds) = header(headers, "retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok()) {
         return Some(seconds(milliseconds / 1000.0));
@@ -604,7 +604,7 @@ pub fn retry_after(headers: &[(String, String)], now: Option<SystemTime>) -> Opt
         return Some(delay);
     }
     let at = parse_date(text)?;
-    // The server's own clock, if it tells it: ours may be wrong.
+    // The server's own clock, if it reports it: the local one may be wrong.
     let now = header(headers, "date").and_then(parse_date).or_else(|| {
         let now = jiff::Timestamp::try_from(now?).ok()?;
         Some(jiff::tz::TimeZone::UTC.to_datetime(now))

@@ -119,7 +119,7 @@ impl Http {
 pub fn install_crypto() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        // An error says that a provider is there already, which is as good.
+        // The error says that a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }

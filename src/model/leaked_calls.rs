@@ -108,12 +108,12 @@ pub(super) fn is_only_tags(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Blanks that may be before a message that is nothing but a call.
+/// Spaces that may be before a message that is nothing but a call.
 const MAX_BLANKS: usize = 4096;
 
 /// Looks on for the beginning of a call; returns how far the text is certain, and where a call may begin.
 pub(super) fn look(text: &str, from: usize, mode: TextTools) -> (usize, Option<usize>) {
-    // Blanks before the text are few, or they are no beginning of anything.
+    // Spaces before the text are few, or they are no beginning of anything.
     let start = text.bytes().take(MAX_BLANKS).take_while(u8::is_ascii_whitespace).count();
     if from <= start && start < MAX_BLANKS {
         let head = &text[start..];
@@ -229,7 +229,7 @@ fn ends_closed(block: &str) -> bool {
     ["</tool_call>", "</function>", "</tools>"].iter().any(|tag| block.ends_with(tag))
 }
 
-/// Keeps text around calls; blanks only before the first.
+/// Keeps text around calls, and drops spaces before the first.
 fn push_between(found: &mut Found, text: &str) {
     if found.calls.is_empty() || !text.trim().is_empty() {
         found.text.push_str(text);

@@ -19,7 +19,7 @@ const WINDOW: &str = "16384";
 /// How long loading may take.
 const LOADING: Duration = Duration::from_secs(10 * 60);
 
-/// How often it is asked whether it is ready, and how often somebody is told that it is not.
+/// How often to ask whether it is ready, and how often to report that it is not.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
@@ -48,7 +48,7 @@ pub enum LocalError {
     Ended {
         /// How.
         status: ExitStatus,
-        /// Its last words, after a colon.
+        /// The end of its output, after a colon.
         said: String,
     },
     /// It did not get ready in time.
@@ -85,8 +85,8 @@ pub struct LocalServer {
 
 /// Starts the server with the model's own template and waits until it is ready.
 ///
-/// `program` is where it was found; `tell` hears of the waiting. `launcher` is the command line that starts a program
-/// so that it ends with us, however we end; empty where the system has no such thing.
+/// `program` is its path; `tell` gets reports about the wait. `launcher` is a command prefix that ends the program
+/// together with this process; empty where the system lacks this.
 pub async fn start(
     model: &Path,
     program: Option<&Path>,
@@ -117,7 +117,7 @@ pub async fn start(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // Ctrl-C at a terminal is for us; we end the server ourselves.
+        // Ctrl-C at a terminal is meant for this process, which ends the server itself.
         .process_group(0)
         .kill_on_drop(true)
         .spawn()

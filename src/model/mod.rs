@@ -53,12 +53,12 @@ use serde_json::Value;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One message of a conversation, as the agent keeps it. What the wire makes of it is the client's business.
+/// One message of a conversation, as the agent keeps it. The client decides how to send it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     /// The system prompt: exactly one, first.
     System(String),
-    /// What the user (or we, in the user's name) said.
+    /// A message of the user, or on the user's behalf.
     User(Vec<Part>),
     /// What the model said.
     Assistant(AssistantMessage),
@@ -139,12 +139,12 @@ pub struct ToolCall {
     pub arguments: Arguments,
     /// The text shape that it was recovered from, if it did not come natively: `hermes`, `qwen_xml` or `json`.
     pub recovered: Option<&'static str>,
-    /// What was put right in the arguments of a recovered call, for the model to read before the answer.
+    /// Corrections in the arguments of a recovered call, for the model to read before the answer.
     pub notes: Vec<String>,
 }
 
 impl ToolCall {
-    /// Returns what the model is told of a call that was left out because the turn has too many.
+    /// Returns what the model is told about a call that was left out because the turn has too many.
     pub fn left_out(&self) -> Option<&str> {
         match &self.arguments {
             Arguments::Invalid { problem, .. } => (problem == slots::NOT_RUN).then_some(slots::NOT_RUN),
@@ -158,7 +158,7 @@ impl ToolCall {
 pub enum Arguments {
     /// A JSON object.
     Object(serde_json::Map<String, Value>),
-    /// Cut off: never executed, whatever the finish reason says.
+    /// Cut off: never executed, whatever the finish reason.
     Incomplete {
         /// What arrived.
         raw: String,
@@ -202,7 +202,7 @@ pub struct Request {
     pub lineage: Lineage,
     /// The tools, sorted by name, the same for the whole run.
     pub tools: std::sync::Arc<[ToolSpec]>,
-    /// The most tokens that the answer may have; `None` leaves it to the server.
+    /// Maximum tokens of the answer; `None` leaves it to the server.
     pub max_output_tokens: Option<u64>,
     /// The turn's number, from 0: part of generated call ids.
     pub turn: u32,
@@ -234,14 +234,14 @@ pub enum Notice {
         wait: Duration,
         /// The class of the error, for example `rate_limit`.
         class: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
     /// A feature was switched off for the run because the server refused it.
     Downgrade {
         /// For example `stream_options`.
         feature: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
     /// Another model took over.
@@ -346,7 +346,7 @@ pub enum ErrorClass {
     },
     /// `max_tokens` is more than the model gives.
     OutputTooLong {
-        /// The most it gives.
+        /// The server's maximum.
         limit: Option<u64>,
     },
     /// The body is too large.
@@ -371,7 +371,7 @@ pub enum ErrorClass {
     Network,
     /// The stream broke its protocol.
     Stream(StreamFault),
-    /// The server does not know a feature that we used.
+    /// The server does not support a feature that was used.
     Unsupported(Feature),
     /// llama.cpp could not parse what its model wrote; holds the raw text, from which calls can be read.
     RawGeneration(String),
@@ -442,7 +442,7 @@ pub enum Feature {
 
 /// Something that answers requests: a server, a cassette, or a test's script.
 pub trait Model: Send + Sync {
-    /// Sends one request and returns the turn, after whatever retries make sense.
+    /// Sends one request and returns the turn, after sensible retries.
     ///
     /// Dropping the future cancels the request.
     fn respond<'a>(
@@ -475,7 +475,7 @@ pub struct ModelFacts {
     pub name: String,
     /// Tokens of the window; learned limits included.
     pub context_window: u64,
-    /// The most tokens of one answer.
+    /// Maximum tokens of one answer.
     pub max_output: u64,
     /// US dollars per million tokens; `None` if unknown.
     pub price: Option<Price>,

@@ -8,7 +8,7 @@ use super::request::{self, Options, Shape};
 use super::transport::{Method, WireRequest};
 use super::{AssistantMessage, Feature, Message, Model as _, ModelFacts, Part, Request, catalogue};
 
-/// What a model is told whose answer was cut.
+/// What a model is told when its answer was cut off.
 pub(super) const RESUME: &str = "Your answer was cut off. Go on exactly where it stopped: repeat nothing, explain nothing, and do what is left in smaller steps.";
 
 impl Client {

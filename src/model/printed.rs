@@ -38,8 +38,8 @@ impl<'a> Printed<'a> {
         }
     }
 
-    /// Begins an attempt whose words are after `kept`, which is shown first where it had been held back; an empty
-    /// `kept` begins the turn again.
+    /// Begins an attempt whose text follows `kept`, which is shown first if it had been held back; an empty `kept`
+    /// begins the turn again.
     pub fn begin(&mut self, kept: &str) {
         if let Some(rest) = kept.strip_prefix(self.text.as_str()) {
             self.show(rest.to_owned());

@@ -29,7 +29,7 @@ pub fn describe(tools: &[ToolSpec]) -> String {
     text
 }
 
-/// Adds to the words about a call that failed how that call is written; examples in JSON would teach the wrong shape.
+/// Adds the right format to the message about a failed call; examples in JSON would teach the wrong format.
 pub fn correction(problem: &str, tool: Option<&ToolSpec>) -> String {
     let problem = ["\nExample: ", " Inside a string write"]
         .iter()
@@ -61,8 +61,8 @@ fn examples(tools: &[ToolSpec]) -> Vec<String> {
     examples
 }
 
-/// Writes a call in the shape that the description asks for; one that could not be read stays as the model wrote it,
-/// so that the answer's words about it make sense and an empty call is not an example to follow.
+/// Writes a call in the format that the description asks for; an unreadable one stays as the model wrote it, so that
+/// the message about it makes sense and an empty call is not an example to follow.
 pub fn call(call: &ToolCall) -> String {
     let arguments = match &call.arguments {
         Arguments::Object(map) => map,
@@ -83,7 +83,7 @@ pub fn response(words: &str) -> String {
     format!("<tool_response>\n{words}\n</tool_response>")
 }
 
-/// Follows the answers of a turn: small models continue calling for ever when nothing tells them that they may stop.
+/// Follows the answers of a turn: small models call tools endlessly if nothing tells them that they may stop.
 const AFTER_SUCCESS: &str =
     "\n\nIf the task is done, answer the user in words, without a call. Else make the next call.";
 
@@ -130,8 +130,8 @@ fn required(tool: &ToolSpec) -> Vec<&str> {
     names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Lists the parameters that a call needs. Small models fill in whatever is listed, with whatever comes to mind; what
-/// may be left out is taken all the same, and named by the tools' own messages where it helps.
+/// Lists the required parameters of a call. Small models fill in every listed parameter with something; optional ones
+/// are accepted all the same, and the tools' own messages name them where it helps.
 fn parameters(tool: &ToolSpec) -> String {
     let required = required(tool);
     let parameters: Vec<String> = properties(tool)

@@ -65,10 +65,10 @@ pub enum ReasoningOut {
     Details,
 }
 
-/// How the server is told to keep the reasoning of older turns.
+/// How to ask the server to keep the reasoning of older turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreserveThinking {
-    /// It is not told.
+    /// Not at all.
     Never,
     /// `preserve_thinking: true` in the body, for Qwen models.
     Body,
@@ -163,7 +163,7 @@ pub struct Quirks {
     pub first_byte: Option<Duration>,
 }
 
-/// What most servers do: the row that the others differ from.
+/// What most servers do; other rows differ from this one.
 const COMMON: Quirks = Quirks {
     provider: Provider::Unknown,
     name: "the server",
@@ -305,7 +305,7 @@ const DASHSCOPE: Quirks = Quirks {
 static LOCAL_ROW: Quirks = Quirks { first_byte: Some(Duration::from_secs(600)), ..LOCAL };
 static UNKNOWN_ROW: Quirks = COMMON;
 
-/// Returns the row for a host, told by its suffix, else by a port, else by being this machine.
+/// Returns the row for a host: by its suffix, else by a port, else by being this machine.
 pub fn quirks_of(host: &str, port: Option<u16>, loopback: bool) -> &'static Quirks {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let by_host = TABLE.iter().find(|row| {

@@ -28,7 +28,7 @@ const MAX_WORD: usize = 30;
 /// The multiplier of the rolling hash.
 const FACTOR: u64 = 0x0000_0100_0000_01b3;
 
-/// Where a text is, which says how much of it may repeat.
+/// The kind of place in a text, which decides how much of it may repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// An answer, or reasoning.
@@ -102,13 +102,13 @@ impl Repetition {
                 (self.period, self.span) = (period, GRAM);
             }
         }
-        // Looked at rarely: the words of a unit have to be counted.
+        // Checked rarely, as the words of a unit must be counted.
         let is_long = self.span >= LEAST && self.span.is_multiple_of(256) && self.span >= TIMES * self.period;
         (is_long && self.span >= self.bound(place)).then(|| self.length - self.span)
     }
 
-    /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may continue for longer than
-    /// words, and in files they may do so for ever.
+    /// Returns how many bytes may repeat. Tables of numbers, fill characters and drawings may repeat longer than words,
+    /// and in files without a limit.
     fn bound(&self, place: Place) -> usize {
         match (place, self.is_words()) {
             (Place::Text, true) => LEAST,
@@ -122,7 +122,7 @@ impl Repetition {
         self.tail[place % TAIL]
     }
 
-    /// Tells whether what repeats consists of words: three different ones, which are a good part of it.
+    /// Tells whether what repeats consists of words: three different ones, which make up much of it.
     fn is_words(&self) -> bool {
         let length = self.period.max(64).min(self.span);
         let unit: Vec<u8> = (self.length - length..self.length).map(|place| self.at(place)).collect();
@@ -132,7 +132,7 @@ impl Repetition {
         for token in unit.split_whitespace() {
             let word = token.trim_matches(|c: char| !c.is_alphanumeric());
             let in_token = token.chars().filter(|c| c.is_alphabetic()).count();
-            // Chinese and its like write no blanks between words, and each character says much.
+            // Chinese and similar scripts write no spaces between words, and each character carries more meaning.
             let is_ideographic = in_token >= 3 && word.chars().all(|c| !c.is_ascii_alphanumeric());
             if is_ideographic || (2..=MAX_WORD).contains(&in_token) && word.chars().all(is_of_a_word) {
                 letters += in_token;

@@ -51,7 +51,7 @@ pub struct Options {
     pub preserve_thinking: bool,
     /// Set cache marks.
     pub marks: bool,
-    /// Fields that we know nothing of.
+    /// Additional fields.
     pub extra: Map<String, Value>,
 }
 
@@ -159,8 +159,8 @@ pub fn begin(
     Begun { out, prefix, has_tools }
 }
 
-/// Returns how many units later bodies begin with as well: all before the last mark but the system's, never the last
-/// one, to which answers may be added, and none before a user has spoken (what stands for his words goes again).
+/// Returns how many units later bodies share: all before the last mark except the system's, never the last one, to
+/// which answers may be added, and none before a user message (its substitute is not permanent).
 fn shared(units: &[Unit<'_>], marks: &[usize]) -> usize {
     let unmarked = marks.iter().copied().filter(|mark| *mark > 0).min().unwrap_or(usize::MAX);
     let most = unmarked.min(units.len().saturating_sub(1));
@@ -230,7 +230,7 @@ fn units<'a>(messages: &[&'a Message]) -> Vec<Unit<'a>> {
     }
     while let Some(message) = rest.next() {
         match message {
-            // A second system message would be refused; its words count all the same.
+            // A second system message would be refused; its text is kept all the same.
             Message::System(text) => units.push(Unit::Said(text)),
             Message::User(parts) => units.push(Unit::User(parts)),
             Message::Tool(_) => {}
@@ -409,7 +409,7 @@ impl Writer {
         self.raw("}");
     }
 
-    /// A message of parts; media that the model does not take become words.
+    /// Writes a message of parts; media that the model does not accept become text.
     fn parts(&mut self, role: &str, parts: &[Part], mark: bool) {
         if !parts.iter().any(|part| self.sends(part)) {
             return self.plain(role, &self.words(parts), mark);
@@ -453,7 +453,7 @@ impl Writer {
         }
     }
 
-    /// The text of parts, with words in place of media that are not sent.
+    /// Writes the text of parts, with text in place of media that are not sent.
     fn words(&self, parts: &[Part]) -> String {
         let mut words = String::new();
         for part in parts {
@@ -592,7 +592,7 @@ impl Writer {
     fn options(&mut self, options: &Options, has_tools: bool) {
         // Said in either case: some gateways stream when nothing is said.
         self.field("stream", &options.stream);
-        // A field given twice would be read in as many ways as there are parsers: the owner's own comes last and alone.
+        // Parsers read a duplicate field in different ways: the user's own comes last and replaces others.
         let ours = |name: &str| !options.extra.contains_key(name);
         if options.stream && options.stream_options && ours("stream_options") {
             self.raw(",\"stream_options\":{\"include_usage\":true}");

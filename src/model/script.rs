@@ -13,7 +13,7 @@ use super::{
     ToolCall, Turn, Usage,
 };
 
-/// The file: what it is good for, and the model's turns.
+/// The file: its purpose, and the model's turns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptFile {

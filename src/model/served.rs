@@ -31,7 +31,7 @@ impl Client {
         needed
     }
 
-    /// Asks which window the server gives the model; whatever goes wrong with that is no one's concern.
+    /// Asks which context window the server gives the model; errors are ignored.
     pub(super) async fn probe(&self) {
         let wire = self.wire_request(Method::Get, "models", Vec::new());
         let limit = Some(Instant::now() + PROBE);

@@ -38,7 +38,7 @@ struct Nesting {
     objects: usize,
     /// Something else is at the top level.
     other: bool,
-    /// Anything but blanks came.
+    /// Anything but whitespace arrived.
     has_begun: bool,
     length: usize,
 }
@@ -97,7 +97,7 @@ struct Slot {
     name: String,
     arguments: Joined,
     nesting: Nesting,
-    /// The last object at the top, parsed when a replay had to be told from a new call.
+    /// The last object at the top level, parsed when a replay had to be told from a new call.
     last: Option<Value>,
 }
 
@@ -125,15 +125,15 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     by_index: HashMap<u64, usize>,
-    /// The index of the last piece and its slot: most pieces follow their like.
+    /// The index of the last fragment and its slot: most fragments belong to the same call as the previous one.
     last_index: Option<(u64, usize)>,
     by_id: HashMap<String, usize>,
     bytes: usize,
-    /// Bytes that were looked at.
+    /// Bytes that were examined.
     pub(super) scanned: u64,
     /// A cap was broken.
     pub(super) too_large: bool,
-    /// What had to be put right.
+    /// What was repaired.
     pub(super) flags: Vec<&'static str>,
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Unnumbered {
     pub(super) name: String,
     pub(super) arguments: Arguments,
     pub(super) recovered: Option<&'static str>,
-    /// What was put right in the arguments.
+    /// What was repaired in the arguments.
     pub(super) notes: Vec<String>,
     /// Whether arguments came at all; without a finish, an empty call may have been cut.
     pub(super) has_arguments: bool,

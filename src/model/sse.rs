@@ -3,14 +3,14 @@
 //! The frames are the same however the bytes are split: a line is read only once its end has arrived, so neither a
 //! UTF-8 character nor a `\r\n` can be torn.
 
-/// The most bytes of one event, or of a body that is not a stream of events.
+/// Maximum bytes of one event, or of a body that is not a stream of events.
 pub const MAX_EVENT: usize = 16 << 20;
 
-/// The most bytes of one stream. Deltas of one byte cost some 200 bytes on the wire, so this is far above what any
-/// answer needs; it only ends streams that never would.
+/// Maximum bytes of one stream. Deltas of one byte cost some 200 bytes each, so this is far above what any answer
+/// needs; it only stops endless streams.
 pub const MAX_STREAM: u64 = 4 << 30;
 
-/// The most bytes of a comment that are kept.
+/// Maximum bytes of a comment that are kept.
 const MAX_COMMENT: usize = 1024;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -100,7 +100,7 @@ impl Decoder {
     /// Takes the next bytes and returns the frames that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Frame> {
         let mut frames = Vec::new();
-        // Only what the caps allow is looked at, so that the cut falls on the same byte however the bytes come.
+        // Only what the limits allow is examined, so that the cut falls on the same byte however the bytes arrive.
         let allowed = usize::try_from(self.max_stream.saturating_sub(self.total)).unwrap_or(usize::MAX);
         let within = &bytes[..bytes.len().min(allowed)];
         self.total += within.len() as u64;
@@ -111,7 +111,7 @@ impl Decoder {
         frames
     }
 
-    /// Ends the stream: returns an event that no blank line closed, or the body that was no stream.
+    /// Ends the stream: returns an event that no blank line closed, or the body that was not a stream.
     pub fn finish(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         match self.kind {
@@ -186,7 +186,7 @@ impl Decoder {
         }
     }
 
-    /// Reads up to the first byte that says what the body is, past a byte-order mark and blanks.
+    /// Reads up to the first byte that decides what the body is, past a byte-order mark and whitespace.
     fn sniff<'a>(&mut self, bytes: &'a [u8], frames: &mut Vec<Frame>) -> &'a [u8] {
         for (at, &byte) in bytes.iter().enumerate() {
             self.line.push(byte);
@@ -253,7 +253,7 @@ impl Decoder {
                 }
             }
             b"event" => self.event = Some(text(value).trim().to_owned()),
-            // `id`, `retry` and whatever else there may be.
+            // `id`, `retry` and other fields.
             _ => {}
         }
     }

@@ -594,7 +594,7 @@ proptest! {
 
 #[test]
 fn r63_hostile_text_is_read_in_linear_time() {
-    // Each of these takes minutes where anything is looked at once for every place.
+    // Each of these takes minutes if anything is examined once for every place.
     let size = 200_000;
     for piece in [
         "<function",

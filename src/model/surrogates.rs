@@ -3,7 +3,7 @@
 //! A server that cuts text by UTF-16 units and writes each part as JSON ends one event with `\\ud83d` and begins the
 //! next with `\\ude00`. Neither is JSON that can be read alone.
 
-/// Puts torn characters together over the events of a stream.
+/// Joins torn characters over the events of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Surrogates {
     /// The escape of a first half that ended a string of the last event.

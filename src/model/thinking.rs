@@ -1,6 +1,6 @@
 //! Separates thinking tags from the visible text.
 
-/// A piece of the answer's content, told apart.
+/// A part of the answer's content, classified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// Visible text.
@@ -46,7 +46,7 @@ pub struct Splitter {
     in_fence: bool,
     /// Backticks of the line so far are odd.
     in_code: bool,
-    /// Nothing but blanks on the line so far.
+    /// Nothing but whitespace on the line so far.
     line_is_blank: bool,
     /// The beginning of a line that may be a fence.
     backticks: usize,

@@ -11,7 +11,7 @@ const SHOWN: usize = 500;
 /// Violations that one message names.
 const NAMED: usize = 3;
 
-/// Returns the first violations in the words of the documents, a missing parameter before a wrong one.
+/// Returns the first violations in the documented words, a missing parameter before a wrong one.
 pub(super) fn problems(validator: &Validator, value: &Value) -> Vec<String> {
     let mut errors: Vec<_> = validator.iter_errors(value).collect();
     errors.sort_by_key(|error| !matches!(error.kind(), ValidationErrorKind::Required { .. }));
@@ -33,7 +33,7 @@ pub(super) fn problems(validator: &Validator, value: &Value) -> Vec<String> {
     messages
 }
 
-/// Puts the problems, the received arguments and an example together.
+/// Combines the problems, the received arguments and an example.
 pub(super) fn explain(name: &str, schema: &Value, problems: &[String], received: Map<String, Value>) -> String {
     format!(
         "{}\nReceived: {}\nA valid call of {name} has arguments like: {}",

@@ -36,7 +36,7 @@ pub(super) struct Ends {
     any: Nesting,
 }
 
-/// Beginnings and ends in their order, with what they come to.
+/// Beginnings and ends in their order, with their effect.
 #[derive(Debug)]
 struct Nesting {
     places: Vec<usize>,
@@ -193,7 +193,7 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
             value = value.trim_end().strip_suffix(own.as_str()).unwrap_or(value);
         }
         let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
-        // Blanks before a tag on a line of its own are the tag's.
+        // Spaces before a tag on a line of its own are the tag's.
         let unindented = value.trim_end_matches([' ', '\t']);
         let value = if unindented.ends_with('\n') { unindented } else { value };
         let value = value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value);

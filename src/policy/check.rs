@@ -194,7 +194,7 @@ fn fetches(input: &Map<String, Value>) -> Result<Vec<Access>, Denial> {
     Ok(urls.into_iter().map(fetch).collect())
 }
 
-/// Returns the URLs in a text: from each scheme to the next blank, quote or bracket.
+/// Returns the URLs in a text: from each scheme to the next space, quote or bracket.
 pub fn urls_in(text: &str) -> Vec<String> {
     let words = text.split(|c: char| c.is_whitespace() || "<>\"'`".contains(c));
     let urls = words.filter_map(|word| {

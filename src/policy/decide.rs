@@ -40,7 +40,7 @@ impl std::fmt::Debug for Facts {
     }
 }
 
-/// The rules in force: a layer that grants, and layers that narrow.
+/// The rules in effect: a layer that grants, and layers that narrow.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub(in crate::policy) layers: Arc<Vec<Layer>>,

@@ -86,7 +86,7 @@ pub(crate) fn is_tool(program: &str) -> bool {
 
 impl Policy {
     /// Returns the policy without the rules of `builtin:ci-dev` for ecosystems that the workspace does not use. Looks
-    /// at files only where such rules are in force.
+    /// at files only where such rules are in effect.
     #[must_use]
     pub fn for_workspace(self, tree: &dyn Tree, root: &Path) -> Policy {
         let is_cut = |source: &str| source == CUT;

@@ -70,7 +70,7 @@ fn fold_letters(text: &str) -> String {
     composed(&composed(text).to_lowercase())
 }
 
-/// Folds one name: case, NFKC, ignorable code points, trailing dots and blanks, `GIT~1`, `name::$DATA`.
+/// Folds one name: case, NFKC, ignorable code points, trailing dots and spaces, `GIT~1`, `name::$DATA`.
 pub(crate) fn fold_name(name: &str) -> String {
     let mut folded = fold_letters(name);
     if let Some(stream) = folded.find(':') {

@@ -272,7 +272,7 @@ fn hosts(host: &str) -> Vec<HostRule> {
 }
 
 impl Policy {
-    /// Adds what the entries name to the built-in policies in force. Where a file grants, nothing is added.
+    /// Adds what the entries name to the built-in policies in effect. Where a file grants, nothing is added.
     #[must_use]
     pub fn allowing(&self, entries: &[ToolEntry]) -> Policy {
         let is_builtin = |layer: &Layer| layer.source.starts_with("builtin:") && layer.standing == Standing::Operator;

@@ -110,7 +110,7 @@ impl Secrets {
         Ok(Secrets { values, patterns: shapes, finder: OnceLock::new(), met: Mutex::default() })
     }
 
-    /// One expression finds everything in one pass: its literal beginnings are searched side by side.
+    /// One expression finds everything in one pass: its literal beginnings are searched at the same time.
     fn finder(&self) -> &Finder {
         self.finder.get_or_init(|| {
             let compile = |pattern: &str| {
@@ -207,7 +207,7 @@ impl Secrets {
     /// Returns how much of a text that continues can be shown: what is after may be the beginning of a secret.
     ///
     /// A secret has no blank in it but for values that have one and private keys, so a piece ends before its last word.
-    /// `most` bounds what is kept back: without a blank in so many bytes only values and what has begun to look like a
+    /// `most` bounds what is kept back: without a space in so many bytes only values and what has begun to look like a
     /// shape are.
     pub fn settled(&self, text: &str, most: usize) -> usize {
         let last_word = text.trim_end_matches(|c: char| !c.is_whitespace()).len();

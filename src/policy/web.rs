@@ -9,9 +9,9 @@ use super::decision::Denial;
 use super::file::{DefaultRule, HostRule};
 use super::layers::Layer;
 
-/// The most redirects where no file says.
+/// Maximum redirects where no file says.
 pub const MAX_REDIRECTS: u32 = 3;
-/// The most bytes of a query where no file says.
+/// Maximum bytes of a query where no file says.
 pub const QUERY_MAX: usize = 256;
 
 /// Judges a fetch from the first URL through its redirects; the addresses are those the first host resolves to.

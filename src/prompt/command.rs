@@ -74,9 +74,9 @@ impl Command {
         Ok(Command { description, prompt: body.to_owned(), ..Command::default() })
     }
 
-    /// Puts the arguments in and takes the template apart.
+    /// Inserts the arguments and parses the template.
     ///
-    /// A template that does not say where they go gets them at its end, with the call as it was typed.
+    /// A template without a place for them gets them at its end, with the call as it was typed.
     pub fn segments(&self, name: &str, arguments: &str) -> Result<Vec<Segment>, String> {
         let mut segments = Vec::new();
         let mut text = String::new();

@@ -17,7 +17,7 @@ pub const FILE_BYTES: usize = 64 << 10;
 /// Bytes of all context together; the rest is cut.
 pub const TOTAL_BYTES: usize = 160 << 10;
 
-/// Files that are imported at most, so that a tree of imports cannot grow without bound.
+/// Maximum number of imported files, so that a tree of imports is bounded.
 const IMPORTS: usize = 100;
 
 /// How an imported file is in the text (`context.importFormat`).
@@ -32,7 +32,7 @@ pub enum ImportFormat {
 
 /// Where texts come from: the disk below one root, or a test's memory.
 pub trait Library {
-    /// Returns the text of a file below the root; an error says why not, in words for a comment.
+    /// Returns the text of a file below the root; the error says why it cannot be read, for a comment.
     fn read(&self, path: &RelPath) -> Result<String, String>;
 }
 
@@ -73,7 +73,7 @@ pub fn read(
     (!text.is_empty()).then(|| ContextFile { name: name.to_owned(), text })
 }
 
-/// Cuts the files to [`TOTAL_BYTES`] together, the last ones first: the ones nearest to the user's own count most.
+/// Cuts the files to [`TOTAL_BYTES`] together, the last ones first: those nearest to the user's own matter most.
 pub fn bounded(files: Vec<ContextFile>, warnings: &mut Vec<String>) -> Vec<ContextFile> {
     let mut left = TOTAL_BYTES;
     let mut kept = Vec::new();

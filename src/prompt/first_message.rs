@@ -11,7 +11,7 @@ pub const SHOWN_FILES: usize = 4;
 
 /// Finds the words of a prompt that may name files, in order of appearance, each once.
 ///
-/// Only what looks like a file counts: a dot or a slash inside, no blank, no scheme.
+/// A word counts if it looks like a file: a dot or a slash inside, no space, no scheme.
 pub fn named_paths(prompt: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     let separators = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;".contains(c);
@@ -28,7 +28,7 @@ pub fn named_paths(prompt: &str) -> Vec<&str> {
     found
 }
 
-/// Puts the first message together: standard input, the listing, the named files, then the task itself, last.
+/// Assembles the first message: standard input, the listing, the named files, then the task itself, last.
 pub fn first_message(listing: &str, files: &[(String, String)], included: &str, task: &str) -> String {
     let mut message = String::new();
     if !listing.is_empty() {

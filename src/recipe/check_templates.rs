@@ -146,7 +146,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Filters are only looked at when a template is rendered, so each is rendered with full and with empty values.
+    /// Filters are only checked when a template is rendered, so each is rendered with full and with empty values.
     fn render_once(&mut self, found: &[(String, Kind, Text)]) {
         let untrusted = untrusted(&self.file);
         let mut said = BTreeSet::new();

@@ -156,7 +156,7 @@ pub struct Snippet {
 }
 
 impl Snippet {
-    /// The most columns of a line: with its number it stays below a hundred.
+    /// Maximum columns of a line: with its number it stays below a hundred.
     const WIDTH: usize = 90;
 
     /// Cuts a line to what is around a column, counted from 1.

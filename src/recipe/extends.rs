@@ -5,8 +5,8 @@ use super::file::{CheckFile, Context, Guards, Limits, ModelWishes, Needs, Recipe
 /// The longest chain of recipes that build on one another.
 pub const DEPTH: usize = 4;
 
-/// Puts a child over its parent. Scalars and lists replace, maps merge by key, inputs and checks by name; what a guard
-/// forbids adds up, so that a child can only get stricter. Name and tests are never inherited.
+/// Merges a child into its parent. Scalars and lists replace, maps merge by key, inputs and checks by name;
+/// prohibitions of guards add up, so a child can only be stricter. Name and tests are never inherited.
 pub fn merge(child: RecipeFile, parent: RecipeFile) -> RecipeFile {
     // `prompt` and `prompt_file` are one thing in two spellings.
     let own_prompt = child.prompt.is_some() || child.prompt_file.is_some();

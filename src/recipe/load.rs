@@ -31,13 +31,13 @@ pub struct Library<'a> {
     pub named: &'a ReadNamed<'a>,
 }
 
-/// Reads a file by its path: its content, `None` where there is none, or why it does not count.
+/// Reads a file by its path: its content, `None` if there is none, or why it does not count.
 pub type ReadNamed<'a> = dyn Fn(&Path) -> Result<Option<Vec<u8>>, String> + 'a;
 
 /// Reads a file by its relative path, in the same way.
 pub type ReadBelow<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, String> + 'a;
 
-/// A recipe that can be had by its name.
+/// A recipe that can be called by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Its name.
@@ -66,7 +66,8 @@ impl Library<'_> {
         assemble(&folder, &file)
     }
 
-    /// Lists what can be had by its name: the repository's, the user's, the built-in ones; the first of a name counts.
+    /// Lists the recipes that can be called by name: the repository's, the user's, the built-in ones; the first of a
+    /// name counts.
     pub fn list(&self) -> Vec<Listed> {
         let mut names: BTreeMap<String, ()> =
             builtin::BUILTINS.iter().map(|(name, _)| ((*name).to_owned(), ())).collect();

@@ -94,7 +94,7 @@ impl<'a> Lines<'a> {
         Lines { lines: text.lines().collect(), letters: BTreeMap::new() }
     }
 
-    /// Puts the file's spelling in the place of a number's value.
+    /// Replaces a number's value by its spelling in the file.
     fn respell(&mut self, found: &mut Text) {
         if let Some(value) = found.value.strip_prefix(NUMBER) {
             found.value = self.spelling(&found.place).unwrap_or(value).to_owned();

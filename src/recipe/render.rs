@@ -182,11 +182,11 @@ impl Renderer {
         Ok(substitute(&rendered, &self.untrusted, |text| fenced(text, "", Some(&self.secret))))
     }
 
-    /// Renders the words of a command: no value adds, drops or splits one, but a list alone in an element, which
+    /// Renders the words of a command: no value adds, drops or splits one, except a list alone in an element, which
     /// spreads.
     ///
-    /// A word that begins with `-` only through a value is refused, unless a literal `--` is before it or the list
-    /// is the command itself.
+    /// A word that begins with `-` only because of a value is refused, unless a literal `--` precedes it or the list is
+    /// the command itself.
     pub fn words(&self, templates: &[&str]) -> Result<Vec<String>, TemplateProblem> {
         let mut words = Vec::with_capacity(templates.len());
         let mut closed = false;
@@ -351,7 +351,7 @@ fn line_of(text: &str, mark: &str) -> Option<usize> {
     text.find(mark).map(|at| text[..at].matches('\n').count() + 1)
 }
 
-/// Puts texts in the place of their marks, in one pass: what was put in is not looked at again.
+/// Replaces marks by their texts, in one pass: inserted text is not searched again.
 fn substitute(text: &str, texts: &[String], show: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -164,7 +164,7 @@ impl File<'_> {
         if skip { self.skip_blank(at) } else { at }
     }
 
-    /// Skips blanks and comments.
+    /// Skips spaces and comments.
     fn skip_blank(&self, mut at: usize) -> usize {
         loop {
             let rest = &self.text[at..];
@@ -182,7 +182,7 @@ impl File<'_> {
         }
     }
 
-    /// Returns the blanks at the beginning of the line in which a place is.
+    /// Returns the spaces at the beginning of the line in which a place is.
     fn indent_of(&self, at: Position) -> String {
         let offset = self.offset(at);
         let line = self.text[..offset].rfind('\n').map_or(0, |at| at + 1);

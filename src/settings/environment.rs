@@ -37,7 +37,7 @@ impl Environment {
         self.value(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// Tells whether a CI system runs us.
+    /// Tells whether a CI system started this process.
     pub fn is_ci(&self) -> bool {
         ["CI", "GITHUB_ACTIONS", "TF_BUILD"].into_iter().any(|name| self.is_on(name))
     }

@@ -15,7 +15,7 @@ use super::layers::Settings;
 use super::{Origin, Valued};
 use crate::exit::Exit;
 
-/// Returns the settings with what the entry of `model` says in place; unchanged where there is none.
+/// Returns the settings with those of the entry of `model`; unchanged if there is none.
 pub fn applied(
     settings: &Settings,
     environment: &Environment,
@@ -86,7 +86,7 @@ fn find<'a>(providers: &'a Map<String, Value>, model: &str) -> Option<(&'a str, 
         lists.flat_map(|(protocol, list)| list.iter().filter_map(move |entry| Some((protocol, entry.as_object()?))));
     let matching: Vec<_> =
         entries.filter(|(_, entry)| entry.get("id").and_then(Value::as_str) == Some(model)).collect();
-    // What we can speak to comes first.
+    // Supported protocols first.
     matching.iter().find(|(protocol, _)| *protocol == "openai").or(matching.first()).copied()
 }
 

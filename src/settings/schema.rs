@@ -43,7 +43,7 @@ pub enum Merge {
 pub enum Untrusted {
     /// Anything: it can do no harm.
     Free,
-    /// Only a lower number than is in force, or than this default.
+    /// Only a number lower than the current one, or than this default.
     Lowers(u64),
     /// Only these words.
     Only(&'static [&'static str]),
@@ -159,7 +159,7 @@ pub const KEYS: &[Key] = &[
     key("env", &[], Shape::Object).merged(Merge::Entries),
 ];
 
-/// Keys of Qwen Code that belong to its terminal interface or to services that we do not have; a file may hold them.
+/// Keys of Qwen Code for its terminal interface or for services that are not supported; a file may contain them.
 pub const UNUSED: &[&str] = &[
     "$schema",
     "$version",

@@ -94,7 +94,7 @@ impl Call for ReadCall {
         Box::pin(async move {
             let shown = names::shown(cx, &self.path);
             let absolute = names::absolute(cx.workspace.root(), &self.path);
-            // A full output of this run is outside the workspace, in a directory that only we write.
+            // A full output of this run is outside the workspace, in a directory that only this program writes.
             if let Some(output) = outputs::read(&cx.limits.outputs, &absolute) {
                 let output = output.map_err(|error| ToolError::failed(format!("Cannot access {shown}: {error}")))?;
                 let text = String::from_utf8_lossy(&output);
@@ -233,7 +233,7 @@ fn mime_type(bytes: &[u8], path: &Path) -> Option<&'static str> {
     TYPES.iter().find(|known| **known == found).copied().filter(|known| *known != "image/bmp" || named_bmp)
 }
 
-/// Returns lines of a text, bounded, with a message where that is not all of it.
+/// Returns lines of a text, bounded, with a message if that is not all of it.
 fn range(text: &str, offset: Option<usize>, limit: Option<usize>) -> Result<String, ToolError> {
     let total = text.lines().count();
     let first = offset.unwrap_or(0);

@@ -174,7 +174,7 @@ impl Call for ManyCall {
     }
 }
 
-/// Puts files into one answer until it is full; the rest is named.
+/// Adds files to one answer until it is full, and names the rest.
 async fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOutput {
     if files.is_empty() {
         let text = format!("No files matching the criteria were found or all were skipped: {asked}");

@@ -12,8 +12,8 @@ use crate::tool_name;
 
 /// The tools of a run, by name.
 ///
-/// A name leads to one tool, and [`Registry::real_name`] alone decides to which: a tool of ours goes before one from
-/// elsewhere under each of its names.
+/// A name leads to one tool, and only [`Registry::real_name`] decides to which: built-in tools have priority over
+/// others under each of their names.
 #[derive(Clone, Default)]
 pub struct Registry {
     own: BTreeMap<String, Registered>,
@@ -68,14 +68,14 @@ impl Registry {
         registry
     }
 
-    /// Adds a tool of ours that needs more than the workspace; it replaces one of the same name.
+    /// Adds a built-in tool that needs more than the workspace; it replaces one of the same name.
     pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
         let registered = Registered::new(tool);
         self.own.insert(registered.spec.name.clone(), registered);
     }
 
-    /// Adds a tool from elsewhere, which may be called by `aliases`, too, as far as nothing else has these names.
-    /// `false`, and nothing is added, if its name is taken, or is a name or an alias of a tool of ours, present or not.
+    /// Adds another tool, which may also be called by `aliases` if nothing else has these names. Returns `false` and
+    /// adds nothing if its name is taken, or is a name or alias of a built-in tool, present or not.
     pub fn add_foreign(&mut self, tool: Arc<dyn Tool>, aliases: &[String]) -> bool {
         let registered = Registered::new(tool);
         let name = registered.spec.name.clone();
@@ -122,8 +122,8 @@ impl Registry {
         self.own.get(name).or_else(|| self.foreign.get(name)).map(|registered| &registered.tool)
     }
 
-    /// Returns the real name of what a model calls: a tool of ours by its name or an alias, then a tool from elsewhere
-    /// by its name, by another name of it, or by another spelling that only it has. See [`tool_name::resolve`].
+    /// Returns the real name of what a model calls: a built-in tool by its name or an alias, then another tool by its
+    /// name, an alias, or a spelling that only it has. See [`tool_name::resolve`].
     pub fn real_name(&self, called: &str) -> Option<&str> {
         let of = |tools| BTreeMap::keys(tools).map(String::as_str);
         if let Some(name) = tool_name::resolve(called, of(&self.own)) {
@@ -141,8 +141,8 @@ impl Registry {
             .or_else(|| tool_name::resolve(bare, of(&self.foreign)))
     }
 
-    /// Tells whether an entry of a list of tools means the tool of this name: by a name or an alias of it, or as
-    /// `mcp__server`, which means all tools of the server. A `*` at the end stands for whatever follows.
+    /// Tells whether an entry of a list of tools means the tool of this name: by name or alias, or as `mcp__server`,
+    /// which means all tools of the server. A `*` at the end matches anything that follows.
     pub fn is_meant(&self, entry: &str, tool: &str) -> bool {
         let aliases = || self.foreign_aliases.iter().filter(|(_, of)| *of == tool).map(|(alias, _)| alias.as_str());
         let of_server = format!("{entry}__");

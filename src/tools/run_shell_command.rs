@@ -189,7 +189,7 @@ impl Call for ShellCall {
     }
 }
 
-/// What ran is our printing of the command; where that is a list of words, the model's text says the same shorter.
+/// The printed form of the command ran; if that is a list of words, the model's text says the same in fewer characters.
 fn shown_command<'a>(start: &'a Start, command: &'a str) -> std::borrow::Cow<'a, str> {
     match start {
         Start::Pipeline(_) | Start::AsWritten(_) => command.into(),
@@ -197,7 +197,7 @@ fn shown_command<'a>(start: &'a Start, command: &'a str) -> std::borrow::Cow<'a,
     }
 }
 
-/// Writes a report in the words of the documents.
+/// Writes a report in the documented form.
 fn render(command: &str, directory: &str, report: &CommandReport, timeout: Duration) -> String {
     let error = if report.timed_out {
         format!(

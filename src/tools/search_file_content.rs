@@ -28,7 +28,7 @@ pub struct SearchFileContent;
 
 /// Matches shown if the call does not say.
 const MATCHES: usize = 20;
-/// The most that a call may ask for.
+/// Maximum that a call may ask for.
 const MATCHES_MOST: usize = 100;
 /// Characters shown of a line.
 const LINE_CHARS: usize = 2_000;
@@ -517,7 +517,7 @@ mod tests {
         assert!(said.len() < 4_000);
     }
 
-    /// Runs ripgrep over a tree with the rules that are ours, and returns what it prints.
+    /// Runs ripgrep over a tree with the same rules, and returns what it prints.
     fn ripgrep(tree: &Path, arguments: &[&str]) -> Vec<u8> {
         let rules = ["--hidden", "--no-config", "--no-ignore-dot", "--no-ignore-global", "--no-require-git", "--null"];
         let mut command = std::process::Command::new("rg");

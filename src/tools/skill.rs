@@ -17,7 +17,7 @@ const FOLDER: &str = ".qwen/skills";
 /// Characters of a skill's description that every request carries.
 const DESCRIPTION: usize = 100;
 
-/// The tool, knowing the skills that there are.
+/// The tool, with the available skills.
 pub struct Skill {
     skills: Vec<Known>,
 }
@@ -30,7 +30,7 @@ struct Known {
 }
 
 impl Skill {
-    /// Looks for skills in the workspace and of the user; the workspace's go first. `None` if there are none. The
+    /// Finds the skills of the workspace and of the user; the workspace's come first. `None` if there are none. The
     /// warnings say which are left out.
     pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Option<Skill>, Vec<String>) {
         let mut warnings = Vec::new();

@@ -18,7 +18,7 @@ use crate::workspace::disk::Disk;
 /// Where agents live.
 const FOLDER: &str = ".qwen/agents";
 
-/// The most characters of a description.
+/// Maximum characters of a description.
 const DESCRIPTION: usize = 200;
 
 /// An agent as its file describes it.
@@ -26,7 +26,7 @@ const DESCRIPTION: usize = 200;
 pub struct AgentFile {
     /// What it is called.
     pub name: String,
-    /// What it is good for.
+    /// What the agent is for.
     pub description: String,
     /// The tools that it may use; `None`: all but `task`.
     pub tools: Option<Vec<String>>,
@@ -106,7 +106,7 @@ impl AgentFile {
             return Err("left out: hooks of an agent do not run here; put them into `hooks` of your settings".into());
         }
         let tools = tools_of("tools", front.tools.as_ref())?.filter(|tools| !tools.iter().any(|name| name == "*"));
-        // A call with certain arguments is not told apart here: the whole tool is taken away.
+        // Calls with particular arguments cannot be excluded here: the whole tool is removed.
         let whole = |name: String| name.split('(').next().unwrap_or_default().to_owned();
         let disallowed: Vec<String> =
             tools_of("disallowedTools", front.disallowed_tools.as_ref())?.into_iter().flatten().map(whole).collect();
@@ -132,8 +132,8 @@ impl AgentFile {
         Ok(AgentFile { name, description, tools, disallowed, only_looks, notes, prompt })
     }
 
-    /// Returns the agents of a workspace and of the user by name, and what is wrong with files that are none. Where
-    /// both have a name, the workspace's counts.
+    /// Returns the agents of a workspace and of the user by name, and errors of files that are not agents. If both have
+    /// a name, the workspace's counts.
     pub fn find(workspace: &Workspace, home: Option<&Path>) -> (Vec<AgentFile>, Vec<String>) {
         let own = |name: &str| {
             let path = RelPath::new(format!("{FOLDER}/{name}"))?;

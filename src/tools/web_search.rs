@@ -11,7 +11,7 @@ use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
 use crate::model::{BoxFuture, ToolSpec};
 use crate::policy::{Access, Grant};
 
-/// The most bytes of an answer.
+/// Maximum bytes of an answer.
 const MOST_BYTES: usize = 2 << 20;
 
 /// Characters that the model sees.
@@ -20,7 +20,7 @@ const CHARS: usize = 25_000;
 /// What a search may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The tool, with the providers that there are keys for; the first is asked where a call names none.
+/// The tool, with the providers that have a key; the first is used if a call names none.
 pub struct WebSearch {
     providers: Vec<Arc<dyn Provider>>,
 }

@@ -25,10 +25,10 @@ pub fn language(path: &str) -> Option<Language> {
     }
 }
 
-/// Tells whether two texts are the same code: only whole lines of comment and blank lines may differ.
+/// Tells whether two texts are the same code: only whole comment lines and blank lines may differ.
 ///
-/// Both must hold: the code without comments is equal, and each line that differs looks like a comment. So a mistake of
-/// the first reading (say, about a regular expression of JavaScript) cannot hide a changed line of code.
+/// Both must hold: the code without comments is equal, and each line that differs looks like a comment. So a parsing
+/// mistake (say, about a regular expression of JavaScript) cannot hide a changed line of code.
 pub fn only_comments_differ(language: Language, before: &str, after: &str) -> bool {
     let code = |text: &str| -> Vec<String> {
         let stripped = without_comments(language, text);

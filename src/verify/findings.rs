@@ -174,8 +174,8 @@ pub fn anchor(
         };
         let moved = i128::from(start) - i128::from(finding.start_line);
         (finding.start_line, finding.end_line) = (start, end);
-        // The lines as they are there, whatever part of them was quoted: what is made of a finding later is the same
-        // however much of the line the model quoted this time.
+        // The complete lines, whatever part of them was quoted, so that a finding's fingerprint does not depend on how
+        // much of the line the model quoted this time.
         let quoted: Vec<&str> = lines.range(start..=end).map(|(_, line)| line.as_str()).collect();
         finding.quote = quoted.join("\n");
         if let Some(suggestion) = &mut finding.suggestion {
@@ -201,7 +201,7 @@ pub fn anchor(
             drop_one("filtered");
             continue;
         }
-        // The same words under another rule are the same finding, too.
+        // The same text under another rule is the same finding, too.
         let is_new = seen.insert((finding.rule_id.clone(), finding.path.clone(), start));
         if !is_new || !said.insert((finding.message.clone(), finding.path.clone(), start)) {
             drop_one("duplicate");

@@ -167,7 +167,7 @@ fn of_layer(layer: &Layer, path: &RelPath) -> std::io::Result<Option<Vec<u8>>> {
     })
 }
 
-/// The most bytes of an ignore file that is read.
+/// Maximum bytes of an ignore file that is read.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// Reads a small regular file; links are not followed, as git does not follow them here.

@@ -42,7 +42,7 @@ pub struct LendOptions<'a> {
     pub repository: Option<&'a Repository>,
     /// Tells whether a file may be read; what may not is never copied.
     pub may_read: &'a dyn Fn(&RelPath) -> bool,
-    /// The most bytes of ignored files and directories (`sandbox.copy_max`).
+    /// Maximum bytes of ignored files and directories (`sandbox.copy_max`).
     pub copy_max: u64,
     /// The private directory's parent; `None`: the system's directory for temporary files.
     pub parent: Option<&'a Path>,

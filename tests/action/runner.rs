@@ -186,7 +186,7 @@ impl Job<'_> {
 }
 
 /// Reads a log as the runner does: which commands it obeys. Lines end at LF and at CR; commands begin with `::` after
-/// any blanks, or with `##[` anywhere.
+/// any spaces, or with `##[` anywhere.
 pub(crate) fn obeyed(log: &str) -> Vec<(String, String, String)> {
     let mut commands = Vec::new();
     let mut stopped: Option<String> = None;

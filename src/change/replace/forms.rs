@@ -68,7 +68,7 @@ fn numbered<'l>(line: &'l str, separator: &str) -> Option<(usize, &'l str)> {
     let line = line.strip_prefix('L').unwrap_or(line);
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = line.split_at(digits);
-    // An empty line may have lost the blank of its separator.
+    // An empty line may have lost the space of its separator.
     let content = rest.strip_prefix(separator).or_else(|| (rest == separator.trim_end()).then_some(""))?;
     Some((number.parse().ok().filter(|_| digits < 8)?, content))
 }
@@ -91,7 +91,7 @@ pub(super) fn without_fence(form: &Form) -> Option<Form> {
     if fenced.is_none() && new.ends_with('\n') && !inner.ends_with('\n') {
         inner.push('\n');
     }
-    // Whether the line goes with its text cannot be told.
+    // It is unknown whether the line belongs to its text.
     let is_unclear = new.is_empty() && !inner.ends_with('\n');
     (!is_unclear).then(|| Form { old: inner, new: new.to_owned(), borders: form.borders })
 }
@@ -116,7 +116,7 @@ pub(super) fn without_blank_ends(form: &Form) -> Option<Form> {
     let (above_new, core_new, below_new) = ends(&form.new);
     // The end of the last line is not an empty line.
     let has_some = above > 0 || below > 1;
-    // Where `new` has some of the empty lines, whether it leaves out the others on purpose cannot be told.
+    // If `new` has some of the empty lines, it is unknown whether it leaves out the others on purpose.
     let is_unclear = (1..above).contains(&above_new) || (2..below).contains(&below_new);
     if !has_some || is_unclear || core.is_empty() || core_new.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::key::{group, is_blank_char, is_invisible, is_typographic_blank, look_alike};
 use super::spot::Spot;
 
-/// Characters of `old`, by their place among its characters that are no blanks, and what the file has for them.
+/// Characters of `old`, by their index among its characters other than whitespace, and the file's characters for them.
 type Kept<'a> = (Range<usize>, &'a str);
 
 /// What `old` shows for what is in the file.
@@ -15,11 +15,11 @@ pub(super) struct Glyphs<'a> {
     known: BTreeMap<&'a str, Option<&'a str>>,
     /// For each line of `old`, what the file must keep.
     kept: Vec<Vec<Kept<'a>>>,
-    /// Blanks that look like a space, and invisible characters, that `old` has and the file has not.
+    /// Spaces that look like a space, and invisible characters, that `old` has and the file has not.
     strays: Vec<char>,
     /// Those of which `old` has more than the file.
     mixed: Vec<char>,
-    /// Whether `old` shows blanks at the ends of lines that have none.
+    /// Whether `old` shows spaces at the ends of lines that have none.
     pub(super) trailing: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Glyphs<'a> {
         kept
     }
 
-    /// Cleans a line of the blanks and invisible characters that `old` alone has.
+    /// Removes from a line the spaces and invisible characters that only `old` has.
     pub(super) fn without_strays(&self, line: &str) -> String {
         let mut clean: String = line
             .chars()
@@ -98,13 +98,14 @@ impl<'a> Glyphs<'a> {
         clean
     }
 
-    /// Tells whether a line has such blanks or invisible characters as `old` shows both for themselves and for nothing.
+    /// Tells whether a line has spaces or invisible characters that `old` shows both as themselves and where the file
+    /// has none.
     pub(super) fn is_mixed(&self, line: &str) -> bool {
         line.contains(&self.mixed[..])
     }
 
     fn is_stray(&self, c: char) -> bool {
-        // Joiners make one sign of several, and only `old` itself tells that they are none here.
+        // Joiners combine several characters into one, and only `old` itself tells that they do not here.
         let is_joiner = matches!(c, '\u{200c}' | '\u{200d}');
         self.strays.contains(&c)
             || is_odd(c) && !is_joiner && self.strays.iter().any(|stray| is_invisible(*stray) == is_invisible(c))
@@ -192,7 +193,7 @@ struct Group {
     key_end: usize,
 }
 
-/// Splits a line into its groups of characters that are no blanks.
+/// Splits a line into groups of characters other than whitespace.
 fn groups(line: &str) -> Vec<Group> {
     let (mut at, mut key_end) = (0, 0);
     let mut groups = Vec::new();

@@ -46,7 +46,7 @@ pub(super) struct Indents<'a> {
     /// The step of indentation by spaces in `old` and `new`.
     shown_step: i64,
     text: &'a str,
-    /// Where the place is in the text.
+    /// The position of the match in the text.
     at: usize,
     /// Whether the first line of `new` is at a line's beginning, so that it gets an indentation.
     pub(super) from_line_start: bool,
@@ -89,7 +89,7 @@ impl<'a> Indents<'a> {
         };
         let is_stray = |pair: &&Pair<'_>| match predicted(pair) {
             Some(predicted) => predicted != pair.there,
-            // What shifts a line by as much as all others is one prediction of it.
+            // A line that is shifted as far as all others is one prediction.
             None => !words.pairs.iter().all(|word| word.shift().is_some() && word.shift() == pair.shift()),
         };
         let stray = indents.pairs.iter().any(|pair| !pair.has_word && is_stray(&pair));
@@ -194,7 +194,7 @@ impl<'a> Indents<'a> {
         Some(character.repeat(usize::try_from(width).ok()?))
     }
 
-    /// Where one indentation alone is known: as many steps further as the model shows, if that is a whole number.
+    /// If only one indentation is known: as many steps further as the model shows, if that is a whole number.
     fn by_one(&self, (unit, width): Measure, shown: i64, there: i64, unit_there: Option<Unit>) -> Option<i64> {
         let further = width - shown;
         let whole = |step: i64| (step > 0 && further % step == 0).then(|| further / step);
@@ -239,8 +239,7 @@ impl<'a> Indents<'a> {
         before.rsplit('\n').skip(1).find_map(unit).or_else(|| after.split('\n').skip(1).find_map(unit))
     }
 
-    /// Returns the file's usual step of indentation in spaces: by how much lines are most often indented further than
-    /// the line before.
+    /// Returns the file's usual indentation step in spaces: the most frequent increase from one line to the next.
     fn step(&self) -> i64 {
         const STEPS: usize = 9;
         let mut counts = [0_usize; STEPS];

@@ -7,7 +7,7 @@ use regex::Regex;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// A text without its blanks and invisible characters, its look-alikes as plain ones, its lines ended by `\n`.
+/// A text without whitespace and invisible characters, with plain characters for look-alikes, its lines ended by `\n`.
 pub(super) struct Key {
     text: String,
     /// What the key is made of, in order.
@@ -138,7 +138,7 @@ pub(super) fn group(rest: &str) -> (usize, Cow<'_, str>) {
     (length, Cow::Owned(shown))
 }
 
-/// Returns the text with look-alikes as plain characters and typographic blanks as spaces, without invisible ones.
+/// Returns the text with plain characters for look-alikes, spaces for typographic spaces, and no invisible characters.
 pub(super) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
@@ -170,7 +170,7 @@ pub(super) fn is_blank_char(c: char) -> bool {
     matches!(c, ' ' | '\t') || is_typographic_blank(c)
 }
 
-/// Tells whether a character looks like a space and is none.
+/// Tells whether a character looks like a space but is not one.
 pub(super) fn is_typographic_blank(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
@@ -190,7 +190,7 @@ pub(super) fn indented(line: &str) -> (&str, &str) {
     line.split_at(line.len() - line.trim_start_matches(|c| is_blank_char(c) || is_invisible(c)).len())
 }
 
-/// Returns a line without the blanks at its end.
+/// Returns a line without the spaces at its end.
 pub(super) fn trim_end(line: &str) -> &str {
     line.trim_end_matches(|c| is_blank_char(c) || is_invisible(c))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// The lines of a text that are most like another text.
+/// The lines of a text that are most similar to another text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// The first line, from 1.
@@ -13,11 +13,11 @@ pub struct Region {
     pub similarity: u8,
 }
 
-/// Returns the region most like `old`, the first of equals; `None` if nothing is a third like it.
+/// Returns the region most similar to `old`, the first of equals; `None` if nothing is similar to a third.
 ///
-/// It only helps the model to find its way; no edit is ever made where it points.
+/// It only helps the model to find its way; no edit is ever made there.
 pub fn nearest(text: &str, old: &str) -> Option<Region> {
-    /// Lines and characters that are looked at: bounds the work on huge files.
+    /// Maximum lines and characters that are compared: bounds the work on huge files.
     const LINES: usize = 20_000;
     const OLD_LINES: usize = 40;
     const CHARS: usize = 200;

@@ -21,9 +21,9 @@ pub(super) struct Spot {
 
 /// What a place in the key is in the text.
 pub(super) enum Window {
-    /// Nothing: `old` shows a blank at its border that is not there.
+    /// Nothing: `old` shows a space at its border that the text does not have.
     None,
-    /// Equal text that cannot be edited, and where: a part of a line that differs in blanks.
+    /// Equal text that cannot be edited, and where: a part of a line that differs in whitespace.
     Odd(usize),
     /// A place.
     Place(Spot),
@@ -66,7 +66,7 @@ impl Spot {
     }
 }
 
-/// Returns what the place of a key is in the text.
+/// Returns the part of the text that matches a key.
 pub(super) fn window(text: &str, key: &Key, found: &Range<usize>, old: &[&str]) -> Window {
     let (first, last) = (old[0], old[old.len() - 1]);
     let several = old.len() > 1;

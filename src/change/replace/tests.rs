@@ -82,7 +82,7 @@ fn blanks_at_line_ends_do_not_count() {
     gives("foo\nfoobar", "foo ", "x", "x\nfoobar", Stage::TrailingBlanks);
     gives("a  ", "a ", "x", "x ", Stage::Exact);
     gives("z\na\t", "z\na ", "x", "x", Stage::TrailingBlanks);
-    // Blanks inside a line and in front of it do count here.
+    // Spaces inside a line and in front of it do count here.
     finds_nothing("foobar", "foo ");
 }
 
@@ -154,14 +154,14 @@ fn every_stage_needs_exactly_the_expected_number() {
 
 #[test]
 fn an_earlier_stage_decides_even_if_a_later_one_would_fit() {
-    // Exact finds two, trailing blanks would find three.
+    // Exact finds two, trailing spaces would find three.
     let failure = replace("a\nb\na\nb\na \nb\n", "a\nb", "x", Wanted::Exactly(3)).unwrap_err();
     assert_eq!(failure, Failure::WrongCount { stage: Stage::Exact, lines: vec![1, 3] });
 }
 
 #[test]
 fn lines_that_old_and_new_share_keep_the_files_bytes() {
-    // Quotes, blanks and indentation of a line that nobody meant to change.
+    // Quotes, spaces and indentation of a line that nobody meant to change.
     gives(
         "  print( \"a\" )\n  b = 1\n",
         "print(\u{201c}a\u{201d})\nb = 1",
@@ -405,7 +405,7 @@ proptest! {
             // The damage may be none, or make another text of the file: then that is what is meant.
             let shown = damaged(&old, damage);
             if !(plain.contains(&shown) || damage == 9 && solid(&plain).contains(&solid(&shown))) {
-                // A written line has the blanks that `new` shows.
+                // A written line has the spaces that `new` shows.
                 let seen = |text: &str| if damage == 6 { text.replace([' ', '\t'], "") } else { text.to_owned() };
                 prop_assert_eq!(seen(&replaced.text), seen(&meant), "{:?}", (shown, damaged(&new, damage)));
                 let count = |text: &str, old: &str| key::occurrences(text, old).count();

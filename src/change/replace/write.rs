@@ -37,7 +37,7 @@ impl<'a> Lines<'a> {
             && is_blank(end)
             && is_blank(new_end)
         {
-            // How far the next line is indented is none of the change.
+            // The indentation of the next line is not part of the change.
             *new_end = end;
         }
         let bytes = |lines: &[&'a str]| lines.iter().map(|line| line.as_bytes()).collect::<Vec<_>>();
@@ -101,7 +101,7 @@ impl<'a> Lines<'a> {
         sources
     }
 
-    /// Returns the line of `old` that a written one replaces: the one next to it, or where there are not as many, the
+    /// Returns the line of `old` that a written one replaces: the one at the same index, or if the numbers differ, the
     /// one that begins and ends most like it.
     fn replaced(&self, line: usize, old: &Range<usize>, new: &Range<usize>) -> usize {
         if old.len() == new.len() {

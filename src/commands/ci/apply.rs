@@ -164,7 +164,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let git = server::git(&repository, own.path())
         .map_err(|error| conflict(format!("origin cannot be asked: {error}"), "check out with actions/checkout"))?;
     let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
-    // The gate first, by itself: what the policy refuses is refused whatever the branch is.
+    // The gate first, separately: what the policy refuses is refused whatever the branch is.
     if deliver(Delivery::DryRun)?.files.is_empty() {
         return Err(conflict("the proposal changes nothing", "run this job only if the output `changed` is true"));
     }
@@ -342,7 +342,7 @@ fn compare_url(job: &Job, pushed: &Pushed) -> Option<String> {
     Some(format!("{server}/{repository}/compare/{base}...{}?expand=1", pushed.branch))
 }
 
-/// Opens the pull request. Where that is not available the branch stays, and the log says what to do.
+/// Opens the pull request. If that is impossible the branch remains, and the log says what to do.
 async fn open_pull_request(job: &Job, pushed: &Pushed, out: &mut dyn Write) -> Option<Opened> {
     let why = match (&pushed.base_branch, &job.inputs.token) {
         (None, _) => "nothing says which branch it is for".to_owned(),

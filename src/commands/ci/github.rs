@@ -52,7 +52,7 @@ impl Files {
     }
 }
 
-/// What the job comes to before a model is asked.
+/// The job's decisions before a model is asked.
 enum Ready {
     Run(Box<RunArgs>),
     Skip(String),
@@ -69,7 +69,7 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
     say(out, &log.end());
     let report = read_report(&files.path("result.json"))?;
     if job.inputs.annotations {
-        // Written by us, each value escaped: these are the commands that the runner is to obey.
+        // Written here with each value escaped: these are the commands that the runner must obey.
         say(out, &bounded::regular_text(&files.path("annotations.txt"), bounded::PRODUCT).unwrap_or_default());
     }
     if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Ok) {
@@ -173,8 +173,8 @@ fn refused(why: String) -> Failure {
     failure
 }
 
-/// Tells whether the recipe can neither change files, run commands nor reach out, whatever the policy gives: the tools
-/// it names only look, and it checks nothing by running what was written. Anyone may start that.
+/// Tells whether the recipe can neither change files, run commands nor use the network, whatever the policy allows: its
+/// tools only read, and it runs no checks. Anyone may start such a recipe.
 fn is_harmless(job: &Job, top: &Path, trusted: &Trusted) -> bool {
     let recipe = job.inputs.recipe.as_deref().and_then(|word| trusted_recipe(word, top, trusted));
     recipe.is_some_and(|recipe| {

@@ -6,7 +6,7 @@ use crate::deliver::DeliverError;
 use crate::git::{Git, git_environment};
 use crate::secret::Secret;
 
-/// The trailer of a commit of ours.
+/// The trailer that marks this program's commits.
 const OURS: &str = "Qwen-Run-Id";
 
 /// The programs of the other side, so that none that the repository's configuration names is started in their place.

@@ -15,7 +15,7 @@ use crate::run::Failure;
 use crate::settings::Environment;
 use crate::workspace::private_file;
 
-/// The line by which a script of ours is known.
+/// The line that identifies this program's scripts.
 const MARK: &str = "# Written by `qwen hook install`; `qwen hook uninstall` removes it.";
 
 const ALL: [&str; 3] = ["pre-commit", "prepare-commit-msg", "pre-push"];
@@ -91,7 +91,7 @@ fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf,
     let values = repository.git().run(&["config", "--type=path", "-z", "--get-all", "core.hooksPath"], b"");
     let values = values.unwrap_or_default();
     let mut values: Vec<&[u8]> = values.split(|byte| *byte == 0).filter(|value| !value.is_empty()).collect();
-    // The last one is our own, by which no hook runs while we ask git.
+    // The last one is set by this program, to run no hook while it asks git.
     values.pop();
     let Some(value) = values.last() else { return Ok(repository.common_dir.join("hooks")) };
     let value = std::str::from_utf8(value).map_err(|error| of_git(&format!("core.hooksPath: {error}")))?;
@@ -154,7 +154,7 @@ fn is_ours(text: &str) -> bool {
     text.lines().any(|line| line == MARK)
 }
 
-/// The script of a hook: it finds us in PATH, else where we are now, else it does nothing.
+/// The script of a hook: it finds this program in PATH, else at its current path, else it does nothing.
 fn script(name: &str, program: &Path) -> String {
     let program = program.display().to_string().replace('\'', r"'\''");
     format!(

@@ -75,9 +75,9 @@ fn is_open(written: &str, comment: &str) -> bool {
     })
 }
 
-/// Puts a draft above the rest; `None` if there is nothing in it.
+/// Puts a draft above the rest; `None` if it is empty.
 fn with_draft(written: &str, draft: &str, comment: &str) -> Option<String> {
-    // A line that git would take for a comment loses that meaning by a blank in front.
+    // A line that git would take for a comment gets a space in front.
     let lines = draft.trim().lines().map(|line| match line.starts_with(comment) {
         true => format!(" {}\n", line.trim_end()),
         false => format!("{}\n", line.trim_end()),

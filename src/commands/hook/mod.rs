@@ -31,7 +31,7 @@ use crate::verify::findings::{Confidence, Finding};
 /// What a hook may take where no flag says so.
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// The most findings that are printed.
+/// Maximum findings that are printed.
 const MOST: usize = 8;
 
 pub(super) async fn run(
@@ -167,7 +167,7 @@ impl Asked<'_> {
         words.extend(params.iter().map(|param| format!("--param={param}")));
         let trusted = self.place.trusted(self.environment)?;
         if trusted.checkout && self.repository().head.is_some() {
-            // A commit cannot bring along the rules that it is judged by.
+            // A commit cannot bring the rules by which it is judged.
             words.push("--trusted-ref=HEAD".to_owned());
         }
         if let Some(folder) = &self.common.workspace.cd {

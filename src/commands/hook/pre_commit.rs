@@ -11,7 +11,7 @@ use crate::run::from_hook::is_generated;
 use crate::run::prepare::secret_variables;
 use crate::verify::findings::new_side;
 
-/// What git is told so that neither the user's configuration nor a program of the repository has a say.
+/// Configuration for git that overrides the user's and starts no program of the repository.
 const PLAIN: [&str; 6] = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-filter=ACMRT"];
 
 pub(super) async fn run(asked: &Asked<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
@@ -47,7 +47,7 @@ fn texts(counts: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Finds secrets in the added lines, by patterns alone; files that the policy keeps from the model are not looked at.
+/// Finds secrets in the added lines by patterns; files that the policy keeps from the model are skipped.
 fn secrets(asked: &Asked<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Failure> {
     let policy = asked.place.policy(None, false, asked.environment)?.policy;
     let facts = asked.place.facts(asked.environment);

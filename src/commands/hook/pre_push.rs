@@ -14,7 +14,7 @@ use crate::run::recipe::Surroundings;
 /// A review reads more than a check of what is staged.
 const BUDGET: Duration = Duration::from_secs(120);
 
-/// The most ranges that are looked at.
+/// Maximum ranges that are reviewed.
 const MOST: usize = 8;
 
 /// One reference that is pushed, as git says it.
@@ -117,8 +117,8 @@ fn updates(text: &str) -> Vec<Update> {
         .collect()
 }
 
-/// Finds the commits that are new to the remote: since what it has, else since it left the remote's default branch,
-/// else since its root. `None` where there are none, or where it is not a commit.
+/// Finds the commits that are new to the remote: since its version, else since the remote's default branch, else since
+/// their root. `None` if there are none, or if the object is not a commit.
 fn range(git: &Git, update: &Update, remote: &str) -> Option<(String, String)> {
     let commit = |revision: &str| {
         let revision = format!("{revision}^{{commit}}");

@@ -161,7 +161,7 @@ impl Reader {
             }
             ':' | 'b' | 't' | 'T' => {
                 self.blanks();
-                // GNU ends a label of `b` at `;` and one of `:` at a blank; either way a label holds no command.
+                // GNU ends a label of `b` at `;` and one of `:` at a space; either way a label holds no command.
                 while self.peek().is_some_and(|c| !c.is_whitespace() && c != ';' && c != '}') {
                     self.at += 1;
                 }

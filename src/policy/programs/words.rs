@@ -116,7 +116,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    // A launcher may hand a program's name with blanks to a shell.
+    // A launcher may hand a program's name with spaces to a shell.
     pub(super) fn launches(&mut self, words: &[Word]) -> Result<(), Denial> {
         if let Some(first) = words.first()
             && (first.text.contains(|c: char| c.is_whitespace() || ";&|<>()$`".contains(c)) || first.text == "-")

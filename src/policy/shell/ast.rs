@@ -214,7 +214,7 @@ pub enum Mode {
 /// A word before expansion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
-    /// Its parts: neither two plain nor two quoted ones are side by side.
+    /// Its parts: neither two plain nor two quoted ones are adjacent.
     pub parts: Vec<Part>,
 }
 

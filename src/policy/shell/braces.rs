@@ -4,11 +4,11 @@ use crate::policy::decision::Denial;
 
 use super::ast::{Part, Word};
 
-/// The most words that one word may become.
+/// Maximum words that one word may become.
 const WORDS_CAP: usize = 2_000;
-/// The most characters and parts that these words may have together.
+/// Maximum characters and parts that these words may have together.
 const SIZE_CAP: usize = 200_000;
-/// The most open braces in one word.
+/// Maximum open braces in one word.
 const BRACES_CAP: usize = 64;
 
 #[derive(Debug, Clone)]

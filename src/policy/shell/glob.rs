@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::path::{Node, Tree};
 use crate::policy::decision::Denial;
 
-/// The most names that one command's globs may look at.
+/// Maximum names that one command's globs may look at.
 const NAMES_CAP: usize = 100_000;
 const LINKS_CAP: usize = 40;
 

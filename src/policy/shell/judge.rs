@@ -16,9 +16,9 @@ use super::placed::Form;
 use super::printer::{print_at, print_word};
 use super::words::{Field, Place};
 
-/// The most directories that a command may be in after a `cd`.
+/// Maximum directories that a command may be in after a `cd`.
 const FOLDERS_CAP: usize = 8;
-/// The most simple commands that are judged, loops counted once for each value.
+/// Maximum simple commands that are judged, loops counted once for each value.
 const COMMANDS_CAP: usize = 5_000;
 
 /// A command that may run.

@@ -6,11 +6,11 @@ use crate::policy::decision::Denial;
 use super::ast::{Parameter, Part, Piece, Script, Word};
 use super::{ansi, arithmetic};
 
-/// The most characters a command may have.
+/// Maximum characters a command may have.
 const LENGTH_CAP: usize = 256 * 1024;
-/// The most constructs that may be inside each other.
+/// Maximum constructs that may be inside each other.
 const DEPTH_CAP: usize = 24;
-/// The most words, parts and statements.
+/// Maximum words, parts and statements.
 const NODE_CAP: usize = 20_000;
 
 /// Reads one text from front to back.
@@ -150,7 +150,7 @@ impl Reader {
         }
     }
 
-    /// Skips blanks and a comment.
+    /// Skips spaces and a comment.
     pub(super) fn skip_blanks(&mut self) {
         while matches!(self.peek(), Some(' ' | '\t')) {
             self.take();
@@ -163,7 +163,7 @@ impl Reader {
         }
     }
 
-    /// Skips blanks, comments and newlines.
+    /// Skips spaces, comments and newlines.
     pub(super) fn skip_lines(&mut self) {
         self.skip_blanks();
         while self.peek() == Some('\n') {

@@ -16,7 +16,7 @@ use super::printer::print;
 use super::words::{Field, Place};
 use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, shell_text, starts_any, wrapped};
 
-/// The most layers of wrappers.
+/// Maximum layers of wrappers.
 const LAYERS_CAP: usize = 24;
 
 /// The builtins that are judged here; every other one is not understood.

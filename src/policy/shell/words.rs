@@ -11,7 +11,7 @@ use super::glob::{self, Bit, Globber};
 use super::judge::Judge;
 use super::lexer::is_name;
 
-/// The most words that a command may expand to.
+/// Maximum words that a command may expand to.
 const WORDS_CAP: usize = 20_000;
 
 /// A word after expansion.

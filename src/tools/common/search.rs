@@ -54,7 +54,7 @@ impl Scope {
         self.is_outside.then(|| self.source.root())
     }
 
-    /// Walks the scope; a file that was named is found whatever the filter says of its name.
+    /// Walks the scope; a file that was named is found whatever the filter says about its name.
     pub(crate) fn walk(&self, filter: &Filter<'_>, cancelled: &AtomicBool) -> Walk {
         match &self.single {
             Some(found) if (self.may_read)(&found.path) => Walk { files: vec![found.clone()], ..Walk::default() },

@@ -26,7 +26,7 @@ const EARLY: Duration = Duration::from_secs(60);
 /// How long the server for tokens may take.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// The most that it may answer.
+/// Maximum bytes of its answer.
 const LARGEST: usize = 1 << 20;
 
 /// What asks a server for tokens.
@@ -164,7 +164,7 @@ impl ClientCredentials {
     }
 }
 
-/// Chooses how to prove who we are: as the settings have it, and the server takes it.
+/// Chooses how to authenticate: as the settings say, and the server accepts.
 fn proof(web: &Web, metadata: &AuthorizationMetadata) -> Result<Proof, String> {
     let listed = |key: &str| -> Option<Vec<&str>> {
         let list = metadata.additional_fields.get(key)?.as_array()?;
@@ -208,7 +208,7 @@ fn resource_of(url: &str) -> String {
     }
 }
 
-// The library's trait is written with a macro that we do not need otherwise; these are the signatures that it makes.
+// The library's trait is written with a macro that is not needed otherwise; these are the signatures that it generates.
 type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl CredentialStore for ClientCredentials {

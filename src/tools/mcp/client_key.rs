@@ -63,7 +63,8 @@ impl ClientKey {
         self.algorithm
     }
 
-    /// Makes the assertion that we are `client_id`, for `audience` alone, at a time in seconds; `id` is used once.
+    /// Creates the assertion that the client is `client_id`, for `audience` only, at a time in seconds; `id` is used
+    /// once.
     pub(super) fn assertion(&self, client_id: &str, audience: &str, now: i64, id: &str) -> Result<String, String> {
         let head = json!({"alg": self.algorithm, "typ": "client-authentication+jwt"});
         let claims = json!({
@@ -106,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys that were made for these tests and open nothing; the words around them are put on here.
+    /// Keys that were made for these tests and open nothing; the PEM headers are added here.
     const P256: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgL2joMOaFBu9G/mGnw3bgulRS8jMY8bJcctn/nosy0j+hRANCAAQLLtTdLayCejgq6pxANjMsX0ONzf6JWwXSM8qVPYH5IpwSCSgwrygYPEjRRfEoCxCMXbxSkNmU5K4S/sLDwlCf";
     const RSA: &str = include_str!("../../../fixtures/mcp/rsa-for-tests.txt");
 

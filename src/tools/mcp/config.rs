@@ -11,7 +11,7 @@ use crate::settings::{Origin, Valued};
 /// How long a call may be silent where the settings do not say.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The most that a server may take from its start to the end of its lists.
+/// Maximum time of a server from its start to the end of its lists.
 pub const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// Keys of a server. What is not among them is a warning.
@@ -42,7 +42,7 @@ const KEYS: &[&str] = &[
 pub struct Config {
     /// Its name in the settings.
     pub name: String,
-    /// Where it is described.
+    /// The place of its description.
     pub origin: Origin,
     /// How it is reached.
     pub connect: Connect,
@@ -50,7 +50,7 @@ pub struct Config {
     pub timeout: Duration,
     /// Whether all its tools are allowed: the word of whoever wrote the settings.
     pub trust: bool,
-    /// Whether the run ends where it cannot be had.
+    /// Whether the run ends if it is unavailable.
     pub required: bool,
     /// For people.
     pub description: Option<String>,
@@ -114,7 +114,7 @@ pub struct OAuth {
     pub off: bool,
     /// Where a person grants the token, if not where the server names it.
     pub authorization_url: Option<String>,
-    /// Where a token is asked for, if not where the server names it.
+    /// The URL for tokens, if not the one that the server names.
     pub token_url: Option<String>,
     /// Whom the token is for.
     pub audiences: Vec<String>,
@@ -200,7 +200,7 @@ impl Config {
         self.timeout.min(HANDSHAKE)
     }
 
-    /// Tells whether it is a program of ours to start.
+    /// Tells whether it is a program that this program starts.
     pub fn is_program(&self) -> bool {
         matches!(self.connect, Connect::Stdio(_))
     }
@@ -432,7 +432,7 @@ pub fn without_secrets(url: &str) -> String {
     parsed.to_string().replace("%E2%80%A6", "…")
 }
 
-/// Splits `mcp.serverCommand` at blanks; quotes keep a word together.
+/// Splits `mcp.serverCommand` at spaces; quotes keep a word together.
 pub fn split_command(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -17,7 +17,7 @@ use super::launch::Process;
 use super::lines::Faults;
 use super::tail::Tail;
 
-/// How long a word of farewell may take: that a request is given up, that the connection ends.
+/// Timeout of closing messages: that a request is cancelled, that the connection ends.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// How long a program gets to end by itself.
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How often its own time a request may take in all, however often the server says that it continues.
 const PATIENCE: u32 = 6;
 
-/// The most pages of a list.
+/// Maximum pages of a list.
 const PAGES: usize = 100;
 
 /// An open connection.
@@ -45,7 +45,7 @@ pub(super) enum Trouble {
     Refused { code: i32, message: String },
     /// The server asks for a token, or for one that may do more.
     Unauthorized(Ask),
-    /// It took too long, and was given up; with what it printed meanwhile that is not a message.
+    /// It timed out and was cancelled; with what it printed meanwhile that is not a message.
     Silent { time: Duration, garbage: String },
     /// The connection is gone.
     Gone(String),
@@ -105,9 +105,9 @@ impl Connection {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Sends a request and waits for its answer, at most `idle` since the last word of progress.
+    /// Sends a request and waits for its answer, at most `idle` since the last report of progress.
     ///
-    /// What is given up, also by dropping the future, is cancelled at the server.
+    /// A request that times out, or whose future is dropped, is cancelled at the server.
     pub(super) async fn ask(&self, request: ClientRequest, idle: Duration) -> Result<Value, Trouble> {
         let peer = self.service.peer();
         let sent = tokio::time::timeout(idle, peer.send_cancellable_request(request, PeerRequestOptions::no_options()));
@@ -212,7 +212,7 @@ impl Connection {
         words
     }
 
-    /// Ends it: the server hears that nothing more comes, has half a second, and is then ended.
+    /// Ends the connection: the server is told that nothing more follows, has half a second, and is then ended.
     pub(super) async fn close(self) {
         let Connection { mut service, process, .. } = self;
         let _late = service.close_with_timeout(FAREWELL).await;
@@ -231,7 +231,7 @@ pub(super) struct Unopened {
     pub(super) asks: Option<Ask>,
 }
 
-/// A request that waits: if nobody waits any more, the server hears that it is given up.
+/// A pending request: if nobody waits for it any more, the server is told that it is cancelled.
 struct Pending<'a> {
     peer: &'a rmcp::Peer<RoleClient>,
     id: Option<rmcp::model::RequestId>,
@@ -263,7 +263,7 @@ async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
 /// How a server asks for a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// What the token must be good for.
+    /// The scope that the token must have.
     pub(super) scope: Option<String>,
 }
 

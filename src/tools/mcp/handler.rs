@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
 
-/// What the server told us, for those who wait.
+/// What the server has sent, for those who wait for it.
 #[derive(Clone, Default)]
 pub(super) struct News {
     progress: Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>,

@@ -13,7 +13,7 @@ use super::config::Web;
 /// How long opening a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The most redirects that are followed.
+/// Maximum redirects that are followed.
 const REDIRECTS: usize = 5;
 
 /// Makes the client for a server. A redirect to another place is not followed: it would carry the headers there.

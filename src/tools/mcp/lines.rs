@@ -17,10 +17,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 /// The largest message: the same as over HTTP.
 pub(super) const LARGEST: usize = 16 << 20;
 
-/// The most messages between two answers: more is a flood.
+/// Maximum messages between two answers: more is a flood.
 const FLOOD: usize = 20_000;
 
-/// The most lines that are no messages: some servers print a greeting, none prints this much.
+/// Maximum lines that are not messages: some servers print a greeting, none prints this much.
 const GARBAGE: usize = 10_000;
 
 /// What a server did wrong, for the message about it.
@@ -175,7 +175,7 @@ impl Lines {
     }
 }
 
-/// Reads a message; an answer that is none becomes an error for the request that waits for it.
+/// Reads a message; an invalid answer becomes an error for the request that waits for it.
 pub(super) fn message_of(value: Value) -> Result<RxJsonRpcMessage<RoleClient>, String> {
     let id = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
     let is_answer = value.get("result").is_some() || value.get("error").is_some();

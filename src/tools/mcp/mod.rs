@@ -38,7 +38,7 @@ mod http_tests;
 #[cfg(test)]
 mod tests;
 
-/// Shows text of a server in a message: one line, at most `most` characters, nothing in it that acts on a terminal.
+/// Shows a server's text in a message: one line, at most `most` characters, nothing in it that acts on a terminal.
 pub(crate) fn shown(text: &str, most: usize) -> String {
     let mut line = String::new();
     for (count, c) in text.trim().chars().enumerate() {

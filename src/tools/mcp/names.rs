@@ -16,10 +16,10 @@ pub struct Named {
     pub aliases: Vec<String>,
 }
 
-/// Gives names to tools, in the order of the settings.
+/// Assigns names to tools, in the order of the settings.
 ///
-/// The first with a name keeps it bare. One whose name is taken, by another server or by a tool of ours, or looks as if
-/// it were another server's, gets `server__tool`; `None` if even that is taken.
+/// The first tool of a name keeps it. One whose name is taken, by another server or a built-in tool, or looks like
+/// another server's, gets `server__tool`; `None` if even that is taken.
 pub fn assign<'a>(
     tools: impl IntoIterator<Item = (&'a str, &'a str)>,
     servers: &[&str],

@@ -42,7 +42,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens below a home directory; without one there are none, and none is kept.
+    /// The tokens below a home directory; without a home none is read or stored.
     pub fn of_home(home: Option<&Path>) -> Tokens {
         Tokens { file: home.map(|home| home.join(FILE)) }
     }
@@ -290,8 +290,8 @@ async fn answer(mut stream: tokio::net::TcpStream, path: &str) -> Option<String>
 
 /// The entry of one server in the file.
 ///
-/// The file is a list with one entry a server, as Qwen Code writes it; what we need beyond that is under
-/// `credentials`, which it does not read.
+/// The file is a list with one entry per server, as Qwen Code writes it; additional data is under `credentials`, which
+/// Qwen Code does not read.
 struct Store {
     file: Option<PathBuf>,
     name: String,
@@ -380,7 +380,7 @@ fn entries(file: &Path) -> Result<Vec<Value>, String> {
     serde_json::from_slice(&text).map_err(|error| said(format!("it is no list of tokens: {error}")))
 }
 
-// The library's trait is written with a macro that we do not need otherwise; these are the signatures that it makes.
+// The library's trait is written with a macro that is not needed otherwise; these are the signatures that it generates.
 type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl CredentialStore for Store {

@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "mcp_resource";
 /// The tool's name in the policy, next to the server's.
 pub(super) const ACCESS: &str = "resources/read";
 
-/// The most resources that are listed.
+/// Maximum resources that are listed.
 const LISTED: usize = 200;
 
 /// Lists and reads resources.

@@ -25,17 +25,17 @@ use super::{http, schema, shown, sse};
 use crate::policy::access::Pin;
 use crate::tool_name;
 
-/// The most tools that are taken of one server.
+/// Maximum tools of one server.
 const TOOLS: usize = 1_000;
 
-/// The most bytes that the tools of one server take in a request, and that one of them takes.
+/// Maximum bytes that the tools of one server take in a request, and that one of them takes.
 const BYTES: usize = 512 << 10;
 const TOOL_BYTES: usize = 64 << 10;
 
-/// The most characters of a tool's description: every one of them is paid on each request.
+/// Maximum characters of a tool's description: each is paid on every request.
 const DESCRIPTION: usize = 4_000;
 
-/// The most characters of what a server says of its own use.
+/// Maximum characters of a server's instructions.
 const INSTRUCTIONS: usize = 4_000;
 
 /// How long a list that changed may take to be read again.
@@ -74,7 +74,7 @@ pub struct Listing {
     pub prompts: Vec<PromptDefinition>,
     /// Its resources: address and name.
     pub resources: Vec<(String, String)>,
-    /// What it says of its own use, cut to 4,000 characters.
+    /// Its instructions, cut to 4,000 characters.
     pub instructions: String,
     /// What was wrong with the lists, and how it runs.
     pub notes: Vec<String>,
@@ -94,8 +94,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Returns the name by which the policy knows it: its own, or where that holds a blank, a `*` or a letter that is
-    /// not ASCII, the name with `_` in their place.
+    /// Returns the server's name in the policy: its own, with `_` in place of spaces, `*` and letters that are not
+    /// ASCII.
     pub fn judged(&self) -> String {
         let is_plain = self.name.chars().all(|c| c.is_ascii_graphic() && c != '*');
         if is_plain { self.name.clone() } else { tool_name::plain(&self.name) }
@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    /// Returns what the settings say of it.
+    /// Returns its settings.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -46,8 +46,8 @@ pub struct Servers {
 /// What was put into the registry.
 #[derive(Default)]
 struct Offered {
-    /// The names that the model knows, by server and tool. A name that was given once is kept for its tool until the
-    /// run ends: whoever is told of it must not reach another server by it.
+    /// The names that the model knows, by server and tool. A name is kept for its tool until the run ends, so that it
+    /// never reaches another server.
     names: BTreeMap<(String, String), Named>,
     /// How often the tools had changed by then.
     changes: u64,
@@ -96,7 +96,7 @@ impl State {
 }
 
 impl Servers {
-    /// Starts all of them side by side and returns when each is ready or has failed, within its own time.
+    /// Starts all of them in parallel and returns when each is ready or has failed, within its own time.
     pub async fn start(options: Options) -> Servers {
         let root = uri_of(&options.root);
         let servers: Vec<Arc<Server>> = options
@@ -125,8 +125,8 @@ impl Servers {
         &self.servers
     }
 
-    /// Returns what each server with tools in the registry says of its own use, in the order of the settings, as text
-    /// for the system prompt that can be told from ours; `None` where no server says anything.
+    /// Returns the instructions of each server with tools in the registry, in the order of the settings, as text for
+    /// the system prompt that is marked as theirs; `None` if there are none.
     pub fn instructions(&self) -> Option<String> {
         let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_offered = |server: &&Arc<Server>| offered.names.keys().any(|(name, _)| *name == server.config().name);
@@ -239,14 +239,14 @@ impl Servers {
         Some(server.prompt(&prompt.name, arguments).await.map(|result| prompts::text(&result)))
     }
 
-    /// Returns the server and the address of `server:uri`, if it names one of ours.
+    /// Returns the server and the address of `server:uri`, if it names a server of the run.
     pub fn resource(&self, spelled: &str) -> Option<(Arc<Server>, String, Access)> {
         let (name, uri) = spelled.split_once(':')?;
         let server = self.servers.iter().find(|server| server.config().name == name)?;
         Some((Arc::clone(server), uri.to_owned(), resources::access(name, Some(uri))))
     }
 
-    /// Ends all of them side by side, within a second; what has not ended by then is ended with us.
+    /// Ends all of them in parallel, within a second; what has not ended by then ends with this process.
     pub async fn close(&self) {
         let all = futures_util::future::join_all(self.servers.iter().map(|server| server.close()));
         let _late = tokio::time::timeout(CLOSE, all).await;

@@ -16,7 +16,7 @@ use super::lines::{Faults, LARGEST, Meter, message_of};
 use crate::model::BoxFuture;
 use crate::model::sse::{Decoder, Frame};
 
-/// The most bytes of a whole stream.
+/// Maximum bytes of a whole stream.
 const STREAM: u64 = 4 << 30;
 
 /// Gives the token for a request, if there is one.

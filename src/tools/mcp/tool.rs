@@ -31,7 +31,7 @@ impl Tool for McpTool {
         "MCP"
     }
 
-    /// What a server says of itself is not a reason to run its calls side by side.
+    /// A server's own claims are not a reason to run its calls in parallel.
     fn only_reads(&self) -> bool {
         false
     }
@@ -60,7 +60,7 @@ impl Call for McpCall {
             server: self.server.config().name.clone(),
             tool: self.judged.clone(),
             arguments: Value::Object(self.arguments.clone()),
-            // As the definition is now: what has changed since it was looked at is another tool.
+            // By the current definition: one that changed since it was reviewed is another tool.
             pin: self.server.pin(&self.tool),
         }]
     }

@@ -11,7 +11,7 @@ use crate::model::BoxFuture;
 use crate::policy::web::is_public;
 use crate::policy::{Denial, Policy};
 
-/// The most bytes of a page, after decompression.
+/// Maximum bytes of a page, after decompression.
 const MOST_BYTES: usize = 10 << 20;
 
 /// Judges one hop: a URL, or a `Location` relative to the URL that sent it.
@@ -28,9 +28,9 @@ pub struct Limits {
     pub resolve: Box<Resolve>,
     /// Which addresses may be connected to.
     pub may_connect: fn(IpAddr) -> bool,
-    /// The most redirects.
+    /// Maximum redirects.
     pub redirects: u32,
-    /// The most bytes of a page, after decompression.
+    /// Maximum bytes of a page, after decompression.
     pub bytes: usize,
     /// What the whole fetch may take, redirects and all.
     pub time: Duration,

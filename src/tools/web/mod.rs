@@ -8,7 +8,8 @@ pub mod tags;
 
 use sha2::{Digest, Sha256};
 
-/// Puts a text between marks that it cannot contain, since they hold its own digest, and takes its length off `room`.
+/// Encloses a text in marks that it cannot contain, since they include its own digest, and subtracts its length from
+/// `room`.
 pub fn fence(text: &str, room: &mut usize) -> String {
     let digest = Sha256::digest(text.as_bytes());
     let mark: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();

@@ -28,7 +28,7 @@ pub struct Page {
     pub about: String,
 }
 
-/// Start tags of a page that a parser is let at whatever they are: its work may grow with their square.
+/// Maximum start tags of a page that is always parsed: the parser's work may grow with their square.
 const FEW_TAGS: usize = 20_000;
 
 /// Tags left open of a larger page that a parser is still let at.

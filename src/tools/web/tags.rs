@@ -63,7 +63,7 @@ pub fn count(html: &str) -> Tags {
     Tags { starts, unclosed: open.saturating_sub(closed) }
 }
 
-/// Returns the text between the tags, one line a block; linear whatever it is given.
+/// Returns the text between the tags, one line per block, in linear time for any input.
 pub fn strip(html: &str) -> String {
     let mut text = String::new();
     let mut rest = html;

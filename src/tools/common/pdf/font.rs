@@ -189,8 +189,8 @@ impl Font {
         }
     }
 
-    /// Hands over each code of a text: what it stands for (`None`: nobody knows), its width in thousandths, and whether
-    /// it is the one blank that is spaced as a word's end.
+    /// Passes on each code of a text: its meaning (`None` if unknown), its width in thousandths, and whether it is the
+    /// one space at which words are spaced.
     pub(super) fn read_codes(&self, bytes: &[u8], mut each: impl FnMut(Option<&str>, f64, bool)) {
         let mut letter = [0; 4];
         for code in bytes.chunks(if self.two_bytes { 2 } else { 1 }) {

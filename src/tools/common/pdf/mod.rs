@@ -16,7 +16,7 @@ use object::{Budget, Dict, File, Lexer, Object};
 /// Bytes that are inflated for one file.
 const INFLATED: usize = 64 << 20;
 
-/// Objects and operators that are read of one file: a few seconds' work at most.
+/// Maximum objects and operators that are read of one file: a few seconds of work.
 const STEPS: usize = 10_000_000;
 
 /// Pages that are counted.
@@ -68,7 +68,7 @@ impl Wanted {
     }
 }
 
-/// Reads the wanted pages, all if none are named, until they hold this many characters. `Err` says why there is none.
+/// Reads the wanted pages, all if none are named, up to this many characters. `Err` says why there is no text.
 pub fn text(bytes: &[u8], wanted: Option<&Wanted>, chars: usize) -> Result<Text, String> {
     within(bytes, wanted, chars, Budget::new(INFLATED, STEPS))
 }
@@ -85,7 +85,7 @@ fn within(bytes: &[u8], wanted: Option<&Wanted>, chars: usize, budget: Budget) -
         collect(&file, *root, None, &mut HashSet::new(), 0, &mut pages);
     }
     if pages.is_empty() {
-        // A tree that leads nowhere: whatever says that it is a page.
+        // The tree of pages is broken: every object that says it is a page counts.
         let of_page = |page: Rc<Object>| Page { resources: Some(Rc::clone(&page)), page };
         pages = file.all_of(b"Page").into_iter().take(PAGES).map(of_page).collect();
     }
@@ -168,7 +168,7 @@ fn contents(file: &File<'_>, page: &Dict) -> Vec<u8> {
     }
 }
 
-/// Lines without blanks at their ends, at most one empty line in a row.
+/// Removes spaces at the ends of lines, and all but one of consecutive empty lines.
 fn tidy(text: &str) -> String {
     let mut tidy = String::with_capacity(text.len());
     let mut empty = true;
@@ -394,7 +394,7 @@ impl Writer<'_, '_> {
         });
     }
 
-    /// Writes a blank or an end of line where there is room on the page.
+    /// Writes a space or a line end where the page has a gap.
     fn separate(&mut self, x: f64, y: f64, height: f64) {
         let Some((last_x, last_y, last_height)) = self.last else { return };
         let tall = height.max(last_height).max(0.1);

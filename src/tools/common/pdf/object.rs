@@ -69,7 +69,7 @@ impl Budget {
         Budget { bytes: Cell::new(bytes), steps: Cell::new(steps) }
     }
 
-    /// Takes a step of work; `false` when there is none left.
+    /// Counts a step of work; `false` if the budget is used up.
     pub(super) fn step(&self, cost: usize) -> bool {
         let left = self.steps.get();
         self.steps.set(left.saturating_sub(cost));
@@ -302,7 +302,7 @@ fn from_hex(digits: &[u8]) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] * 16 + pair.get(1).copied().unwrap_or(0)).collect()
 }
 
-/// Puts `1 0 R` at the end of a list into one.
+/// Combines `1 0 R` at the end of a list into one item.
 fn reference(items: &mut Vec<Object>) {
     if let [.., Object::Number(number), Object::Number(_), Object::Keyword(word)] = &items[..]
         && word == b"R"
