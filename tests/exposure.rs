@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::failing_calls::run_in;
+use crate::failing_calls::{qwen, run_in, tier_faults};
 use crate::support::{Project, call, say};
 
 const POLICY: &str = "version: 1\nchanges: {default: dry-run, allow: [dry-run, apply]}\n\
@@ -146,12 +146,20 @@ fn modes_and_times_that_isolation_does_not_hold_are_found_after_the_run() {
         ("chmod 600 {root}/a", 1),
         ("touch -d 2001-01-01 {root}/.git/HEAD", 1),
         ("chmod 711 {root}/d", 1),
+        ("chmod 711 {root}", 1),
+        ("touch -d 2001-01-01 {root}/d", 1),
+        ("touch -d 2001-01-01 {root}", 1),
         ("chmod 600 a; touch -d 2001-01-01 d/b; echo 2 > d/b", 0),
     ] {
-        for flags in [&[][..], &["--apply"]] {
+        for flags in [&[][..], &["--apply"], &["-C", "d"]] {
             let project = Project::new().file("a", "1\n").file("d/b", "1\n");
             let root = project.root().canonicalize().unwrap().display().to_string();
-            let project = with_build(project, &format!("{}\necho built\n", script.replace("{root}", &root))).git();
+            let script = match flags {
+                ["-C", _] => script.replace("d/b", "b").replace("600 a;", "600 b;"),
+                _ => script.to_owned(),
+            };
+            let script = format!("{}\necho built\n", script.replace("{root}", &root));
+            let project = with_build(project, &script).file("d/build.sh", &script).git();
             let Some((answers, _, outcome)) = run_in("T2", project, flags, &["sh build.sh"]) else { return };
             assert!(answers[0].contains("built"), "{answers:?}");
             assert_eq!(outcome.code, code, "{script} {flags:?}: {}", outcome.stderr);
@@ -197,5 +205,159 @@ fn our_own_temporary_directories_are_not_in_the_checkout_that_tmpdir_names() {
         let project = project.env("TMPDIR", &tmp);
         let Some((answers, ..)) = run_in(tier, project, &[], &["sh build.sh"]) else { continue };
         assert!(answers[0].contains("looked") && !answers[0].contains("qwen-"), "{tier}: {answers:?}");
+    }
+}
+
+/// Has git show a second file for each one that it is asked for, by configuration in its home.
+const CONFIGURES: &str = r#"mkdir -p "$HOME/.config/git"
+echo 'git show HEAD:.env' > "$HOME/t.sh"
+echo '* diff=x' | tee "$HOME/attrs" > "$HOME/.config/git/attributes"
+printf '[core]\nattributesFile = %s/attrs\n[diff "x"]\ntextconv = sh %s/t.sh\n' "$HOME" "$HOME" |
+    tee "$HOME/.gitconfig" > "$HOME/.config/git/config"
+echo built
+"#;
+
+#[test]
+fn no_build_configures_the_git_of_a_later_command() {
+    for (tier, flags) in [("T3", &[][..]), ("T2", &[]), ("off", &["--sandbox=off"])] {
+        let project =
+            with_build(Project::new(), CONFIGURES).file("f.txt", "plain\n").file(".env", "TOP-SECRET\n").git();
+        let commands = ["sh build.sh", "git log -p -1 -- f.txt", "git log -p -1 -- f.txt | cat"];
+        let Some((answers, ..)) = run_in(tier, project, flags, &commands) else { continue };
+        assert!(answers[0].contains("built"), "{tier}: {answers:?}");
+        for answer in &answers[1..] {
+            assert!(answer.contains("+plain") && !answer.contains("TOP-SECRET"), "{tier}: {answers:?}");
+        }
+    }
+}
+
+/// Waits for git's directory and configures it, for as long as the run lasts.
+const WAITS: &str = r#"echo 'git show HEAD:.env' > t.sh
+until echo '[diff "x"] textconv = sh t.sh' >> .git/config && echo '* diff=x' >> .git/info/attributes; do
+    sleep 0.01
+done
+"#;
+
+#[test]
+fn a_program_that_goes_on_working_does_not_find_the_directory_of_git() {
+    for tier in ["T3", "T2"] {
+        let project = with_build(Project::new(), WAITS).file("f.txt", "plain\n").file(".env", "TOP-SECRET\n").git();
+        let shell = |command: &str, is_background: bool| {
+            call("run_shell_command", json!({"command": command, "is_background": is_background}))
+        };
+        let asks = ["-1", "-n1", "-2"].map(|count| shell(&format!("git log -p {count} -- f.txt"), false));
+        let project = project.model([shell("sh build.sh", true)].into_iter().chain(asks).chain([say("done")]));
+        let outcome = qwen(&project, tier_faults(tier), &["run", "go"]);
+        if !outcome.stderr.contains(&format!("sandbox {tier}")) {
+            eprintln!("SKIPPED: this machine does not give {tier}: {}", outcome.stderr);
+            continue;
+        }
+        let seen = project.server().requests().last().unwrap()["messages"].to_string();
+        assert!(!seen.contains("TOP-SECRET"), "{tier}: {seen}");
+        assert_eq!(seen.matches("+plain").count(), 3, "{tier}: {seen}");
+    }
+}
+
+#[test]
+fn a_build_that_makes_a_repository_of_its_own_does_not_end_later_commands() {
+    for tier in ["T3", "T2"] {
+        for secret in [".env", "plain.txt"] {
+            let project = with_build(Project::new(), "git init -q . && echo built\n").file(secret, "1\n").git();
+            let commands = ["sh build.sh", "git log --oneline", "sh build.sh", "cat build.sh"];
+            let Some((answers, ..)) = run_in(tier, project, &[], &commands) else { continue };
+            assert!(answers[0].contains("built") && answers[2].contains("built"), "{tier} {secret}: {answers:?}");
+            assert!(answers[1].contains("start") && answers[3].contains("git init"), "{tier} {secret}: {answers:?}");
+        }
+    }
+}
+
+#[test]
+fn no_link_of_the_checkout_chooses_a_directory_for_output_files() {
+    for flag in [
+        "--result-file",
+        "--events-file",
+        "--patch-file",
+        "--summary-file",
+        "--sarif-file",
+        "--rdjson-file",
+        "--record",
+    ] {
+        for (name, at) in [("out/r", "."), ("deep/out/r", "deep"), ("real/../out/../home/r", ".")] {
+            let project = Project::new().file("real/a", "1\n").file("deep/a", "1\n");
+            for link in ["out", "deep/out"] {
+                std::os::unix::fs::symlink(project.home(), project.root().join(link)).unwrap();
+            }
+            let project = project.git().model([say("done")]);
+            let outcome = project.qwen(&["run", flag, &format!("{}/{name}", project.root().display()), "-C", at, "go"]);
+            assert_ne!(outcome.code, 0, "{flag} {name}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("is a link in the checkout"), "{flag} {name}: {}", outcome.stderr);
+            assert!(!project.home().join("r").exists(), "{flag} {name}");
+        }
+    }
+}
+
+#[test]
+fn whatever_is_mounted_below_what_is_shown_is_read_only_and_so_are_devices() {
+    let script = r#"while read -r _ _ _ _ place options _; do
+    case $place in /dev/* | /proc/* | *volume) printf 'mount:%s:%s\n' "$place" "$options" ;; esac
+done < /proc/self/mountinfo
+"#;
+    let project = with_build(Project::new(), script).file("a", "1\n").git();
+    let (tools, volume) = (project.beside("tools/bin"), project.beside("tools/bin/a volume"));
+    std::fs::create_dir_all(&volume).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let calls = [call("run_shell_command", json!({"command": "sh build.sh"})), say("done")];
+    let project = project.env("PATH", &path).model(calls);
+    let inner = project.command(&["run", "go"]);
+    let mut outer = std::process::Command::new("unshare");
+    outer.args(["-rm", "--propagation", "private", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\""]);
+    outer.arg(&volume).arg(inner.get_program()).args(inner.get_args()).env_clear();
+    outer.current_dir(inner.get_current_dir().unwrap());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = outer.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if !stderr.contains("sandbox T3") {
+        eprintln!("SKIPPED: this machine mounts nothing, or does not give T3: {stderr}");
+        return;
+    }
+    let seen = project.server().requests()[1]["messages"].to_string();
+    let options = |place: &str| {
+        let found = seen.split("mount:").filter_map(|line| line.split_once(':')).find(|(at, _)| at.ends_with(place));
+        found.unwrap_or_else(|| panic!("{place} is not mounted: {seen}")).1.to_owned()
+    };
+    for place in ["/bin/a\\\\040volume", "/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"] {
+        assert!(options(place).starts_with("ro,"), "{place}: {seen}");
+    }
+}
+
+#[test]
+fn no_alias_runs_in_the_place_of_git_lfs() {
+    for flag in ["--apply", "--commit", "--branch=other"] {
+        let project = Project::new().file("a.txt", "one\n").file(".gitattributes", "*.txt filter=lfs\n").git();
+        project.run_git(&["config", "filter.lfs.clean", "git lfs clean -- %f"]);
+        project.run_git(&["config", "alias.lfs", &format!("!touch {}; cat", project.beside("ran").display())]);
+        let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
+        let project = project.model([call("edit", edit), say("done")]);
+        let outcome = project.run(&[flag, "go"]);
+        assert!(!project.beside("ran").exists(), "{flag}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_repository_that_lacks_nothing_shows_no_other_one() {
+    for tier in ["T3", "T2"] {
+        let project = with_build(Project::new(), "git log --all -p\n").file("a", "1\n").git();
+        project.run_git(&["init", "-q", "../other"]);
+        append(&project.beside("other/secret"), "OTHER-SECRET\n");
+        project.run_git(&["-C", "../other", "add", "-A"]);
+        project.run_git(&["-C", "../other", "commit", "-qm", "other"]);
+        let commit = project.run_git(&["-C", "../other", "rev-parse", "HEAD"]).trim().to_owned();
+        append(&project.root().join(".git/objects/info/alternates"), "../../../other/.git/objects\n");
+        let show = format!("git show {commit}");
+        let Some((answers, ..)) = run_in(tier, project, &[], &[&show, "git log --oneline", "sh build.sh"]) else {
+            continue;
+        };
+        assert!(!answers.concat().contains("OTHER-SECRET"), "{tier}: {answers:?}");
+        assert!(answers[1].contains("start") && answers[2].contains("start"), "{tier}: {answers:?}");
     }
 }

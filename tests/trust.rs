@@ -538,3 +538,83 @@ fn nothing_is_kept_in_a_checkout_that_is_the_home() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(project.tree(), before);
 }
+
+#[test]
+fn nothing_of_a_home_is_the_users_that_came_with_a_checkout_around_the_workspace() {
+    let hook = r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo > \"$HOME/ran\""}]}]}}"#;
+    let project = Project::new().file("a.txt", "one\n").file(".qwen/settings.json", hook).git().model([say("done")]);
+    let project = project.file("vendor/lib/a.txt", "one\n");
+    project.run_git(&["init", "-q", "vendor/lib"]);
+    let home = project.root().display().to_string();
+    let project = project.env("HOME", &home);
+    let outcome = project.run(&["-C", "vendor/lib", "say it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("is part of this checkout"), "{}", outcome.stderr);
+    assert!(!project.root().join("ran").exists(), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_git_configuration_that_came_with_the_checkout_names_no_program() {
+    for (variable, directory, file) in [("HOME", "", ".gitconfig"), ("XDG_CONFIG_HOME", "c", "c/git/config")] {
+        let project = Project::new().file("a.txt", "one\n");
+        let program = project.root().join("sign.sh").display().to_string();
+        let ran = project.beside("ran").display().to_string();
+        let configuration = format!(
+            "[user]\n\tname = A\n\temail = a@example.com\n\tsigningKey = X\n[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = {program}\n"
+        );
+        let project = project
+            .executable("sign.sh", &format!("#!/bin/sh\ntouch {ran}\n"))
+            .file(file, configuration)
+            .git()
+            .model(edit());
+        for (key, value) in [("user.name", "A"), ("user.email", "a@example.com")] {
+            project.run_git(&["config", key, value]);
+        }
+        let at = project.root().join(directory).display().to_string();
+        let project = project.env(variable, &at);
+        let outcome = project.run(&["--commit", "edit it"]);
+        assert!(!project.beside("ran").exists(), "{variable}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("git configuration of the user is part of"), "{variable}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_read_does_not_start_in_a_change_under_review() {
+    let hook =
+        |command: &str| json!({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}});
+    let server = |server: serde_json::Value| json!({"mcpServers": {"s": server}});
+    for (settings, code) in [
+        (hook("\"$QWEN_PROJECT_DIR\"/tools/x.sh"), 52),
+        (hook("\"$(git rev-parse --show-toplevel)\"/tools/x.sh"), 52),
+        (hook("$GITHUB_WORKSPACE/tools/x.sh"), 52),
+        (hook("~/../work/tools/x.sh"), 52),
+        (hook("sh tools/x.*"), 52),
+        (hook("sh to\\ols/x.sh"), 52),
+        (hook("~/bin/notify.sh"), 0),
+        (hook("~/bin/notify.sh --flag || true"), 0),
+        (hook("sh tools/same.sh"), 52),
+        (server(json!({"command": "sh", "args": ["-c", "exec node $PWD/tools/s.js"]})), 52),
+        (server(json!({"command": "python3", "args": ["-mtools.s"]})), 52),
+        (server(json!({"command": "no-such-node", "env": {"NODE_OPTIONS": "--require ./tools/x.sh"}})), 52),
+        (server(json!({"command": "no-such-python", "env": {"PYTHONPATH": "tools"}})), 52),
+        (server(json!({"command": "no-such-shell", "env": {"BASH_ENV": "tools/x.sh"}})), 52),
+        (server(json!({"command": "no-such-program", "args": ["--flag"], "env": {"A": "b"}})), 0),
+    ] {
+        let project =
+            Project::new().executable("tools/x.sh", "#!/bin/sh\ntrue\n").file("tools/same.sh", "true\n").git();
+        let base = project.run_git(&["rev-parse", "HEAD"]).trim().to_owned();
+        let ran = project.beside("ran").display().to_string();
+        let project = project.executable("tools/x.sh", &format!("#!/bin/sh\ntouch {ran}\n"));
+        project.run_git(&["commit", "-qam", "change"]);
+        let notify = project.home().join("bin/notify.sh");
+        std::fs::create_dir_all(notify.parent().unwrap()).unwrap();
+        std::fs::write(&notify, "#!/bin/sh\ntrue\n").unwrap();
+        std::fs::set_permissions(&notify, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir(project.home().join(".qwen")).unwrap();
+        std::fs::write(project.home().join(".qwen/settings.json"), settings.to_string()).unwrap();
+        let project = event(project.model([say("done")]), "pull_request", &pull_request(&base, "acme/app"));
+        let outcome = project.run(&["look"]);
+        assert_eq!(outcome.code, code, "{settings}: {}", outcome.stderr);
+        assert!(!project.beside("ran").exists(), "{settings}: {}", outcome.stderr);
+    }
+}

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::sink::Sink;
@@ -18,33 +18,94 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// A regular file is written next to its name and renamed, so that a reader sees the old contents or the new, never a
 /// part. It is not held open until then: the file next to it would show in the tree that the run works on. A pipe or a
-/// device (`/dev/stderr`, `/dev/fd/3`) is opened at once and written in place. A link is replaced, not followed: a
-/// checkout must not choose where our output goes. Missing directories are not made.
+/// device (`/dev/stderr`, `/dev/fd/3`) is opened at once and written in place. A link is replaced, not followed, and a
+/// link to a directory on the way is refused: a checkout must not choose where our output goes. Missing directories are
+/// not made.
 #[derive(Debug)]
 pub(super) enum OutputFile {
     /// A regular file, there or not.
-    Regular(PathBuf),
+    Regular(Named),
     /// A pipe or a device. A reader that goes away is not an error.
     Stream(Sink),
 }
 
+/// The name of an output file, with the directories whose links are not followed.
+#[derive(Debug)]
+pub struct Named {
+    path: PathBuf,
+    checkouts: Vec<PathBuf>,
+}
+
+impl Named {
+    fn new(path: &Path, checkouts: &[PathBuf]) -> Named {
+        Named { path: path.to_path_buf(), checkouts: checkouts.to_vec() }
+    }
+
+    /// Makes a file beside the name, to be renamed. Each time the way is looked at: it may have changed since.
+    fn beside(&self, mode: u32) -> io::Result<tempfile::NamedTempFile> {
+        refuse_links(&self.path, &self.checkouts)?;
+        let permissions = std::fs::Permissions::from_mode(mode);
+        tempfile::Builder::new().prefix(".qwen-").permissions(permissions).tempfile_in(folder_of(&self.path))
+    }
+
+    fn replace(&self, mode: u32, contents: &mut dyn io::Read) -> io::Result<()> {
+        let mut file = self.beside(mode)?;
+        io::copy(contents, &mut file)?;
+        file.as_file().sync_all()?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+/// Returns the directories whose links choose no place for our output: a workspace, and every checkout that holds it.
+pub fn checkouts_around(workspace: &Path) -> Vec<PathBuf> {
+    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
+    let above = workspace.ancestors().skip(1).filter(|folder| folder.join(".git").symlink_metadata().is_ok());
+    above.map(Path::to_path_buf).chain([workspace.clone()]).collect()
+}
+
+/// Fails where a directory on the way to a file is a link that lies in a checkout.
+fn refuse_links(path: &Path, checkouts: &[PathBuf]) -> io::Result<()> {
+    let mut at = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
+    for part in folder_of(path).components() {
+        match part {
+            Component::ParentDir => drop(at.pop()),
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => {
+                let in_checkout = checkouts.iter().any(|checkout| at.starts_with(checkout));
+                at.push(part);
+                if at.symlink_metadata()?.is_symlink() {
+                    if in_checkout {
+                        let why = format!("{} is a link in the checkout; name the directory itself", at.display());
+                        return Err(io::Error::other(why));
+                    }
+                    at = at.canonicalize()?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 impl OutputFile {
     /// Opens it. Fails where it cannot be written, as far as that can be known before; leaves nothing behind.
-    pub(super) fn open(path: &Path) -> io::Result<OutputFile> {
-        if let Some(stream) = open_special(path)? {
+    /// `checkouts` are the directories whose links are not followed ([`checkouts_around`]).
+    pub(super) fn open(path: &Path, checkouts: &[PathBuf]) -> io::Result<OutputFile> {
+        if let Some(stream) = open_special(path, checkouts)? {
             return Ok(OutputFile::Stream(stream));
         }
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        beside(path, mode(path))?;
-        Ok(OutputFile::Regular(path.to_path_buf()))
+        let named = Named::new(path, checkouts);
+        named.beside(mode(path))?;
+        Ok(OutputFile::Regular(named))
     }
 
     /// Writes the contents.
     pub(super) fn write(&mut self, contents: &[u8]) -> io::Result<()> {
         match self {
-            OutputFile::Regular(path) => replace(path, mode(path), &mut &*contents),
+            OutputFile::Regular(named) => named.replace(mode(&named.path), &mut &*contents),
             OutputFile::Stream(sink) => {
                 sink.write(contents);
                 sink.take_failure().map_or(Ok(()), Err)
@@ -56,8 +117,8 @@ impl OutputFile {
 /// Opens a file that grows while the run works: its readers follow it, so it is written in place.
 ///
 /// A regular file is emptied. A link is replaced, as [`OutputFile`] does.
-pub(super) fn open_growing(path: &Path) -> io::Result<Sink> {
-    if let Some(stream) = open_special(path)? {
+pub(super) fn open_growing(path: &Path, checkouts: &[PathBuf]) -> io::Result<Sink> {
+    if let Some(stream) = open_special(path, checkouts)? {
         return Ok(stream);
     }
     let file = match path.symlink_metadata() {
@@ -66,7 +127,7 @@ pub(super) fn open_growing(path: &Path) -> io::Result<Sink> {
             .truncate(true)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?,
-        _ => beside(path, mode(path))?.persist(path)?,
+        _ => Named::new(path, checkouts).beside(mode(path))?.persist(path)?,
     };
     Ok(Sink::new(Box::new(file)))
 }
@@ -75,7 +136,7 @@ pub(super) fn open_growing(path: &Path) -> io::Result<Sink> {
 #[derive(Debug)]
 pub enum Spooled {
     /// A file without a name, and the name that its contents get.
-    Regular(File, PathBuf),
+    Regular(File, Named),
     /// A pipe or a device.
     Stream(Sink),
     /// It is whole.
@@ -84,9 +145,9 @@ pub enum Spooled {
 
 impl Spooled {
     /// Opens it; the errors are those of a file that is opened to be written.
-    pub fn open(path: &Path) -> io::Result<Spooled> {
-        match OutputFile::open(path)? {
-            OutputFile::Regular(path) => Ok(Spooled::Regular(tempfile::tempfile()?, path)),
+    pub fn open(path: &Path, checkouts: &[PathBuf]) -> io::Result<Spooled> {
+        match OutputFile::open(path, checkouts)? {
+            OutputFile::Regular(named) => Ok(Spooled::Regular(tempfile::tempfile()?, named)),
             OutputFile::Stream(sink) => Ok(Spooled::Stream(sink)),
         }
     }
@@ -94,9 +155,9 @@ impl Spooled {
     /// Gives what was written its name. The file is for its owner alone.
     pub fn keep(&mut self) -> io::Result<()> {
         match self {
-            Spooled::Regular(file, path) => {
+            Spooled::Regular(file, named) => {
                 io::Seek::rewind(file)?;
-                replace(path, 0o600, file)?;
+                named.replace(0o600, file)?;
                 *self = Spooled::Kept;
             }
             Spooled::Stream(_) | Spooled::Kept => {}
@@ -122,21 +183,11 @@ impl Write for Spooled {
     }
 }
 
-fn replace(path: &Path, mode: u32, contents: &mut dyn io::Read) -> io::Result<()> {
-    let mut file = beside(path, mode)?;
-    io::copy(contents, &mut file)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
-}
-
-fn beside(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
-    let permissions = std::fs::Permissions::from_mode(mode);
-    tempfile::Builder::new().prefix(".qwen-").permissions(permissions).tempfile_in(folder_of(path))
-}
-
-/// Opens a pipe or a device; `None` for anything else. Waits for the reader of a named pipe, with a timeout.
-fn open_special(path: &Path) -> io::Result<Option<Sink>> {
+/// Opens a pipe or a device; `None` for what is neither. A named pipe without a reader is waited for, but not for ever.
+fn open_special(path: &Path, checkouts: &[PathBuf]) -> io::Result<Option<Sink>> {
+    if !names_a_descriptor(path) {
+        refuse_links(path, checkouts)?;
+    }
     let kind = path.symlink_metadata().map(|data| data.file_type());
     let other = |kind: &std::fs::FileType| !kind.is_file() && !kind.is_dir() && !kind.is_symlink();
     if !names_a_descriptor(path) && !kind.as_ref().is_ok_and(other) {
@@ -175,7 +226,7 @@ mod tests {
     use super::*;
 
     fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
-        OutputFile::open(path)?.write(contents)
+        OutputFile::open(path, &[])?.write(contents)
     }
 
     #[test]
@@ -193,7 +244,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("talk.jsonl");
         write(&path, b"old").unwrap();
-        let mut spooled = Spooled::open(&path).unwrap();
+        let mut spooled = Spooled::open(&path, &[]).unwrap();
         spooled.write_all(b"new").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -211,7 +262,7 @@ mod tests {
             let link = folder.path().join(format!("link-{growing}"));
             std::os::unix::fs::symlink(&target, &link).unwrap();
             match growing {
-                true => open_growing(&link).unwrap().write(b"new"),
+                true => open_growing(&link, &[]).unwrap().write(b"new"),
                 false => write(&link, b"new").unwrap(),
             }
             assert_eq!(std::fs::read(&target).unwrap(), b"mine");
@@ -226,7 +277,7 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         write(&path, b"old and long").unwrap();
         let mut reader = File::open(&path).unwrap();
-        let mut sink = open_growing(&path).unwrap();
+        let mut sink = open_growing(&path, &[]).unwrap();
         sink.line("new");
         let mut read = String::new();
         reader.read_to_string(&mut read).unwrap();
@@ -237,18 +288,18 @@ mod tests {
     fn a_wrong_path_is_an_error_that_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         for wrong in [folder.path().join("no/result.json"), folder.path().to_path_buf(), "/dev/none".into()] {
-            assert!(OutputFile::open(&wrong).is_err(), "{wrong:?}");
-            assert!(open_growing(&wrong).is_err(), "{wrong:?}");
+            assert!(OutputFile::open(&wrong, &[]).is_err(), "{wrong:?}");
+            assert!(open_growing(&wrong, &[]).is_err(), "{wrong:?}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn a_full_device_is_an_error_and_a_reader_that_went_away_is_none() {
-        assert!(OutputFile::open(Path::new("/dev/full")).unwrap().write(b"x").is_err());
+        assert!(OutputFile::open(Path::new("/dev/full"), &[]).unwrap().write(b"x").is_err());
         let (reader, writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
-        let mut file = OutputFile::open(Path::new(&path)).unwrap();
+        let mut file = OutputFile::open(Path::new(&path), &[]).unwrap();
         drop(reader);
         file.write(b"x").unwrap();
     }

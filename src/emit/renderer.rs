@@ -68,6 +68,8 @@ pub struct OutputFiles {
     pub rdjson: Option<PathBuf>,
     /// Findings as GitHub's annotations.
     pub annotations: Option<PathBuf>,
+    /// The directories whose links are not followed on the way to these files.
+    pub checkouts: Vec<PathBuf>,
 }
 
 /// Where a run's outputs go, and how they look.
@@ -141,7 +143,8 @@ impl Opened {
         let mut open = |flag: &str, path: Option<PathBuf>| {
             let path = path?;
             let name = named(flag, &path);
-            let opened = OutputFile::open(&path).map_err(|error| problems.push(unwritable(&name, &error)));
+            let opened =
+                OutputFile::open(&path, &files.checkouts).map_err(|error| problems.push(unwritable(&name, &error)));
             opened.ok().map(|file| SideFile { name, file })
         };
         Opened {
@@ -153,7 +156,8 @@ impl Opened {
             annotations: open("the annotations' file", files.annotations),
             events: files.events.and_then(|path| {
                 let name = named("--events-file", &path);
-                let opened = open_growing(&path).map_err(|error| problems.push(unwritable(&name, &error)));
+                let opened =
+                    open_growing(&path, &files.checkouts).map_err(|error| problems.push(unwritable(&name, &error)));
                 opened.ok().map(|sink| (name, sink))
             }),
         }

@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::children::{self, Unfinished, run_deadline};
@@ -13,9 +14,11 @@ use super::programs::{NotFound, Programs};
 /// The configuration of every git process, this program's and the model's: no hooks, no monitor, no pager, no foreign
 /// diff, no credentials, no prompt, no automatic fetching, and no bare repository found by chance.
 ///
-/// Signing is reserved to [`signing`](super::signing), and a request to check a signature (`%G?`) uses the system's
-/// program, not one that the repository names.
-const CONFIGURATION: [(&str, &str); 26] = [
+/// Signing is ours alone ([`signing`](super::signing)), and who asks for a check of a signature (`%G?`) gets it from the
+/// system's program, not from one that the repository names.
+const CONFIGURATION: [(&str, &str); 27] = [
+    // Where Git LFS is not installed, an alias of its name would run in its place.
+    ("alias.lfs", ""),
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -65,6 +68,26 @@ pub fn git_environment() -> Vec<(String, String)> {
     environment
 }
 
+/// Returns what git of the model is told besides: nothing is read from the home that builds write to, nor from the
+/// system. A configuration or attributes there would have git start programs and show what the command did not name.
+pub fn private_git_configuration() -> Vec<(String, String)> {
+    let mut variables: Vec<(String, String)> = [
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("XDG_CONFIG_HOME", "/dev/null"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    let count = CONFIGURATION.len();
+    for (number, key) in (count..).zip(["core.attributesFile", "core.excludesFile"]) {
+        variables.push((format!("GIT_CONFIG_KEY_{number}"), key.to_owned()));
+        variables.push((format!("GIT_CONFIG_VALUE_{number}"), "/dev/null".to_owned()));
+    }
+    variables.push(("GIT_CONFIG_COUNT".to_owned(), (count + 2).to_string()));
+    variables
+}
+
 /// Keys and tokens that no git needs: what it starts (a transport, a filter of LFS) could read them in its environment.
 pub const KEYS: [&str; 6] = [
     "QWEN_API_KEY",
@@ -81,7 +104,15 @@ pub fn is_inherited(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
 }
 
-/// Timeout of git without people, servers or long computations.
+/// Whether the user's own git configuration came with the checkout.
+static CONFIGURATION_IS_FOREIGN: AtomicBool = AtomicBool::new(false);
+
+/// Says whether the user's own git configuration came with a checkout that is not trusted: git then reads none.
+pub fn disregard_user_configuration(is_foreign: bool) {
+    CONFIGURATION_IS_FOREIGN.store(is_foreign, Ordering::Relaxed);
+}
+
+/// How long git may take where it asks nobody and computes little.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Timeout outside a run, and in a run without a limit, where a person or a server may have to answer.
@@ -223,6 +254,9 @@ impl Git {
             };
         }
         command.envs(git_environment()).env("LC_ALL", "C").env("PATH", self.programs.path_variable());
+        if CONFIGURATION_IS_FOREIGN.load(Ordering::Relaxed) {
+            command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("XDG_CONFIG_HOME", "/dev/null");
+        }
         command.env("GIT_CEILING_DIRECTORIES", self.directory.parent().unwrap_or(&self.directory));
         command.envs(self.environment.iter().map(|(n, v)| (n, v)));
         let name = || arguments.first().map_or_else(String::new, |name| name.as_ref().to_string_lossy().into_owned());

@@ -16,8 +16,8 @@ const PROGRAMS: [(&str, &[&str], &str); 3] = [
 
 /// Returns the drivers that the repository's own configuration names and its attributes select, as `filter.NAME`.
 ///
-/// Leaves out `filter.lfs` if it starts what `git lfs install` writes. What cannot be determined counts as selected.
-/// Without such a section no process is started.
+/// `filter.lfs` is not among them where it starts what `git lfs install` writes, Git LFS is installed, and the repository
+/// names no program for it. What cannot be found out counts as picked. Without such a section nothing is started.
 pub fn drivers(repository: &Repository) -> Vec<String> {
     if !mentions_drivers(repository) {
         return Vec::new();
@@ -33,6 +33,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
     let words: Vec<String> =
         listed.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let attributes = attributes(repository, &git);
+    let has_lfs = has_lfs(repository);
     let mut found = BTreeSet::new();
     for pair in words.chunks(2) {
         // The user chose what the user's own configuration names.
@@ -53,7 +54,7 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
             };
             let picked = |text: &String| text.contains(&format!("{attribute}={name}"));
             let is_meant = programs.contains(&program)
-                && !(kind == "filter" && name == "lfs" && is_lfs(value))
+                && !(kind == "filter" && name == "lfs" && has_lfs && is_lfs(value))
                 && attributes.as_ref().is_none_or(|texts| texts.iter().any(picked));
             if is_meant {
                 found.insert(format!("{kind}.{name}"));
@@ -61,6 +62,21 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
         }
     }
     found.into_iter().collect()
+}
+
+/// Tells whether Git LFS is installed outside of the project, and starts no program of the repository's choosing.
+pub(super) fn has_lfs(repository: &Repository) -> bool {
+    let chosen = r"^(alias\.lfs|lfs\.(extension|customtransfer)\.)";
+    let asked = ["config", "--show-scope", "--includes", "-z", "--get-regexp", chosen];
+    let chooses = match repository.git().run(&asked, b"") {
+        Ok(listed) => {
+            let words: Vec<&[u8]> = listed.split(|byte| *byte == 0).collect();
+            words.chunks_exact(2).any(|pair| pair[0] == b"local" || pair[0] == b"worktree")
+        }
+        Err(GitError::Failed { message, .. }) => !message.starts_with("exit status"),
+        Err(_) => true,
+    };
+    repository.programs.find("git-lfs").is_ok() && !chooses
 }
 
 /// Tells whether the program of a filter is Git LFS itself, as `git lfs install` configures it.
@@ -113,8 +129,10 @@ fn attributes(repository: &Repository, git: &Git) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
+    use super::super::programs::Programs;
     use super::*;
 
     fn found(config: &[(&str, &str)], attributes: &[(&str, &str)]) -> Vec<String> {
@@ -129,7 +147,17 @@ mod tests {
             std::fs::create_dir_all(top.join(path).parent().unwrap()).unwrap();
             std::fs::write(top.join(path), text).unwrap();
         }
-        drivers(&Repository::discover(Path::new(&top)).unwrap().unwrap())
+        let bin = top.with_extension("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::write(bin.join("git-lfs"), "").unwrap();
+        std::fs::set_permissions(bin.join("git-lfs"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", bin.display());
+        let mut repository = Repository::discover(Path::new(&top)).unwrap().unwrap();
+        repository.programs = Programs::new(Some(path.as_ref()), None, &top);
+        let found = drivers(&repository);
+        std::fs::remove_dir_all(bin).unwrap();
+        found
     }
 
     #[test]
@@ -143,6 +171,10 @@ mod tests {
         assert_eq!(found(&evil, &[(".git/info/attributes", "[attr]x diff=evil\n* x\n")]), ["diff.evil"]);
         let lfs = [("filter.lfs.clean", "git-lfs clean -- %f")];
         assert_eq!(found(&lfs, &[(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")]), none);
+        for key in ["alias.lfs", "lfs.extension.x.clean", "lfs.customtransfer.x.path"] {
+            let chosen = [lfs[0], (key, "!evil")];
+            assert_eq!(found(&chosen, &[(".gitattributes", "*.bin filter=lfs\n")]), ["filter.lfs"], "{key}");
+        }
         let named_so = [("filter.lfs.clean", "sh x"), ("filter.lfs.process", "git-lfs filter-process; sh x")];
         assert_eq!(found(&named_so, &[(".gitattributes", "*.bin filter=lfs\n")]), ["filter.lfs"]);
         assert_eq!(found(&[("merge.default", "evil")], &[]), ["merge.default"]);

@@ -16,5 +16,7 @@ pub mod signing;
 pub mod trusted;
 
 pub use children::{interrupt, is_interrupted, set_run_deadline};
-pub use command::{Git, GitError, KEYS, git_environment, is_inherited};
+pub use command::{
+    Git, GitError, KEYS, disregard_user_configuration, git_environment, is_inherited, private_git_configuration,
+};
 pub use programs::{NotFound, Program, Programs};

@@ -20,8 +20,9 @@ const LOADER: [&str; 6] = [
     "DYLD_INSERT_LIBRARIES",
 ];
 
-/// The programs of the machine: PATH without empty and relative entries, without entries inside the workspace or its
-/// checkout, or that lead there, and without those below a `node_modules`.
+/// The programs of the machine: PATH without its empty and relative entries, without those that are, or lead, into
+/// the workspace, a checkout that holds it, or the directory that we were started in and that holds it, and without those
+/// below a `node_modules`.
 ///
 /// Build tools put directories such as `node_modules/.bin` first, and those who write the project's files write these,
 /// too. An archive unpacked without a repository does not show where the project begins.
@@ -63,6 +64,12 @@ impl Programs {
         };
         let mut excluded: Vec<PathBuf> =
             workspace.ancestors().skip(1).filter(is_checkout).map(Path::to_path_buf).collect();
+        // The run was started in a directory that holds the workspace: the project is the whole of it.
+        let started_in = std::env::current_dir().ok().and_then(|directory| directory.canonicalize().ok());
+        excluded.extend(started_in.filter(|directory| {
+            let holds_home = home.as_ref().is_some_and(|home| home.starts_with(directory));
+            workspace.starts_with(directory) && !holds_home && directory.components().count() > 2
+        }));
         excluded.push(workspace);
         let is_outside = |real: &Path| !excluded.iter().any(|directory| real.starts_with(directory));
         let mut entries: Vec<PathBuf> = Vec::new();

@@ -399,8 +399,8 @@ impl Repository {
             })
             .collect();
         let starts = |name: &str| matches!(name, "clean" | "smudge" | "process");
-        let is_lfs =
-            !settings.iter().any(|(driver, name, value)| driver == "lfs" && starts(name) && !drivers::is_lfs(value));
+        let mut of_lfs = settings.iter().filter(|(driver, name, _)| driver == "lfs" && starts(name));
+        let is_lfs = of_lfs.all(|(.., value)| drivers::is_lfs(value) && drivers::has_lfs(self));
         let keys = settings.into_iter().filter(|(driver, ..)| !(driver == "lfs" && is_lfs));
         Ok(keys.map(|(driver, name, _)| (driver, name)).collect())
     }

@@ -10,13 +10,17 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::Git;
 use super::repository::Repository;
+use super::{Git, GitError};
 use crate::bounded;
 use crate::change::layout;
 
-/// Keys that are copied unchanged.
+/// How long it may take to find out whether a repository has its whole history itself.
+const OWN_HISTORY: Duration = Duration::from_secs(5);
+
+/// Keys that are taken over as they are.
 const KEYS: [&str; 19] = [
     "core.repositoryformatversion",
     "core.filemode",
@@ -80,6 +84,33 @@ impl Parts {
             .filter(|path| is_object_store(path, home.as_deref()))
             .collect();
         Some(parts)
+    }
+
+    /// Forgets the stores of other repositories where the repository's own has every commit of its references and every
+    /// directory of its newest one: then nothing is lacking, and what else they hold is nobody's business here. `at` is a
+    /// directory of our own.
+    pub fn keep_needed(&mut self, repository: &Repository, at: &Path) -> io::Result<()> {
+        if self.borrowed.is_empty() {
+            return Ok(());
+        }
+        let own = at.join("own");
+        std::fs::create_dir(&own)?;
+        for entry in std::fs::read_dir(&self.objects)? {
+            let name = entry?.file_name();
+            if name != "info" {
+                std::os::unix::fs::symlink(self.objects.join(&name), own.join(&name))?;
+            }
+        }
+        let git = repository.git().env("GIT_OBJECT_DIRECTORY", own.as_os_str()).within(OWN_HISTORY);
+        let has_all = |walk: &[&str]| match git.run(walk, b"") {
+            Ok(_) => true,
+            Err(GitError::Failed { .. }) => false,
+            Err(_) => true,
+        };
+        if has_all(&["rev-list", "--quiet", "--all"]) && has_all(&["rev-list", "--quiet", "--objects", "-1", "HEAD"]) {
+            self.borrowed.clear();
+        }
+        std::fs::remove_dir_all(own)
     }
 
     /// Returns every directory of objects.

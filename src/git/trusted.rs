@@ -200,6 +200,21 @@ pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> 
     Ok(entries.any(|entry| entry.mode != "040000"))
 }
 
+/// Tells whether a directory lies in a checkout that holds the workspace, and one of these names came with that checkout.
+/// What cannot be found out counts as a yes.
+pub fn committed_in_checkout(workspace: &Path, directory: &Path, names: &[&str]) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let (workspace, directory) = (real(workspace), real(directory));
+    let checkouts = workspace.ancestors().filter(|top| top.join(".git").symlink_metadata().is_ok());
+    let mut around = checkouts.filter_map(|top| Some((top, directory.strip_prefix(top).ok()?)));
+    around.any(|(top, below)| {
+        names.iter().any(|name| match below.join(name).to_str() {
+            Some(path) => came_with_checkout(top, path).unwrap_or(true),
+            None => true,
+        })
+    })
+}
+
 struct Entry {
     mode: String,
     object: String,

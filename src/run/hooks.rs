@@ -20,6 +20,7 @@ use crate::sandbox::own_command::{OwnOutput, run_own};
 use crate::settings::{Environment, Settings};
 use crate::tool_name::real_name;
 
+use super::started::{Started, What};
 use super::{Failure, programs};
 
 /// Default timeout of a hook.
@@ -316,14 +317,15 @@ fn decision(stdout: &str) -> Option<Verdict> {
     Some(Verdict::Pass { said: text(specific, "additionalContext").map(|said| words(&said, "")).unwrap_or_default() })
 }
 
-/// Returns the commands of all hooks, each with a name for messages; [`Hooks::of`] reports invalid ones.
-pub fn commands(hooks: &Map<String, Value>) -> Vec<(String, String)> {
+/// Returns the commands of all hooks, each with a name for messages; what is not a hook is found by [`Hooks::of`].
+pub fn commands(hooks: &Map<String, Value>) -> Vec<Started> {
     let mut found = Vec::new();
     for (event, groups) in hooks {
         let groups = groups.as_array().into_iter().flatten();
         let each = groups.filter_map(|group| group.get("hooks")?.as_array()).flatten();
         let commands = each.filter_map(|hook| hook.get("command")?.as_str());
-        found.extend(commands.map(|command| (format!("hooks.{event}"), command.to_owned())));
+        let started = |command: &str| Started { name: format!("hooks.{event}"), what: What::Text(command.to_owned()) };
+        found.extend(commands.map(started));
     }
     found
 }

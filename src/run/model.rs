@@ -22,6 +22,7 @@ use crate::settings::keys::{self, Wishes};
 use crate::settings::{Environment, ModelChoice, Settings, providers};
 
 use super::Failure;
+use super::outputs::checkouts;
 use super::prepare::secret_variables;
 
 /// The model, and warnings about it.
@@ -44,7 +45,7 @@ struct Recording(Arc<Mutex<Spooled>>);
 impl Recording {
     fn open(arguments: &RunArgs, environment: &Environment) -> Result<Option<Recording>, Failure> {
         let Some(path) = &arguments.test.record else { return Ok(None) };
-        match Spooled::open(&environment.cwd.join(path)) {
+        match Spooled::open(&environment.cwd.join(path), &checkouts(arguments, environment)) {
             Ok(file) => Ok(Some(Recording(Arc::new(Mutex::new(file))))),
             Err(error) => {
                 let error = unwritten(&format!("{}: {error}", path.display()));

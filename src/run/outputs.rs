@@ -1,10 +1,10 @@
 //! Resolves where a run's outputs go, from flags and environment: streams, files and colours.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::RunArgs;
-use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
+use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen, checkouts_around};
 use crate::settings::{self, Environment};
 
 /// The process's standard streams, or a test's.
@@ -25,7 +25,7 @@ pub struct Streams {
 pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams, session: &str) -> Outputs {
     let output = &arguments.output;
     let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
-    let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| environment.cwd.join(path));
+    let file = |path: &Option<PathBuf>| path.as_ref().map(|path| environment.cwd.join(path));
     Outputs {
         format: output.output_format.or_else(|| format_of_settings(arguments, environment)).unwrap_or(Format::Text),
         include_partial: output.include_partial_messages,
@@ -45,9 +45,16 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
             sarif: file(&output.sarif_file),
             rdjson: file(&output.rdjson_file),
             annotations: file(&output.annotations_file),
+            checkouts: checkouts(arguments, environment),
         },
         ids: Ids::new(session, new_id),
     }
+}
+
+/// Returns the directories whose links are not followed on the way to a file that we write.
+pub fn checkouts(arguments: &RunArgs, environment: &Environment) -> Vec<PathBuf> {
+    let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
+    checkouts_around(&environment.cwd.join(cd))
 }
 
 /// Returns `output.format` of the settings.

@@ -45,6 +45,7 @@ use super::runner::Runner;
 use super::servers;
 use super::setup::Setup;
 use super::slash_command::Commands;
+use super::started::{Started, What};
 use super::tool_lists::ToolLists;
 use super::trust::{self, TrustFlags};
 use super::typed::read_prompt;
@@ -130,9 +131,14 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
 
     let mut started = super::hooks::commands(&settings.hooks);
     let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
-    started.extend(discovery.map(|command| ("the discovery of tools".to_owned(), command.value.clone())));
-    started.extend(chosen_servers.words());
-    trusted.require_same(&top, workspace.root(), &started)?;
+    started.extend(
+        discovery.map(|command| Started {
+            name: "the discovery of tools".to_owned(),
+            what: What::Text(command.value.clone()),
+        }),
+    );
+    started.extend(chosen_servers.started());
+    trusted.require_same(&top, workspace.root(), environment.home.as_deref(), &started)?;
 
     let mode = approval_mode(arguments, &settings, &mut warnings)?;
     let asked = arguments.changes.mode();

@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 
 use crate::change::patch::sha256;
 use crate::change::{Change, Entry};
-use crate::git::git_environment;
 use crate::git::repository::Repository;
+use crate::git::{git_environment, private_git_configuration};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::decide::{ChangeFacts, Facts};
@@ -33,12 +33,17 @@ use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
 use crate::workspace::temporary::Temporary;
 use crate::workspace::untouched::Untouched;
 
+use super::git_commands::{is_git_and_readers, is_judged_git, works_in_own_repository};
 use super::servers::Place;
+use super::surroundings::Surroundings;
 
 /// Where commands in namespaces see the repository's objects: their own objects are at the usual path.
 const OBJECTS_AT: &str = "/.qwen/objects";
 
-/// Maximum links between a program's name and the program.
+/// Where a git command in namespaces sees git's directory that other programs must not find.
+const GIT_AT: &str = "/.qwen/git";
+
+/// The most links from a program's name to the program.
 const MOST_LINKS: usize = 40;
 
 /// Commands work in the project itself, as the operator chose (`sandbox.workspace: in-place`).
@@ -207,7 +212,15 @@ impl Runner {
         self.attributes.get().and_then(Untouched::first_attribute)
     }
 
-    /// Ends commands in the background.
+    /// Remembers the modes and times of the whole repository, where isolation does not hold them.
+    fn remember_attributes(&self) {
+        if self.tier() == Tier::T2 {
+            let top = self.repository.as_ref().map_or(self.workspace.root(), |repository| &repository.top);
+            self.attributes.get_or_init(|| Untouched::remember(top, Vec::new()));
+        }
+    }
+
+    /// Ends what runs in the background.
     pub async fn end(&self) {
         if let Some(sandbox) = self.sandbox.get() {
             sandbox.end().await;
@@ -269,13 +282,17 @@ impl Runner {
         let tree = if programs.is_empty() {
             (self.private.path().to_path_buf(), Vec::new())
         } else {
+            self.remember_attributes();
             let mut slot = self.lent.lock().await;
             let patience = programs.iter().map(|config| config.handshake()).max();
             let lent = self.lend(&mut slot, patience.map(|patience| Instant::now() + patience), false)?;
             let found = lent.root().to_path_buf();
-            let access = if self.may_show_unreadable(lent) { GitAccess::None } else { GitAccess::ReadOnly };
-            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, access, access == GitAccess::None);
-            lent.show_git(access != GitAccess::None).map_err(|error| ToolError::failed(error.to_string()))?;
+            let hides_git = self.may_show_unreadable(lent);
+            let access = if hides_git { GitAccess::None } else { GitAccess::ReadOnly };
+            if hides_git {
+                lent.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
+            }
+            surroundings = self.surroundings(lent, TreeAccess::ReadOnly, access, hides_git);
             (found, std::mem::take(&mut surroundings.read))
         };
         let writes = programs.iter().any(|config| !self.policy.mcp_write(&config.name).is_empty());
@@ -430,7 +447,10 @@ impl Runner {
         let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
         if hides_git {
             around.read.clear();
-            if self.tier() == Tier::T3 && lent.git().is_some_and(|git| git.stands_for.parent() == Some(lent.root())) {
+            // In a copy it is not there at all.
+            if self.tier() == Tier::T3
+                && lent.git().is_some_and(|git| git.work_tree == lent.root() && git.work_tree == self.workspace.root())
+            {
                 around.hidden.push(".git".into());
             }
         } else if let Some(git) = lent.git() {
@@ -467,7 +487,11 @@ impl Runner {
         }
         let write = access == GitAccess::Scratch;
         let is_project = lent.kept().is_some() || lent.layer().is_some();
-        if is_project || !git.folder.starts_with(lent.root()) {
+        if git.is_apart() {
+            if access != GitAccess::None {
+                around.mounts.push(Mounted { at: GIT_AT.into(), from: git.folder.clone(), write });
+            }
+        } else if is_project || !git.folder.starts_with(lent.root()) {
             if self.stands_in(git) {
                 around.mounts.push(Mounted { at: git.stands_for.clone(), from: git.folder.clone(), write });
             }
@@ -485,18 +509,24 @@ impl Runner {
         let seen = if sandbox.tier() == Tier::T3 { self.workspace.root() } else { lent.root() };
         let (git_dir, top) = match lent.git() {
             None => (None, Some(seen)),
-            Some(git) if sandbox.tier() == Tier::T3 => (Some(&git.stands_for), git.stands_for.parent()),
-            Some(git) if lent.kept().is_some() => (Some(&git.folder), git.stands_for.parent()),
-            Some(git) => (Some(&git.folder), git.folder.parent()),
+            Some(git) if sandbox.tier() == Tier::T3 => {
+                let at = if git.is_apart() { Path::new(GIT_AT) } else { &git.stands_for };
+                (Some(at), git.stands_for.parent())
+            }
+            Some(git) => (Some(git.folder.as_path()), Some(git.work_tree.as_path())),
         };
         let mut set = |name: &str, path: Option<&Path>| {
             variables.extend(path.and_then(Path::to_str).map(|path| (name.to_owned(), path.to_owned())));
         };
         set("GIT_CEILING_DIRECTORIES", top.and_then(Path::parent));
         // Other programs may start a git of their own, for a repository of their own.
-        if works_in_own_repository(plan) {
-            set("GIT_DIR", git_dir.map(PathBuf::as_path));
+        let is_apart = lent.git().is_some_and(Scratch::is_apart);
+        if if is_apart { is_judged_git(plan) } else { works_in_own_repository(plan) } {
+            set("GIT_DIR", git_dir);
             set("GIT_WORK_TREE", top.filter(|_| git_dir.is_some()));
+        }
+        if is_git_and_readers(plan) {
+            variables.extend(private_git_configuration());
         }
         variables
     }
@@ -505,7 +535,7 @@ impl Runner {
     async fn start(
         &self,
         sandbox: &Sandbox,
-        lent: &Lent,
+        lent: &mut Lent,
         plan: &CommandPlan,
         request: &CommandRequest,
     ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
@@ -515,11 +545,14 @@ impl Runner {
         {
             return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
         }
-        if sandbox.tier() == Tier::T2 && plan.profile.tree == TreeAccess::Writable {
-            self.attributes.get_or_init(|| Untouched::remember(self.workspace.root(), Vec::new()));
+        if plan.profile.tree == TreeAccess::Writable {
+            self.remember_attributes();
         }
         let hides_git = self.hides_git(plan, lent);
-        lent.show_git(!hides_git).map_err(|error| ToolError::failed(error.to_string()))?;
+        if hides_git {
+            lent.keep_git_apart().map_err(|error| ToolError::failed(error.to_string()))?;
+        }
+        let lent = &*lent;
         let mut around = self.surroundings(lent, plan.profile.tree, plan.profile.git, hides_git);
         let held = [self.pinned(plan, lent)?, self.unchanged(plan, lent)?].concat();
         let seen_at_home = sandbox.tier() == Tier::T3;
@@ -645,16 +678,6 @@ fn not_there(left_out: &[LeftOut]) -> Option<String> {
     (!all.is_empty()).then(|| format!("commands do not see {}{more}", all[..all.len().min(NAMED)].join(", ")))
 }
 
-/// What commands find besides their tree.
-#[derive(Default)]
-struct Surroundings {
-    read: Vec<PathBuf>,
-    write: Vec<PathBuf>,
-    mounts: Vec<Mounted>,
-    read_only: Vec<PathBuf>,
-    hidden: Vec<PathBuf>,
-}
-
 impl CommandRunner for Runner {
     fn run<'a>(
         &'a self,
@@ -692,29 +715,4 @@ pub fn judge_change(policy: &Policy, facts: &Facts, path: &RelPath, change: &Cha
         Entry::Link { target } => policy.judge_link(path, target, facts).map_err(|denial| denial.reason),
         Entry::Absent | Entry::File { .. } => Ok(()),
     }
-}
-
-/// Tells whether a command is git and plain readers, which the rules on reading have judged word by word, and makes no
-/// second repository.
-fn is_judged_git(plan: &CommandPlan) -> bool {
-    let makes_one = |word: &str| matches!(word, "clone" | "init" | "submodule" | "worktree");
-    plan.programs.iter().all(|name| name == "git" || only_reads(name))
-        && match &plan.start {
-            Start::Pipeline(programs) => !programs.iter().flatten().any(|word| makes_one(word)),
-            Start::Script(text) => !text.split_whitespace().any(|word| makes_one(word.trim_matches(['\'', '"']))),
-            Start::AsWritten(_) => false,
-        }
-}
-
-/// Tells whether every git of a command works in the repository of the tree: no program of the command starts one by
-/// itself, and none makes a repository.
-fn works_in_own_repository(plan: &CommandPlan) -> bool {
-    let makes_one = |text: &str| ["clone", "init", "submodule", "worktree"].iter().any(|verb| text.contains(verb));
-    let starts_none = plan.programs.iter().all(|name| name == "git" || only_reads(name));
-    starts_none
-        && match &plan.start {
-            Start::Pipeline(programs) => !programs.iter().flatten().any(|word| makes_one(word)),
-            Start::Script(text) => !makes_one(text),
-            Start::AsWritten(_) => false,
-        }
 }

@@ -33,6 +33,7 @@ use crate::workspace::private_file;
 
 use super::Failure;
 use super::runner::Runner;
+use super::started::{Started, What};
 use super::trust::Trusted;
 
 /// The name of the server of `mcp.serverCommand`.
@@ -74,18 +75,17 @@ impl Chosen {
         self.configs.iter().map(|config| &config.name).chain(broken).cloned().collect()
     }
 
-    /// Returns the command lines of programs, each with a name for messages.
-    pub fn words(&self) -> Vec<(String, String)> {
+    /// Returns what starts the programs of servers.
+    pub fn started(&self) -> Vec<Started> {
         let mut found = Vec::new();
         for config in &self.configs {
             let Connect::Stdio(program) = &config.connect else { continue };
-            for word in [&program.command].into_iter().chain(&program.args) {
-                let name = format!("the MCP server {}", config.name);
-                if let Some(folder) = &program.cwd {
-                    found.push((name.clone(), folder.join(word).display().to_string()));
-                }
-                found.push((name, word.clone()));
-            }
+            let words: Vec<String> = std::iter::once(&program.command).chain(&program.args).cloned().collect();
+            let named = words.iter().filter(|word| !word.starts_with('-'));
+            let below = program.cwd.iter().flat_map(|at| named.clone().map(|word| at.join(word).display().to_string()));
+            let beside = below.chain(program.env.values().cloned()).collect();
+            let name = format!("the MCP server {}", config.name);
+            found.push(Started { name, what: What::Words { words: words.clone(), beside } });
         }
         found
     }

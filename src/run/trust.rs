@@ -13,6 +13,7 @@ use crate::settings::Environment;
 use crate::workspace::ignore::TrustedIgnores;
 
 use super::Failure;
+use super::started::Started;
 
 /// Maximum bytes of an event that is read.
 const LARGEST_EVENT: u64 = 64 << 20;
@@ -42,7 +43,9 @@ pub struct Trusted {
     /// Texts of the tree that can only ask (context, commands, recipes, agents, skills) are read all the same, unless
     /// an event says that the tree is somebody's change. Then its texts count as little as its settings.
     pub asks: bool,
-    /// Why nothing is trusted; empty if something is.
+    /// The tree may be somebody's change: a CI system, an event or a flag says so.
+    pub is_change: bool,
+    /// Why nothing is trusted; empty where something is.
     pub why_not: String,
 }
 
@@ -69,7 +72,7 @@ pub enum NamedFile {
 impl Trusted {
     /// Trusts the checkout unchanged, for commands that look at its files without acting on them.
     pub fn as_it_lies() -> Trusted {
-        Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }
+        Trusted { checkout: true, tree: None, asks: true, is_change: false, why_not: String::new() }
     }
 
     /// Reads a text by its path below the repository's top directory, from the trusted commit or the trusted checkout.
@@ -206,16 +209,35 @@ impl Trusted {
         Ok(said)
     }
 
-    /// Refuses commands of trusted settings that start or read a file of the tree that differs from the trusted commit:
-    /// the settings would be trusted, but the program would be somebody's change. `commands` are names for messages
-    /// with words.
-    pub fn require_same(&self, top: &Path, workspace: &Path, commands: &[(String, String)]) -> Result<(), Failure> {
-        let Some(tree) = &self.tree else { return Ok(()) };
-        for (name, command) in commands {
-            let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
+    /// Refuses commands of trusted settings that start or read a file of a tree that may be somebody's change, if it is not
+    /// the trusted commit's: the settings would be trusted, and the program nobody's. So is a command of which that cannot
+    /// be told.
+    pub fn require_same(
+        &self,
+        top: &Path,
+        workspace: &Path,
+        home: Option<&Path>,
+        commands: &[Started],
+    ) -> Result<(), Failure> {
+        if self.checkout || !self.is_change {
+            return Ok(());
+        }
+        for command in commands {
+            let name = &command.name;
+            let words = command.words(home).map_err(|what| {
+                Failure::new(
+                    Exit::Config,
+                    format!("{name} is not started: {what} may name a file of the checkout, {}", self.not_trusted()),
+                    "name the program by its absolute path or ~/, or say --trust-checkout where the change is your own",
+                )
+            })?;
+            let parts = |word: &String| -> Vec<String> {
+                let parts = word.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
+                parts.chain([word.as_str()]).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            };
             let mut files: Vec<String> = Vec::new();
-            for word in words.filter(|word| !word.is_empty()) {
-                let named = meant(top, workspace, word).ok_or_else(|| {
+            for word in words.iter().flat_map(parts) {
+                let named = meant(top, workspace, &word).ok_or_else(|| {
                     Failure::new(
                         Exit::Config,
                         format!("{name} names {word}, a directory of more than {LOOKED_AT} files of the checkout"),
@@ -226,20 +248,40 @@ impl Trusted {
             }
             files.sort();
             files.dedup();
-            let same = tree.same_as(top, &files).map_err(refused)?;
-            if let Some(changed) = files.iter().find(|path| !same.contains(*path)) {
+            if let Some((changed, why)) = self.first_untrusted(top, &files)? {
                 return Err(Failure::new(
                     Exit::Config,
-                    format!(
-                        "{name} starts {changed}, which is not as in the trusted commit {} ({})",
-                        short(&tree.commit),
-                        tree.why
-                    ),
+                    format!("{name} starts {changed}, {why}"),
                     "keep its program outside of the checkout, or say --trust-checkout where the change is your own",
                 ));
             }
         }
         Ok(())
+    }
+
+    /// Names the first of these files that is not the trusted one, with why. What the job itself made is its own.
+    fn first_untrusted(&self, top: &Path, files: &[String]) -> Result<Option<(String, String)>, Failure> {
+        if let Some(tree) = &self.tree {
+            let same = tree.same_as(top, files).map_err(refused)?;
+            let changed = files.iter().find(|path| !same.contains(*path));
+            let why = || format!("which is not as in the trusted commit {} ({})", short(&tree.commit), tree.why);
+            return Ok(changed.map(|path| (path.clone(), why())));
+        }
+        for path in files {
+            if top.join(".git").symlink_metadata().is_err()
+                || trusted::came_with_checkout(top, path).map_err(refused)?
+            {
+                return Ok(Some((path.clone(), self.not_trusted())));
+            }
+        }
+        Ok(None)
+    }
+
+    fn not_trusted(&self) -> String {
+        match &self.tree {
+            Some(tree) => format!("of which only commit {} is trusted ({})", short(&tree.commit), tree.why),
+            None => format!("which is not trusted: {}", self.why_not),
+        }
     }
 }
 
@@ -348,10 +390,10 @@ pub fn find(
         is_approved: !by_operator && state.is_some_and(|state| is_approved(state, top, workspace)),
     };
     match circumstances.trust() {
-        Trust::Checkout => Ok(Trusted { checkout: true, tree: None, asks: true, why_not: String::new() }),
+        Trust::Checkout => Ok(Trusted::as_it_lies()),
         Trust::Nothing { why } => {
             let asks = event_name.is_none();
-            Ok(Trusted { checkout: false, tree: None, asks, why_not: why })
+            Ok(Trusted { checkout: false, tree: None, asks, is_change: by_operator, why_not: why })
         }
         Trust::Ref(found) if !is_repository => {
             if flags.trusted_ref.is_some() {
@@ -361,11 +403,12 @@ pub fn find(
                     "run in a clone, or leave the flag out",
                 ));
             }
-            Ok(Trusted { checkout: false, tree: None, asks: false, why_not: "there is no repository".to_owned() })
+            let why_not = "there is no repository".to_owned();
+            Ok(Trusted { checkout: false, tree: None, asks: false, is_change: true, why_not })
         }
         Trust::Ref(found) => {
             let tree = TrustedTree::find(top, &found.revision, &found.why).map_err(refused)?;
-            Ok(Trusted { checkout: false, tree: Some(tree), asks: false, why_not: String::new() })
+            Ok(Trusted { checkout: false, tree: Some(tree), asks: false, is_change: true, why_not: String::new() })
         }
     }
 }

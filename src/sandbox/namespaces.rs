@@ -125,12 +125,12 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::ffi::CString;
+    use std::ffi::{CString, OsString};
     use std::fs;
-    use std::io;
+    use std::io::{self, ErrorKind};
     use std::net::{Ipv4Addr, TcpListener};
     use std::os::fd::{AsFd, OwnedFd};
-    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
 
@@ -143,6 +143,10 @@ mod linux {
     use super::super::tier::Probe;
     use super::super::{system, wire};
     use super::{Source, View, below};
+    use crate::bounded;
+
+    /// The largest table of mounts that is read.
+    const MOUNT_TABLE: u64 = 64 << 20;
 
     /// Parts of `/proc` through which root could change or read the machine.
     const PROC_READ_ONLY: &[&str] = &["/proc/sys", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sysrq-trigger"];
@@ -302,15 +306,62 @@ mod linux {
             fs::File::create(target)?;
         }
         mount_bind_recursive(from, target)?;
-        restrict(target, read_only)
+        restrict(target, read_only)?;
+        for inner in mounts_below(target)? {
+            match restrict(&inner, read_only) {
+                // What we cannot reach, the command cannot reach either; and some are covered by what was mounted later.
+                Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
+                restricted => restricted?,
+            }
+        }
+        Ok(())
     }
 
-    /// Removes rights from a mount; rights that it already lacks must be named again.
+    /// Returns where something is mounted below a mount: a recursive bind brings it along with all of its rights.
+    fn mounts_below(target: &Path) -> io::Result<Vec<PathBuf>> {
+        let target = target.canonicalize()?;
+        let table = bounded::regular(Path::new("/proc/self/mountinfo"), MOUNT_TABLE)?;
+        let places = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+        let places = places.map(|place| PathBuf::from(OsString::from_vec(without_escapes(place))));
+        Ok(places.filter(|place| *place != target && place.starts_with(&target)).collect())
+    }
+
+    /// Reads a path of the kernel's table: blanks, line ends and backslashes stand there as octal numbers.
+    fn without_escapes(text: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        let mut rest = text;
+        while let Some((first, after)) = rest.split_first() {
+            let number = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+            match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+                Some(byte) => {
+                    plain.push(byte);
+                    rest = &after[3..];
+                }
+                None => {
+                    plain.push(*first);
+                    rest = after;
+                }
+            }
+        }
+        plain
+    }
+
+    /// Shows a device or a part of one: it can be read and written, and its mode, owner and times belong to the machine.
+    fn bind_device(from: &str, target: &Path) -> io::Result<()> {
+        mount_bind_recursive(from, target)?;
+        remount(target, MountFlags::BIND | MountFlags::NOSUID | MountFlags::NOEXEC, true)
+    }
+
+    /// Takes rights from a mount.
     fn restrict(target: &Path, read_only: bool) -> io::Result<()> {
+        remount(target, MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV, read_only)
+    }
+
+    /// Changes the rights of a mount; the ones that it lacks already cannot be left out.
+    fn remount(target: &Path, mut flags: MountFlags, read_only: bool) -> io::Result<()> {
         let has = rustix::fs::statvfs(target)?.f_flag;
-        let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
         flags.set(MountFlags::RDONLY, read_only || has.contains(StatVfsMountFlags::RDONLY));
-        flags.set(MountFlags::NOEXEC, has.contains(StatVfsMountFlags::NOEXEC));
+        flags.set(MountFlags::NOEXEC, flags.contains(MountFlags::NOEXEC) || has.contains(StatVfsMountFlags::NOEXEC));
         flags.set(MountFlags::NOATIME, has.contains(StatVfsMountFlags::NOATIME));
         flags.set(MountFlags::NODIRATIME, has.contains(StatVfsMountFlags::NODIRATIME));
         flags.set(MountFlags::RELATIME, has.contains(StatVfsMountFlags::RELATIME));
@@ -341,8 +392,7 @@ mod linux {
         if !target.exists() {
             return Ok(());
         }
-        mount_bind_recursive(&target, &target)?;
-        restrict(&target, true)
+        bind(&target, &target, target.is_dir(), true)
     }
 
     /// Covers each path with an empty file or directory.
@@ -373,7 +423,7 @@ mod linux {
         for device in system::DEVICES {
             let target = below(root, Path::new(device));
             fs::File::create(&target)?;
-            mount_bind_recursive(*device, &target)?;
+            bind_device(device, &target)?;
         }
         for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
             symlink(format!("/proc/self/fd{target}"), dev.join(name))?;
@@ -404,7 +454,7 @@ mod linux {
         for path in PROC_HIDDEN {
             let path = below(root, Path::new(path));
             if path.exists() {
-                mount_bind_recursive("/dev/null", &path)?;
+                bind_device("/dev/null", &path)?;
             }
         }
         Ok(())

@@ -1,8 +1,9 @@
 //! Lists the system directories that commands may read.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::named::has_credentials;
+use super::named::{has_credentials, is_private};
 use crate::path::{Node, Tree};
 
 /// Devices that commands may read and write.
@@ -92,8 +93,9 @@ pub(super) struct Around<'a> {
 /// Returns the directories of PATH that may be read: none that contains the home, the workspace or the private
 /// directory.
 ///
-/// A program outside the system's directories comes with its siblings: `/opt/gradle` for `/opt/gradle/bin`, and below
-/// the home `~/tools/rust` for `~/tools/rust/bin`, unless it contains credentials, or a table knows more about it.
+/// A program outside of the system's directories comes with its neighbours: `/opt/gradle` for `/opt/gradle/bin`, and
+/// below the home `~/tools/rust` for `~/tools/rust/bin`, unless credentials are there, or a table knows more of it. Where
+/// there are files beside it that look private, everything else of it is shown by itself.
 pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> Vec<PathBuf> {
     let Around { home, workspace, private, toolchains } = around;
     let holds = |entry: &Path| {
@@ -114,17 +116,25 @@ pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> 
                 && prefix.components().count() > 2
                 && !has_credentials(prefix, is_there)
         });
-        prefix.map_or_else(|| entry.clone(), Path::to_path_buf)
+        prefix.map_or_else(|| vec![entry.clone()], |prefix| without_private(prefix, entry, disk))
     };
     path.iter()
         .filter(|entry| !holds(entry) && matches!(disk.look(entry), Ok(Some(Node::Dir | Node::Link(_)))))
-        .map(with_neighbours)
+        .flat_map(with_neighbours)
         .collect()
+}
+
+/// Returns a directory without the files at its top that look private; the directory itself, if there are none.
+fn without_private(prefix: &Path, entry: &Path, disk: &dyn Tree) -> Vec<PathBuf> {
+    let Ok(names) = disk.names(prefix) else { return vec![entry.to_path_buf()] };
+    let is_directory = |name: &OsString| matches!(disk.look(&prefix.join(name)), Ok(Some(Node::Dir)));
+    let shown: Vec<PathBuf> =
+        names.iter().filter(|name| !is_private(name, is_directory(name))).map(|name| prefix.join(name)).collect();
+    if shown.len() == names.len() { vec![prefix.to_path_buf()] } else { shown }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
     use std::io;
 
     use super::*;
@@ -176,6 +186,29 @@ mod tests {
             let found = of_path(&[entry.into()], around, &Everything);
             assert_eq!(found, shown.map(PathBuf::from).into_iter().collect::<Vec<_>>(), "{entry}");
         }
+    }
+
+    #[test]
+    fn files_beside_a_directory_of_programs_that_look_private_are_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let at = |name: &str| top.join(name);
+        for directory in ["fly/bin", "fly/lib", "fly/.git", "env/bin"] {
+            std::fs::create_dir_all(at(directory)).unwrap();
+        }
+        for file in
+            ["fly/config.yml", "fly/credentials.json", "fly/.session", "fly/TOKEN", "fly/VERSION", "env/pyvenv.cfg"]
+        {
+            std::fs::write(at(file), "").unwrap();
+        }
+        let around = Around { home: Some(&top), workspace: &at("w"), private: &at("p"), toolchains: &[] };
+        let shown = |entry: &str| {
+            let mut found = of_path(&[at(entry)], around, &crate::workspace::disk::Disk);
+            found.sort();
+            found
+        };
+        assert_eq!(shown("fly/bin"), [at("fly/VERSION"), at("fly/bin"), at("fly/lib")]);
+        assert_eq!(shown("env/bin"), [at("env")]);
     }
 
     #[test]

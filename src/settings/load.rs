@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::bounded;
-use crate::git::trusted::came_with_checkout;
+use crate::git::disregard_user_configuration;
+use crate::git::trusted::committed_in_checkout;
 
 use super::environment::Environment;
 use super::json::parse;
@@ -64,11 +65,11 @@ impl Environment {
 /// Reads all settings files and the `.env` file, and merges them.
 pub fn load(request: &Request, environment: &Environment) -> Result<Loaded, SettingsError> {
     let mut environment = environment.clone();
-    if request.bare {
-        return Ok(Loaded { environment, ..Loaded::default() });
-    }
     let mut warnings = Vec::new();
     leave_out_home(request, &mut environment, &mut warnings);
+    if request.bare {
+        return Ok(Loaded { environment, warnings, ..Loaded::default() });
+    }
     read_dot_env(request, &mut environment, &mut warnings)?;
     let mut layers = Vec::new();
     for (kind, path, shown) in places(request, &environment) {
@@ -135,17 +136,24 @@ fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
 }
 
 /// Forgets the home directory where it is inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
-/// for containers) and the commit holds a `.qwen` or `.env` there: those came with the checkout and are not the user's.
+/// for containers), or one around the workspace, and a commit holds a `.qwen` or `.env` there: those came with the
+/// checkout and are not the user's. So is a git configuration there, which names programs.
 fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &mut Vec<String>) {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let Some(home) = environment.home.as_ref().filter(|_| !request.trusts_tree()) else { return };
-    let (top, at) = (real(&request.project_root), real(home));
-    let Ok(below) = at.strip_prefix(&top) else { return };
-    let committed = |name: &str| match below.join(name).to_str() {
-        Some(path) => came_with_checkout(&top, path).unwrap_or(true),
-        None => true,
+    let configuration = environment.variables.get("XDG_CONFIG_HOME").map(PathBuf::from);
+    let came_along = |directory: &Option<PathBuf>, names: &[&str]| {
+        let directory = directory.as_ref().filter(|_| !request.trusts_tree());
+        directory.is_some_and(|directory| committed_in_checkout(&request.workspace, directory, names))
     };
-    if top.join(".git").symlink_metadata().is_ok() && [".qwen", ".env"].into_iter().any(committed) {
+    let for_git = came_along(&environment.home, &[".gitconfig", ".config/git"]) || came_along(&configuration, &["git"]);
+    disregard_user_configuration(for_git);
+    if for_git {
+        warnings.push(
+            "the git configuration of the user is part of this checkout, which is not trusted: nothing is read from it"
+                .to_owned(),
+        );
+    }
+    let Some(home) = environment.home.as_ref().filter(|_| !request.trusts_tree()) else { return };
+    if committed_in_checkout(&request.workspace, home, &[".qwen", ".env"]) {
         warnings.push(format!(
             "the home directory {} is part of this checkout, which is not trusted: nothing is read from it",
             home.display()

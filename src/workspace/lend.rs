@@ -27,13 +27,15 @@ use super::temporary::Temporary;
 use super::{Workspace, WorkspaceError};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::git::repository::Repository;
-use crate::git::scratch_git::{self, Parts};
 use crate::path::RelPath;
 
 mod layered;
+mod scratch;
 mod untouched_below;
 
 use layered::Found;
+pub use scratch::Scratch;
+use scratch::{APART, scratch_git_of};
 use untouched_below::{Changed, now_over};
 
 /// How to make a command workspace.
@@ -105,17 +107,6 @@ pub struct Lent {
     scratch: Temporary,
 }
 
-/// Git's directory of the command workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scratch {
-    /// Where it is.
-    pub folder: PathBuf,
-    /// The original that it replaces: a directory, or in a linked work tree a file.
-    pub stands_for: PathBuf,
-    /// The real repository's objects.
-    pub objects: PathBuf,
-}
-
 /// Something that is not in the command workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
@@ -163,7 +154,8 @@ impl Workspace {
         let mut hidden = Vec::new();
         denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden).map_err(failed)?;
         let at = scratch.path().canonicalize().map_err(failed)?;
-        let (git, reads) = scratch_git_of(options, at.join(".git")).map_err(failed)?;
+        let (git, reads) =
+            scratch_git_of(options.repository, options.objects_at, at.join(".git"), None).map_err(failed)?;
         Ok(Lent {
             tree: Folder::root(&self.root).map_err(failed)?,
             layer: None,
@@ -203,7 +195,8 @@ impl Workspace {
                 };
             }
         };
-        let (git, reads) = scratch_git_of(options, top.join(".git")).map_err(failed)?;
+        let (git, reads) =
+            scratch_git_of(options.repository, options.objects_at, top.join(".git"), Some(&top)).map_err(failed)?;
         let rules = Source::of_tree(&self.root, &root);
         Ok(Lent {
             tree: Folder::root(&root).map_err(failed)?,
@@ -261,19 +254,16 @@ impl Lent {
         self.git.as_ref()
     }
 
-    /// Shows or hides git's directory, if it is part of the tree itself.
-    pub fn show_git(&self, visible: bool) -> io::Result<()> {
-        let is_part = |git: &&Scratch| git.folder.parent().is_some_and(|top| self.root.starts_with(top));
-        let Some(git) = self.git.as_ref().filter(is_part) else {
+    /// Takes git's directory out of the tree for good: no program that works in the tree finds it, and none that goes on
+    /// working can change it. A git command finds it by its path.
+    pub fn keep_git_apart(&mut self) -> io::Result<()> {
+        let Some(git) = self.git.as_mut().filter(|git| git.folder == git.work_tree.join(".git")) else {
             return Ok(());
         };
-        let hidden = self.scratch.path().join("git");
-        let (from, to) = if visible { (&hidden, &git.folder) } else { (&git.folder, &hidden) };
-        match std::fs::rename(from, to) {
-            // Already so.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            renamed => renamed,
-        }
+        let apart = self.scratch.path().canonicalize()?.join(APART);
+        std::fs::rename(&git.folder, &apart)?;
+        git.folder = apart;
+        Ok(())
     }
 
     /// Returns the layer that commands write, if nothing was copied.
@@ -588,16 +578,6 @@ fn beginning(path: &RelPath) -> RelPath {
 /// Makes the private directory of a command workspace.
 fn scratch(options: &LendOptions<'_>) -> io::Result<Temporary> {
     Temporary::new("qwen-tree-", options.parent)
-}
-
-/// Makes git's directory for a tree, with what is read through it; `None` if the repository's parts are elsewhere.
-fn scratch_git_of(options: &LendOptions<'_>, folder: PathBuf) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
-    let Some(repository) = options.repository else { return Ok((None, Vec::new())) };
-    let Some(parts) = Parts::of(repository) else { return Ok((None, Vec::new())) };
-    std::fs::create_dir(&folder)?;
-    scratch_git::make(repository, &parts, &folder, options.objects_at)?;
-    let reads = parts.reads();
-    Ok((Some(Scratch { folder, stands_for: repository.top.join(".git"), objects: parts.objects }), reads))
 }
 
 /// Finds the files that nobody may read.

@@ -4,6 +4,7 @@
 //! isolation protects contents only.
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,15 +18,52 @@ pub struct Untouched {
     files: BTreeMap<PathBuf, Seen>,
 }
 
-/// A file's metadata; of a directory only its mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the system says of a file or directory.
+#[derive(Debug, Clone, Copy)]
 enum Seen {
     File(Stat),
-    Directory { mode: u32 },
+    Directory {
+        mode: u32,
+        owner: (u32, u32),
+        /// Its time, where a program set it: that of a directory whose entries changed is also the one at which its own
+        /// data did.
+        set: Option<(i64, i64)>,
+    },
+}
+
+impl Seen {
+    fn of(metadata: &Metadata) -> Seen {
+        if !metadata.is_dir() {
+            return Seen::File(Stat::of(metadata));
+        }
+        let time = (metadata.mtime(), metadata.mtime_nsec());
+        let set = Some(time).filter(|time| *time != (metadata.ctime(), metadata.ctime_nsec()));
+        Seen::Directory { mode: metadata.mode(), owner: (metadata.uid(), metadata.gid()), set }
+    }
+
+    /// Directories bear no time: a file that came and went again left nothing behind.
+    fn is_as_before(&self, before: &Seen) -> bool {
+        match (self, before) {
+            (Seen::File(now), Seen::File(before)) => now == before,
+            (Seen::Directory { mode: now, .. }, Seen::Directory { mode: before, .. }) => now == before,
+            (Seen::File(_) | Seen::Directory { .. }, _) => false,
+        }
+    }
+
+    /// Tells whether it is the same file or directory with another mode, owner or time.
+    fn has_other_attributes(&self, before: &Seen) -> bool {
+        match (self, before) {
+            (Seen::File(now), Seen::File(before)) => now != before && before.is_same_file(now),
+            (Seen::Directory { mode, owner, set }, Seen::Directory { mode: old_mode, owner: old_owner, set: old }) => {
+                (mode, owner) != (old_mode, old_owner) || set.is_some() && set != old
+            }
+            (Seen::File(_) | Seen::Directory { .. }, _) => false,
+        }
+    }
 }
 
 impl Untouched {
-    /// Records everything below `root`, except files that this program writes itself.
+    /// Looks at the directory `root` and everything below it, but for the files that we write ourselves.
     pub fn remember(root: &Path, except: Vec<PathBuf>) -> Untouched {
         let files = look(root, &except);
         Untouched { root: root.to_path_buf(), except, files }
@@ -34,26 +72,25 @@ impl Untouched {
     /// Returns the first path that changed; `None` if nothing did.
     pub fn first_difference(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
-        let gone = self.files.iter().find(|(path, stat)| now.get(*path) != Some(*stat));
+        let is_kept = |path: &PathBuf, before: &Seen| now.get(path).is_some_and(|now| now.is_as_before(before));
+        let gone = self.files.iter().find(|(path, before)| !is_kept(path, before));
         let new = now.keys().find(|path| !self.files.contains_key(*path));
         gone.map(|(path, _)| path.clone()).or_else(|| new.cloned())
     }
 
-    /// Returns the first path whose mode, owner or time changed, although it is the same file with the same size.
+    /// Names the first path whose mode, owner or time is not as it was, although it is the same directory, or the same
+    /// file with as many bytes.
     pub fn first_attribute(&self) -> Option<PathBuf> {
         let now = look(&self.root, &self.except);
-        let is_changed = |path: &PathBuf, seen: &Seen| match (seen, now.get(path)) {
-            (Seen::File(before), Some(Seen::File(now))) => before != now && before.is_same_file(now),
-            (Seen::Directory { mode }, Some(Seen::Directory { mode: now })) => mode != now,
-            (Seen::File(_) | Seen::Directory { .. }, _) => false,
-        };
-        self.files.iter().find(|(path, seen)| is_changed(path, seen)).map(|(path, _)| path.clone())
+        let is_changed =
+            |path: &PathBuf, before: &Seen| now.get(path).is_some_and(|now| now.has_other_attributes(before));
+        self.files.iter().find(|(path, before)| is_changed(path, before)).map(|(path, _)| path.clone())
     }
 }
 
-/// Times of directories are not compared: a file that came and went again left nothing behind.
 fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Seen> {
     let mut found = BTreeMap::new();
+    found.extend(root.symlink_metadata().ok().map(|metadata| (root.to_path_buf(), Seen::of(&metadata))));
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -62,13 +99,10 @@ fn look(root: &Path, except: &[PathBuf]) -> BTreeMap<PathBuf, Seen> {
                 continue;
             }
             let Ok(metadata) = entry.metadata() else { continue };
-            let seen = if metadata.is_dir() {
+            if metadata.is_dir() {
                 folders.push(path.clone());
-                Seen::Directory { mode: metadata.mode() }
-            } else {
-                Seen::File(Stat::of(&metadata))
-            };
-            found.insert(path, seen);
+            }
+            found.insert(path, Seen::of(&metadata));
         }
     }
     found
@@ -116,5 +150,17 @@ mod tests {
         let old = std::time::SystemTime::UNIX_EPOCH;
         std::fs::File::open(root.join("d/a")).unwrap().set_modified(old).unwrap();
         assert_eq!(untouched.first_attribute(), Some(root.join("d/a")));
+        for directory in [root.join("d"), root.to_path_buf()] {
+            let untouched = Untouched::remember(root, Vec::new());
+            std::fs::write(directory.join("came"), "").unwrap();
+            std::fs::remove_file(directory.join("came")).unwrap();
+            assert_eq!((untouched.first_attribute(), untouched.first_difference()), (None, None));
+            std::fs::File::open(&directory).unwrap().set_modified(old).unwrap();
+            assert_eq!(untouched.first_attribute(), Some(directory.clone()));
+            std::fs::write(directory.join("more"), "").unwrap();
+            let untouched = Untouched::remember(root, Vec::new());
+            std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o711)).unwrap();
+            assert_eq!(untouched.first_attribute(), Some(directory));
+        }
     }
 }

@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use super::scratch::scratch_git_of;
 use super::untouched_below::Changed;
-use super::{LendOptions, Lent, is_closed, scratch, scratch_git_of};
+use super::{LendOptions, Lent, is_closed, scratch};
 use crate::change::ChangeSet;
 use crate::git::repository::Repository;
 use crate::path::RelPath;
@@ -81,7 +82,8 @@ impl Workspace {
         }
         let scratch = scratch(options).map_err(failed)?;
         let at = scratch.path().canonicalize().map_err(failed)?;
-        let (git, reads) = scratch_git_of(options, at.join(".git")).map_err(failed)?;
+        let (git, reads) =
+            scratch_git_of(options.repository, options.objects_at, at.join(".git"), None).map_err(failed)?;
         let keeps_git = git.is_some() && options.repository.is_some_and(|repository| repository.prefix.is_root());
         let (layer, left_out) = match Layer::begin(&self.root, &at, keeps_git, options) {
             Ok(begun) => begun,

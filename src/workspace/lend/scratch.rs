@@ -1,0 +1,51 @@
+//! Git's directory of a command workspace.
+
+#![expect(clippy::disallowed_methods, reason = "the directory is made here")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::git::repository::Repository;
+use crate::git::scratch_git::{self, Parts};
+
+/// The name of git's directory where it was taken out of the tree.
+pub(super) const APART: &str = "git";
+
+/// Git's directory of the command workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scratch {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// The top directory of the tree whose files it speaks of.
+    pub work_tree: PathBuf,
+    /// The real one that it stands for: a directory, or in a linked work tree a file.
+    pub stands_for: PathBuf,
+    /// The real repository's objects.
+    pub objects: PathBuf,
+}
+
+impl Scratch {
+    /// Tells whether it was taken out of the copy whose files it speaks of (`Lent::keep_git_apart`).
+    pub fn is_apart(&self) -> bool {
+        self.folder.file_name().is_some_and(|name| name == APART)
+    }
+}
+
+/// Makes git's directory for a tree, and returns it with what is read through it; none where the repository's own parts
+/// are elsewhere. `work_tree` is the top of the tree, if it is not the repository's own.
+pub(super) fn scratch_git_of(
+    repository: Option<&Repository>,
+    objects_at: Option<&Path>,
+    folder: PathBuf,
+    work_tree: Option<&Path>,
+) -> io::Result<(Option<Scratch>, Vec<PathBuf>)> {
+    let Some(repository) = repository else { return Ok((None, Vec::new())) };
+    let Some(mut parts) = Parts::of(repository) else { return Ok((None, Vec::new())) };
+    std::fs::create_dir(&folder)?;
+    parts.keep_needed(repository, &folder)?;
+    scratch_git::make(repository, &parts, &folder, objects_at)?;
+    let reads = parts.reads();
+    let work_tree = work_tree.unwrap_or(&repository.top).to_path_buf();
+    let stands_for = repository.top.join(".git");
+    Ok((Some(Scratch { folder, work_tree, stands_for, objects: parts.objects }), reads))
+}
