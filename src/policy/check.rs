@@ -24,7 +24,7 @@ pub struct Answer {
     pub decision: Verdict,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Where it is.
+    /// Its source, if it has one.
     pub source: Option<String>,
     /// Why.
     pub reason: String,
@@ -48,8 +48,7 @@ impl Answer {
     }
 }
 
-/// Decides each line `{"id","tool","input":{…}}`, by itself; a line that is none is denied. Empty lines are passed
-/// over.
+/// Decides each line `{"id","tool","input":{…}}` separately; an invalid line is denied. Empty lines are skipped.
 pub fn run_calls<'a>(
     policy: &'a Policy,
     facts: &'a Facts,
@@ -228,7 +227,7 @@ fn mcp_accesses(input: &Map<String, Value>) -> Result<(String, Vec<Access>), Den
 /// The outcome of one inline test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestResult {
-    /// Where it is: `.qwen/policy.yaml:58`.
+    /// Its place: `.qwen/policy.yaml:58`.
     pub source: String,
     /// The call, as one line.
     pub call: String,
@@ -318,7 +317,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         // Whoever extends a builtin knows what it says.
         let own = |source: &str| source == layer.source || !source.starts_with("builtin:");
         for rule in layer.shell.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
-            // `deno test` runs the project's tests; `deno` alone runs whatever it is given.
+            // `deno test` runs the project's tests; `deno` alone runs anything that it is given.
             let is_bare = rule.value.cmd.len() == 1 && rule.value.args.is_none();
             let interpreters =
                 rule.value.cmd[0].0.iter().filter(|name| is_bare && programs::interpreters::reads_code(name));

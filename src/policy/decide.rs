@@ -58,7 +58,7 @@ pub struct ChangeFacts {
 }
 
 impl Policy {
-    /// Puts layers together: the first grants, the others narrow. `parents` finds the files that `extends` names.
+    /// Combines layers: the first grants, the others narrow. `parents` finds the files that `extends` names.
     pub fn new(first: &LayerText, narrowing: &[LayerText], parents: Parents<'_>) -> Result<Policy, LayerError> {
         let mut all = layers::read(first, parents)?;
         if let Some(grants) = all.first_mut() {
@@ -70,7 +70,7 @@ impl Policy {
         Ok(Policy { layers: Arc::new(all) })
     }
 
-    /// Returns a built-in policy; `None` if there is none of this name.
+    /// Returns a built-in policy; `None` if no policy has this name.
     pub fn builtin(name: &str) -> Option<Policy> {
         let text = LayerText::builtin(name)?;
         Some(Policy::new(&text, &[], &crate::policy::layers::no_parents).expect("a test reads every built-in policy"))
@@ -141,7 +141,7 @@ impl Policy {
         if all { Unanalysable::Sandboxed } else { Unanalysable::Deny }
     }
 
-    /// Returns the most time that a command gets, if a layer says.
+    /// Returns the maximum time of a command, if a layer sets one.
     pub fn shell_timeout(&self) -> Option<Duration> {
         self.layers.iter().filter_map(|layer| layer.shell.timeout).min()
     }
@@ -196,7 +196,7 @@ impl Policy {
         if first == Some(LentTree::InPlace) && !staged { LentTree::InPlace } else { LentTree::Staged }
     }
 
-    /// Returns the most bytes of ignored directories that are copied for commands.
+    /// Returns the maximum bytes of ignored directories that are copied for commands.
     pub fn copy_max(&self) -> u64 {
         self.layers.iter().filter_map(|layer| layer.copy_max).min().unwrap_or(1 << 30)
     }
@@ -246,7 +246,7 @@ impl Policy {
         web::judge(&self.layers, url, base)
     }
 
-    /// Tells whether the contents of a file may be shown, by its path alone (links and other names are not looked at).
+    /// Tells whether the contents of a file may be shown, by its path alone (links and other names are not examined).
     pub fn may_read(&self, path: &RelPath, facts: &Facts) -> Result<(), Denial> {
         PathRules::new(&self.layers, facts).read(&RelPath::root(), path_or_dot(path)).map(|_| ())
     }
@@ -307,7 +307,7 @@ impl Policy {
         PathRules::new(&self.layers, facts).link(path, target).map_err(|denial| denial.by("gate"))
     }
 
-    /// Returns the most files and bytes that a run may change.
+    /// Returns the maximum files and bytes that a run may change.
     pub fn change_limits(&self) -> (u64, u64) {
         let files = self.layers.iter().filter_map(|layer| layer.max_files).min();
         let bytes = self.layers.iter().filter_map(|layer| layer.max_bytes).min();

@@ -13,7 +13,7 @@ pub enum Verdict {
     Deny,
 }
 
-/// Where a rule is.
+/// The place of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleRef {
     /// The rule's place in its file, for example `shell.deny[0]`, or the name of a built-in rule, for example `F4`.
@@ -22,7 +22,7 @@ pub struct RuleRef {
     pub source: String,
 }
 
-/// What the policy says of one call.
+/// The policy's answer for one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// Allow or deny.

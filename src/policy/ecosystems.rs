@@ -12,7 +12,7 @@ use crate::path::{Node, Tree};
 /// The rules that are cut to what the workspace uses.
 pub(crate) const CUT: &str = "builtin:ci-dev";
 
-/// Directories below the workspace that are looked into, and names that are looked at in each.
+/// Maximum depth of the search below the workspace, and maximum names that are examined.
 const DEEPEST: usize = 3;
 const MOST_NAMES: usize = 5_000;
 

@@ -33,7 +33,7 @@ pub enum Effect {
         /// The program leaves out hidden and ignored files by itself (`rg` without `--hidden`, `git grep`).
         skips_hidden: bool,
     },
-    /// Only names and metadata are looked at (`ls`, `find`, `stat`).
+    /// Only names and metadata are read (`ls`, `find`, `stat`).
     List(String),
     /// A file is created or changed.
     Write(String),

@@ -7,9 +7,9 @@ use super::file::Hosts;
 use super::shell::placed::Form;
 use crate::path::RelPath;
 
-/// Leave to do exactly what one call declared.
+/// Permission to do exactly what one call declared.
 ///
-/// The workspace and the process runner take it by reference and refuse whatever it does not name.
+/// The workspace and the process runner take it by reference and refuse everything that it does not name.
 pub struct Grant {
     pub(in crate::policy) reads: Vec<(PathBuf, RelPath)>,
     pub(in crate::policy) outside: Vec<(PathBuf, PathBuf)>,
@@ -92,7 +92,7 @@ pub struct CommandPlan {
     pub start: Start,
     /// The decided form, where it names absolute paths inside the workspace: see [`CommandPlan::start_at`].
     pub form: Option<Arc<Form>>,
-    /// What the kernel lets it do, whatever its words turn out to mean.
+    /// What the kernel lets the command do, even if the analysis of its words was wrong.
     pub profile: SandboxProfile,
     /// What it needs of the machine before it may start.
     pub isolation: Isolation,
@@ -152,7 +152,8 @@ pub enum GitAccess {
 pub enum Network {
     /// Nothing; in T3 a loopback of its own.
     None,
-    /// These hosts, through a proxy of ours: in T3; below it no such command runs, but by `--sandbox off`.
+    /// These hosts, through this program's proxy: in T3 only; below it no such command runs, except with `--sandbox
+    /// off`.
     Hosts(Vec<String>),
     /// Everything.
     Any,
@@ -173,7 +174,7 @@ impl Network {
         }
     }
 
-    /// Returns the network of a list of hosts; an empty one is none.
+    /// Returns the network of a list of hosts; an empty list means no network.
     pub fn hosts(hosts: Vec<String>) -> Network {
         if hosts.is_empty() { Network::None } else { Network::Hosts(hosts) }
     }
@@ -191,7 +192,8 @@ impl From<Hosts> for Network {
 /// How an allowed command is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// One pipeline of literal words, without a shell: each program's words, the first one looked up in PATH by us.
+    /// One pipeline of literal words, without a shell: each program's words; this program looks up the first one in
+    /// PATH.
     Pipeline(Vec<Vec<String>>),
     /// Our own printing of the parsed form, for `bash --noprofile --norc -c`.
     Script(String),

@@ -27,7 +27,7 @@ struct Committed {
     prefix: RelPath,
     find: Box<dyn Fn() -> Result<Vec<RelPath>, String> + Send + Sync>,
     files: OnceLock<Result<Vec<RelPath>, String>>,
-    /// What the rules of each policy that asked make of the files.
+    /// The unreadable files under the rules of each policy that asked.
     unreadable: Mutex<Vec<(Arc<Vec<Layer>>, Arc<Unreadable>)>>,
 }
 
@@ -82,7 +82,7 @@ impl History {
 }
 
 impl Unreadable {
-    /// Tells whether there is none, also next to the workspace.
+    /// Tells whether there is no repository, also next to the workspace.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && !self.outside
     }

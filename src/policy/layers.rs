@@ -39,7 +39,7 @@ pub enum Standing {
 }
 
 impl LayerText {
-    /// Returns a built-in policy as a layer; `None` if there is none of this name.
+    /// Returns a built-in policy as a layer; `None` if no policy has this name.
     pub fn builtin(name: &str) -> Option<LayerText> {
         let text = builtin::text(name)?.to_owned();
         Some(LayerText { name: format!("builtin:{name}"), text, standing: Standing::Operator })

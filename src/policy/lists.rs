@@ -81,7 +81,7 @@ impl ToolEntry {
             None => return Err(format!("`{name}` is not a tool that takes brackets")),
             Some(tool) if inner.is_empty() || inner == "*" => Target::Tool(tool),
             Some(SHELL) => {
-                // `npm test:*` and `npm test *` mean: with whatever follows, as here always.
+                // `npm test:*` and `npm test *` mean: with anything that follows, which is always the case here.
                 let words = inner.trim_end_matches(":*").trim_end_matches(" *");
                 Target::Command(words.split_whitespace().map(str::to_owned).collect())
             }
@@ -272,7 +272,7 @@ fn hosts(host: &str) -> Vec<HostRule> {
 }
 
 impl Policy {
-    /// Adds what the entries name to the built-in policies in effect. Where a file grants, nothing is added.
+    /// Adds what the entries name to the built-in policies in effect. If a file grants, nothing is added.
     #[must_use]
     pub fn allowing(&self, entries: &[ToolEntry]) -> Policy {
         let is_builtin = |layer: &Layer| layer.source.starts_with("builtin:") && layer.standing == Standing::Operator;
@@ -370,7 +370,7 @@ impl Layer {
         }
     }
 
-    // Where every server is allowed, a rule of its own could only take away.
+    // If every server is allowed, a rule of its own could only narrow.
     fn allow_of_server(&mut self, entry: &ToolEntry, pair: Option<&(String, String)>) {
         if let Some((server, tool)) = pair
             && self.mcp_default != Some(DefaultRule::Allow)

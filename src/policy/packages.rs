@@ -32,7 +32,7 @@ pub fn packages_of(program: &RelPath) -> Vec<RelPath> {
     }
 }
 
-/// Tells whether a path below a directory of packages is none of them, but what programs leave there.
+/// Tells whether a path below a directory of packages is not a package, but something that programs leave there.
 pub fn is_cache(packages: &RelPath, path: &RelPath) -> bool {
     let first = path.components().nth(packages.components().count());
     first.is_some_and(|first| CACHES.contains(&first)) || path.components().any(|part| part == b"__pycache__")

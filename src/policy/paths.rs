@@ -246,7 +246,7 @@ impl<'a> PathRules<'a> {
         Ok(())
     }
 
-    // A git directory by what is in it, whatever its name; the root itself is where the run works.
+    // A git directory is recognised by its contents, whatever its name; the root itself is where the run works.
     fn git_directory(&self, root: &Path, folder: &RelPath) -> Result<Option<RelPath>, Denial> {
         if folder.is_root() {
             return Ok(None);
@@ -642,7 +642,7 @@ impl<'a> PathRules<'a> {
         Ok(())
     }
 
-    /// Returns why a path may not be written, whatever allows it.
+    /// Returns why a path may not be written, even if rules allow it.
     pub(crate) fn write_denied(&self, path: &RelPath, shown: &str) -> Option<Denial> {
         let exact = path.to_string_lossy();
         let folded = fold(&exact);
@@ -848,8 +848,8 @@ impl Sieve {
         Ok(Sieve { glob: glob.compile_matcher(), pattern: pattern.clone(), by_path })
     }
 
-    /// `shown` is the path as the program sees it, beginning with its operand; below the directory that it works in,
-    /// from there. Where that is not known, `unknown` is the answer of a pattern for paths.
+    /// `shown` is the path as the program sees it: its operand first, or relative to the directory that it works in. If
+    /// that is unknown, `unknown` is the answer for a pattern on paths.
     fn is_match(&self, shown: Option<&str>, name: &str, is_folder: bool, unknown: bool) -> bool {
         match &self.pattern {
             Pattern::File(_) => !is_folder && self.glob.is_match(name),

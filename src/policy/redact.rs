@@ -229,7 +229,7 @@ impl Secrets {
         {
             end = end.min(begun);
         }
-        // Where something was found across the end it is kept back as a whole.
+        // A match that spans the end is held back as a whole.
         for found in self.finder().any.find_iter(text) {
             if found.start() < end && end < found.end() {
                 end = found.start();
@@ -238,8 +238,8 @@ impl Secrets {
         end
     }
 
-    /// Puts the secrets back where a text holds placeholders of this run. `held` is the file as it was when the run
-    /// began: a secret that it did not hold is not written into it. What only looks like a placeholder stays.
+    /// Replaces placeholders of this run by their secrets. `held` is the file as it was when the run began: a secret
+    /// that it did not contain is not written into it. Text that only looks like a placeholder is not changed.
     pub fn restore<'t>(&self, text: &'t str, held: &str) -> Result<Cow<'t, str>, NotHeld> {
         if !text.contains("[redacted:") {
             return Ok(Cow::Borrowed(text));

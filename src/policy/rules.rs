@@ -37,7 +37,7 @@ const HARMLESS: [&str; 13] = [
     "COLUMNS",
 ];
 
-/// Where programs of the system live; under `shell.default: allow` one may be named by its path there.
+/// Directories of the system's programs; under `shell.default: allow` a program there may be named by its path.
 const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr", "/lib", "/opt", "/nix/store"];
 
 /// The policy's answers to what the judge of commands asks, for one call.
@@ -189,7 +189,7 @@ impl<'a> Answers<'a> {
             call.out.unchanged = self.programs_at(cx, program)?;
         }
         let below = if table.subcommands.is_empty() {
-            // Tasks and the words of started commands are looked at by the table itself.
+            // The table itself examines tasks and the words of started commands.
             let judges = matches!(table.operands, Operands::Tasks(_) | Operands::Script | Operands::Starts);
             if !judges && !starts_with(&words[1..], &listed) {
                 return Ok(None);
@@ -656,8 +656,8 @@ fn assigned(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     Some(Denial::unanalysable(format!("{name} may run `{found}` as a command")).by("G3"))
 }
 
-// Where no table says what a program does with its words, each may name a program that it starts, alone or in a line of
-// a shell, and the ones after it are that program's: deny rules are asked about all of them.
+// Without a table, each word may name a program that is started, alone or in a line of a shell, and the words after it
+// may be that program's: deny rules are asked about all of them.
 fn hidden_start(layer: &Layer, name: &str, words: &[Word]) -> Option<Denial> {
     let table = programs::find(name).filter(|_| !words[0].text.contains('/'));
     let known = table.is_some_and(|table| {
@@ -903,7 +903,7 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
     Ok(call.out)
 }
 
-/// Tells whether a rule says of a program without a table that it reads the paths that it is given and writes none.
+/// Tells whether a rule says that a program without a table only reads its paths.
 fn only_reads(rule: &CommandRule) -> bool {
     let mut kinds = rule.options.iter().flat_map(|options| options.paths.values());
     rule.operands == Some(OperandKind::Read) && kinds.all(|kind| *kind == PathKind::Read)

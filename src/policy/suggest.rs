@@ -45,7 +45,7 @@ pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
         };
         let is_command = name == "run_shell_command";
         if !is_command && !open.as_ref().is_some_and(|open| check_call(open, facts, tool, input).is_allowed()) {
-            // What even the open policy denies is never to be had by a rule; the reason follows below.
+            // No rule can allow what even the open policy denies; the reason follows below.
             continue;
         }
         if name != "mcp" {

@@ -5,7 +5,7 @@ fn named(names: &str, word: &str) -> bool {
     names.split_whitespace().any(|name| name == word)
 }
 
-/// Returns why a word is refused whatever it names.
+/// Returns why a word is refused in any case.
 pub(super) fn refused(program: &str, word: &str) -> Option<String> {
     if runs_program(program, word) {
         return Some(format!("`{word}` runs a program"));

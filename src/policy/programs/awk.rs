@@ -240,7 +240,7 @@ fn string(text: &[char], mut at: usize) -> Result<usize, String> {
     Err("a string without its end".to_owned())
 }
 
-// A slash in brackets does not end a pattern in gawk; in other awks it does. Where the two differ, neither is trusted.
+// A slash in brackets does not end a pattern in gawk, but does in other awks. If the two differ, neither is trusted.
 fn pattern(text: &[char], start: usize) -> Result<usize, String> {
     let mut at = start;
     let mut bracket = false;

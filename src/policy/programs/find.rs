@@ -77,7 +77,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let mut names = Vec::new();
     let mut deletes = false;
-    // Where the expression is not a plain conjunction, `-name` may not bound what `{}` stands for.
+    // If the expression is not a plain conjunction, `-name` may not limit what `{}` stands for.
     let mut anything = false;
     let mut depth = 0usize;
     let mut commands: Vec<Vec<Word>> = Vec::new();
@@ -209,7 +209,7 @@ fn started(
     if found.len() <= SINGLE {
         chosen.extend(found.into_iter().map(|found| found.path));
     } else {
-        // A name made of the path, by us or by the program, is another one for each.
+        // A name that is made of the path differs for each path.
         let makes_names = |command: &Vec<Word>| {
             command.iter().any(|word| word.text.contains("{}") && word.text != "{}" || super::files::names_result(word))
         };

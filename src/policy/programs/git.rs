@@ -448,7 +448,7 @@ pub(crate) const GIT: Table = Table {
     ],
 };
 
-// Where the repository's configuration names drivers, what starts one is denied.
+// If the repository's configuration names drivers, commands that start one are denied.
 fn drivers(call: &Call<'_>) -> Result<(), Denial> {
     match call.cx.facts.git.drivers.first() {
         Some(driver) => {
@@ -690,7 +690,7 @@ fn named_blobs(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-// `-v` shows the staged change, whatever may be read: our printing leaves it out.
+// `-v` shows the staged change, even of files that must not be read: the printed command leaves it out.
 fn status(call: &mut Call<'_>) -> Result<(), Denial> {
     listing(call)?;
     // The second form shows the ids of what changed.
@@ -934,7 +934,7 @@ fn work_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     refuse_restored(call, &restored(call, &first, &paths))
 }
 
-// The index holds names as they are written, whatever the links of the work tree are.
+// The index holds names as they are written, whatever the links of the work tree.
 fn moved(call: &mut Call<'_>) -> Result<(), Denial> {
     call.operands.iter().filter(|word| word.literal).try_for_each(|word| as_written(call, &word.text))?;
     super::files::move_to(call)

@@ -100,8 +100,8 @@ pub trait CommandRules: Sync {
     /// Judges one effect on a path from each of the directories.
     fn check(&self, effect: &Effect, folders: &[RelPath]) -> Result<(), Denial>;
 
-    /// Returns the denial of a deny rule that names this program, for words that are looked through (`timeout`, `env`):
-    /// allow rules are not asked.
+    /// Returns the denial of a deny rule that names this program, for wrappers (`timeout`, `env`), about which allow
+    /// rules are not asked.
     fn denied(&self, words: &[Word]) -> Option<Denial>;
 
     /// Tells whether `NAME=value command` may set this variable.
@@ -153,9 +153,10 @@ pub(crate) fn has_language(name: &str, starts: bool) -> bool {
     starts || interpreters::reads_code(name) || find(name).is_some_and(is_known)
 }
 
-/// Tells whether a table describes all that its program does, so that it needs no network.
+/// Tells whether a table describes everything that its program does, so that it needs no network.
 ///
-/// What makes, moves and packs files is described whole; whatever else writes runs code of the workspace, or fetches.
+/// Programs that make, move and pack files are described completely; others that write run code of the workspace, or
+/// download.
 pub(crate) fn is_described(table: &table::Table) -> bool {
     table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| std::ptr::eq(known, table))
 }

@@ -12,16 +12,16 @@ use crate::policy::effect::Effect;
 use crate::policy::paths::{PathRules, Place, walk};
 use crate::policy::{Facts, Policy};
 
-/// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then what the value is), `!`
-/// before it: it loads code or configuration, and is denied where rules list what may run, unless the rule lists it;
+/// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then the kind of value). Before
+/// an option `!`: it loads code or configuration, and is denied unless a rule lists it, where rules list what may run;
 /// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs.
-/// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one that is only looked at, `T` read
-/// with all below, `E` a directory to work in, `I` a directory inside that the program keeps its own files in, `O`
-/// written below, `F` a list of files, denied everywhere since what it names is not known, `N` a bare name that is no
-/// file's, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text in
-/// which each part that looks like a path is read, `X` globs of files inside, `{a|b*}` one of these words. `=?D`: only
-/// attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next option; `=>`:
-/// all later words are the started program's; `-NUM`: `-` and digits.
+/// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one of which only metadata is read,
+/// `T` a directory read with all below, `E` a directory to work in, `I` the program's own directory inside, `O` a
+/// directory written below, `F` a list of files, always denied, as its contents are unknown, `N` a bare name that is
+/// not a file, `P` a name, or a file that is read, `C` cargo's `KEY=VALUE` or a file, `G` a revision of git, `V` text
+/// in which each part that looks like a path is read, `X` globs of files inside, `{a|b*}` one of these words. `=?D`:
+/// only attached; `=*D`: attached, or the next word if there is one; `=+D`: that and all words up to the next option;
+/// `=>`: all later words are the started program's; `-NUM`: `-` and digits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
     /// Names of the program.
@@ -55,7 +55,7 @@ pub(crate) enum Operands {
     Data,
     /// Files that are read; `-` is the standard input.
     Read,
-    /// Paths of which only names and metadata are looked at.
+    /// Paths of which only names and metadata are read.
     List,
     /// The first one is a pattern or program text unless one of the options named gave it; the others are read.
     TextThenRead(&'static str),
@@ -73,7 +73,7 @@ pub(crate) enum Operands {
     Script,
     /// The words of a command that is started.
     Starts,
-    /// What `special` makes of them.
+    /// What `special` decides about them.
     Special,
     /// `special` reads all words itself.
     Raw,
@@ -337,7 +337,7 @@ impl<'a> Call<'a> {
 
     /// Applies a table to the words after the program's name (or after the subcommand's).
     pub(crate) fn apply(&mut self, table: &Table, words: &[Word]) -> Result<(), Denial> {
-        // `git stash list`: a subcommand's own, whose options are others. What is none is an operand.
+        // `git stash list`: a subcommand of the subcommand, with other options. Any other word is an operand.
         if let Some((first, rest)) = words.split_first().filter(|(first, _)| first.literal)
             && let Some(sub) = table.subcommands.iter().find(|sub| sub.names.split(' ').any(|name| name == first.text))
         {
@@ -353,7 +353,7 @@ impl<'a> Call<'a> {
             return table.special.map_or(Ok(()), |special| special(self));
         }
         self.parse(table, words)?;
-        // Where the options are not wholly known, neither is which word is written.
+        // If an option is unknown, it is also unknown which word is written.
         if self.unknown && !table.writes_nothing && super::is_described(table) {
             return Err(self.deny("an option of it is not known").hint("leave it out"));
         }
@@ -373,7 +373,7 @@ impl<'a> Call<'a> {
                 let writes = !options.split(',').any(|name| self.has(name));
                 operands.iter().try_for_each(|word| self.formatted(word, writes))?;
             }
-            // Where a table has its own reading of the words, that names the tasks.
+            // A table that parses the words itself names the tasks.
             Operands::Tasks(separator) if table.special.is_none() => self.tasks(separator, &operands)?,
             Operands::Tasks(_) => {}
             Operands::Script => self.script(&operands)?,
@@ -768,7 +768,7 @@ impl<'a> Call<'a> {
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
     }
 
-    /// Judges every link below the operands as a name that is looked at: for listings that go through links.
+    /// Judges every link below the operands as a name whose metadata is read: for listings that follow links.
     pub(crate) fn through_links(&mut self) -> Result<(), Denial> {
         let starts: Vec<String> = match self.operands.as_slice() {
             [] => vec![".".to_owned()],

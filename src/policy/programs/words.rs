@@ -25,7 +25,7 @@ pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str
 /// What an address begins with, where a path would be meant otherwise.
 const SCHEMES: [&str; 10] = ["data", "npm", "jsr", "file", "blob", "http", "https", "node", "github", "git"];
 
-// Tells whether a part of a glob could be this name; what is not a glob of ours could be any.
+// Tells whether a part of a glob could be this name; an unsupported glob could be any.
 pub(super) fn could_match(part: &str, name: &str) -> bool {
     let glob = globset::GlobBuilder::new(part).literal_separator(true).case_insensitive(true).build();
     glob.map_or(true, |glob| glob.compile_matcher().is_match(name))
@@ -259,8 +259,8 @@ pub(crate) fn begins_like_an_option(word: &str) -> bool {
     !rest.is_empty() && !rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Where a program's options are not known a word may hold a path anywhere: refuses one that could leave the workspace, or
-/// name what is never read or written.
+/// If a program's options are unknown a word may contain a path anywhere: refuses one that could leave the workspace,
+/// or name what is never read or written.
 pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     let mut before = None;
     // Where the letters of another option begin: `-Wl,-Tx`.
@@ -335,8 +335,8 @@ fn is_system(path: &str) -> bool {
 }
 
 impl Context<'_> {
-    // Where a path leads over links, and what a file is whose other name it is. What is not there and is reached over no
-    // link is judged by its name.
+    // Resolves a path over links, and a file that is another name of a secret one. A missing path without links is
+    // judged by its name.
     fn leads(&self, folder: &RelPath, path: &str) -> Result<(), Denial> {
         // Most words are no paths: nothing has the name that they begin with.
         let first = path.split('/').find(|part| !matches!(*part, "" | ".")).unwrap_or(path);

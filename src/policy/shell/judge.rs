@@ -45,7 +45,7 @@ pub struct Step {
     pub depth: usize,
     /// Its effects, one line each.
     pub effects: Vec<String>,
-    /// The allow rule that matched (`None` for what is harmless or looked through), or why it is denied.
+    /// The allow rule that matched (`None` for harmless commands and wrappers), or why it is denied.
     pub outcome: Result<Option<RuleRef>, Denial>,
 }
 
@@ -54,7 +54,7 @@ pub fn judge(command: &str, directory: Option<&str>, rules: &dyn CommandRules) -
     judge_in_steps(command, directory, rules).1
 }
 
-/// As [`judge`], with each simple command that was looked at, up to the one that is denied.
+/// As [`judge`], with each simple command that was judged, up to the one that is denied.
 pub fn judge_in_steps(
     command: &str,
     directory: Option<&str>,

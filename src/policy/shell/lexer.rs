@@ -19,7 +19,7 @@ pub(super) struct Reader {
     pub(super) at: usize,
     depth: usize,
     nodes: usize,
-    /// Where the line ends on which a here-document was announced, and where the text continues after its body.
+    /// The end of the line that announced a here-document, and where the text continues after its body.
     here: Option<(usize, usize)>,
 }
 
@@ -45,7 +45,7 @@ enum Dollar {
     Text(String),
 }
 
-/// Where a `$`, a backquote or a backslash is.
+/// The surroundings of a `$`, a backquote or a backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Word,

@@ -20,7 +20,7 @@ pub use judge::{Approved, Step, judge, judge_in_steps};
 pub(in crate::policy) use simple::no_rule_allows;
 pub(in crate::policy) use wrappers::WRAPPERS;
 
-/// Quotes a text for the grammar of commands: it is one word, whatever is in it.
+/// Quotes a text so that the command parser reads it as one word.
 pub(in crate::policy) fn quoted(text: &str) -> String {
     printer::print_word(&ast::Word::from_text(text))
 }

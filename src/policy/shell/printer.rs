@@ -28,7 +28,7 @@ pub(super) fn print_word(word: &Word) -> String {
 
 #[derive(Default)]
 struct Printer<'r> {
-    /// Where the workspace is seen.
+    /// The path at which commands see the workspace.
     root: &'r str,
     out: String,
     /// Texts of here-documents that begin after the next newline, each with its end mark.

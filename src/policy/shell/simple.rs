@@ -116,7 +116,7 @@ enum By {
     Finder,
 }
 
-/// Where a command is.
+/// The surroundings of a command.
 #[derive(Clone, Copy)]
 struct At<'a> {
     folders: &'a [RelPath],
@@ -483,7 +483,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Asks the rules about a program, and then about each of its effects and whatever it starts.
+    /// Asks the rules about a program, about each of its effects, and about everything that it starts.
     fn program(&mut self, words: Vec<Field>, given: &[RuleWord], at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
         let judged = match self.rules.judge(given, at.stdin, at.folders) {
             Ok(judged) => judged,
@@ -570,7 +570,7 @@ fn reprinted(words: &[Field], printed: &[RuleWord]) -> Result<Vec<Field>, Denial
     Ok(fields)
 }
 
-/// Puts the decided words of a command that a program starts in the place of the given ones.
+/// Replaces the words of a command that a program starts by the decided ones.
 fn splice(words: &mut Vec<Field>, started: &[RuleWord], decided: &[Field]) -> Result<(), Denial> {
     let same = started.len() == decided.len() && started.iter().zip(decided).all(|(old, new)| *old == new.word);
     if same {

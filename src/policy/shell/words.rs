@@ -34,7 +34,7 @@ impl Field {
     }
 }
 
-/// Where a word is: which substitutions its place accepts.
+/// The place of a word, which decides about the substitutions that it accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) folders: &'a [RelPath],
@@ -203,7 +203,7 @@ impl Judge<'_> {
         Ok(done)
     }
 
-    /// Puts the value of `~` into the draft and returns what follows it.
+    /// Adds the value of `~` to the draft and returns what follows it.
     fn tilde<'t>(&self, text: &'t str, more: bool, draft: &mut Draft) -> Result<&'t str, Denial> {
         let Some(after) = text.strip_prefix('~') else { return Ok(text) };
         if !(after.starts_with('/') || (after.is_empty() && !more)) {

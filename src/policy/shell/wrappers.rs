@@ -87,7 +87,7 @@ const STARTING: &[&str] = &[
     "yash",
 ];
 
-/// Tells whether a program runs whatever program its operands name.
+/// Tells whether a program runs any program that its operands name.
 pub(super) fn starts_any(base: &str) -> bool {
     STARTING.contains(&base)
         || ["ld-linux", "ld-musl", "ld.so", "ld64.so"].iter().any(|loader| base.starts_with(loader))
@@ -96,8 +96,7 @@ pub(super) fn starts_any(base: &str) -> bool {
 /// Shells whose `-c` text is judged as a command.
 pub(super) const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
 
-/// Programs that are looked through, with their own options only.
-/// Programs that are looked through: they change how the program in their words runs.
+/// Programs that only change how the program in their words runs: that program is judged.
 pub(in crate::policy) const WRAPPERS: [&str; 8] =
     ["command", "nice", "nohup", "time", "timeout", "stdbuf", "setsid", "env"];
 

@@ -122,7 +122,7 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
 const CMAKE_VARIABLES: &str = "CMAKE_BUILD_TYPE CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD CMAKE_C_STANDARD CMAKE_VERBOSE_MAKEFILE BUILD_* ENABLE_* \
     WITH_* USE_* CMAKE_UNITY_BUILD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_COLOR_DIAGNOSTICS CMAKE_COMPILE_WARNING_AS_ERROR";
 
-// What is built by a tool that runs whatever the project's rules say: installing leaves the workspace.
+// A target of a tool that runs the project's rules, whatever they say: installing leaves the workspace.
 fn built(call: &Call<'_>, target: &str) -> Result<(), Denial> {
     let listed =
         ["all", "test", "tests", "check", "clean", "lint", "format", "docs", "help", "clang-tidy", "clang-format"];

@@ -70,8 +70,8 @@ fn patch(call: &mut Call<'_>, name: &str, text: &[u8]) -> Result<bool, Denial> {
     Ok(!patch.files.iter().any(|file| matches!(file.body, Body::Literal(_) | Body::Delta(_))))
 }
 
-// Where a path of a patch may be: below the repository's top or the command's directory, less the parts that `-p` takes
-// away, below `--directory`.
+// Returns the possible places of a patch's path: below the repository's top or the command's directory, without the
+// parts that `-p` removes, below `--directory`.
 fn places(call: &Call<'_>, path: &RelPath) -> Vec<String> {
     let text = path.to_string();
     let mut names = vec![text.clone()];

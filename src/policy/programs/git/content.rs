@@ -85,7 +85,8 @@ fn excluded(prefix: &str, glob: &str) -> Option<Vec<String>> {
     Some(texts.map(|text| format!(":(top,exclude,glob,icase){text}")).collect())
 }
 
-// Git's wildcards know bytes where ours know characters, and no braces: what differs becomes `*`, which covers more.
+// Git's wildcards match bytes where the policy's match characters, and git has no braces: differences become `*`, which
+// covers more.
 fn covering(prefix: &str, glob: &str) -> Option<Vec<String>> {
     // A brace that is not a group.
     if glob.contains("\\{")
