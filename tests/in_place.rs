@@ -64,7 +64,7 @@ fn what_commands_did_in_the_project_is_delivered_with_a_record() {
         assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
         assert_eq!((project.read("a"), project.read("new/deep/f")), ("2\n".into(), "n\n".into()));
         assert!(!project.root().join("src/gone").exists());
-        // The project itself was lent: build output is where a build left it.
+        // Commands worked in the project itself: build output is where a build left it.
         assert_eq!((project.read("out/built"), project.read("out/old")), ("o\n".into(), "old\n".into()));
         assert_eq!(outcome.result["changes"]["files"].as_array().unwrap().len(), 5, "{}", outcome.result);
         let asked = project.server().requests()[1].to_string();

@@ -148,7 +148,7 @@ pub(crate) fn edit(options: &Options) -> Result<Vec<Row>, String> {
         "edit of 19 requests",
         ["1/8 of the fastest peer", "", "≤ 2 ms a turn", "≤ 30 MB", "19", "1/2 of the leanest peer"],
     );
-    // The command is lent a tree in a sandbox; this says what a turn costs without one.
+    // The command gets a command workspace in a sandbox; this says what a turn costs without one.
     let without: fn(&conversation::Words, &str) -> Vec<Turn> = |words, root| {
         let mut turns = conversation::edit(words, root);
         turns.remove(turns.len() - 2);

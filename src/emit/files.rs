@@ -64,7 +64,7 @@ pub fn checkouts_around(workspace: &Path) -> Vec<PathBuf> {
     above.map(Path::to_path_buf).chain([workspace.clone()]).collect()
 }
 
-/// Fails where a directory on the way to a file is a link that lies in a checkout.
+/// Fails where a directory on the way to a file is a link that is in a checkout.
 fn refuse_links(path: &Path, checkouts: &[PathBuf]) -> io::Result<()> {
     let mut at = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
     for part in folder_of(path).components() {

@@ -200,7 +200,7 @@ pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> 
     Ok(entries.any(|entry| entry.mode != "040000"))
 }
 
-/// Tells whether a directory lies in a checkout that holds the workspace, and one of these names came with that checkout.
+/// Tells whether a directory is in a checkout that holds the workspace, and one of these names came with that checkout.
 /// What cannot be found out counts as a yes.
 pub fn committed_in_checkout(workspace: &Path, directory: &Path, names: &[&str]) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());

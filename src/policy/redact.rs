@@ -206,7 +206,7 @@ impl Secrets {
 
     /// Returns how much of a text that continues can be shown: what is after may be the beginning of a secret.
     ///
-    /// A secret has no blank in it but for values that have one and private keys, so a piece ends before its last word.
+    /// Only private keys and some values contain spaces, so what is shown ends before its last word.
     /// `most` bounds what is kept back: without a space in so many bytes only values and what has begun to look like a
     /// shape are.
     pub fn settled(&self, text: &str, most: usize) -> usize {

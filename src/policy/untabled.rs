@@ -19,7 +19,7 @@ pub(super) fn runs_program(program: &str, word: &str) -> bool {
     is_listed_option(&RUN_PROGRAMS, program, word)
 }
 
-/// Options of curl and wget, as letters, that take a value; what is after such a letter is no option.
+/// Options of curl and wget, as letters, that take a value; what is after such a letter is not an option.
 const CURL_VALUES: &str = "AbcCdDeEFHKmoPQrtTuUwxXyYz";
 const WGET_VALUES: &str = "aABDeGIloOPQRtTUwX";
 

@@ -10,7 +10,7 @@ use crate::policy::shell::parser::parse;
 /// Shells whose `-c` is a command like any other.
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
-/// Commands after which a word does not mean what stands there.
+/// Commands after which a word has another meaning.
 const MOVES: [&str; 4] = ["cd", "pushd", "eval", "alias"];
 
 /// A hook, a server or the discovery of tools, with a name for messages.

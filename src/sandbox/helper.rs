@@ -278,7 +278,7 @@ fn lead() -> io::Result<()> {
 
 fn lead_programs(control: &UnixStream, what: &Instructions, descriptors: Vec<OwnedFd>) -> Result<End, String> {
     die_with_keeper().map_err(|error| format!("ending with us: {error}"))?;
-    // In a namespace of its own the init process may be the leader of no group that it could leave.
+    // In a namespace of its own the init process may lead no group that it could leave.
     let _new_session = rustix::process::setsid();
     become_parent_of_orphans().map_err(|error| format!("ending orphans: {error}"))?;
     build_wall(&what.wall)?;

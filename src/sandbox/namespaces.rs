@@ -326,7 +326,7 @@ mod linux {
         Ok(places.filter(|place| *place != target && place.starts_with(&target)).collect())
     }
 
-    /// Reads a path of the kernel's table: blanks, line ends and backslashes stand there as octal numbers.
+    /// Reads a path of the kernel's table: spaces, line ends and backslashes are octal numbers there.
     fn without_escapes(text: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
         let mut rest = text;

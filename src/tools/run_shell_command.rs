@@ -17,7 +17,7 @@ use crate::policy::{Access, CommandPlan, Grant};
 pub trait CommandRunner: Send + Sync {
     /// Runs a command to its end, its time-out, or (in the background) its start. Dropping the future kills it.
     ///
-    /// A command that ran and failed is a report; an error means that it could not be started or its tree not lent.
+    /// A command that ran and failed is a report; an error means that it could not be started or got no command workspace.
     fn run<'a>(
         &'a self,
         plan: &'a CommandPlan,

@@ -284,7 +284,7 @@ fn without_marks(quote: &str) -> Option<String> {
     plain.filter(|_| quote.lines().any(|line| line.starts_with('+'))).map(|lines| lines.join("\n"))
 }
 
-/// Finds a quote whatever blanks, line ends and empty lines are in it.
+/// Finds a quote, ignoring spaces, line ends and empty lines.
 fn find(
     quote: &str,
     said: u64,

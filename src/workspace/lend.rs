@@ -254,8 +254,8 @@ impl Lent {
         self.git.as_ref()
     }
 
-    /// Takes git's directory out of the tree for good: no program that works in the tree finds it, and none that goes on
-    /// working can change it. A git command finds it by its path.
+    /// Takes git's directory out of the tree for good: no program that works in the tree finds it, and none that
+    /// continues working can change it. A git command finds it by its path.
     pub fn keep_git_apart(&mut self) -> io::Result<()> {
         let Some(git) = self.git.as_mut().filter(|git| git.folder == git.work_tree.join(".git")) else {
             return Ok(());

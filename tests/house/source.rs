@@ -33,7 +33,7 @@ pub(crate) struct Source {
     pub(crate) file: String,
     pub(crate) module: Names,
     pub(crate) syntax: syn::File,
-    /// Lines with code that is not a test, comment or blank.
+    /// Lines with code that is not a test, a comment or empty.
     pub(crate) code: BTreeSet<usize>,
 }
 

@@ -152,7 +152,7 @@ fn git_s_own_folder_is_read_and_never_written() {
         }
         assert_eq!(std::fs::read_dir(&git).unwrap().count(), 1);
     });
-    // Where the project itself is lent, only mounts can hold a part of it back; elsewhere that is refused.
+    // If commands work in the project itself, only mounts can hold a part of it back; elsewhere that is refused.
     let mut request = place.request();
     request.tree = qwen_run::sandbox::LentTree::Folder(place.at("project"));
     request.read_only = vec![".git".into()];

@@ -19,7 +19,7 @@ use qwen_run::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeA
 use qwen_run::sandbox::{Demand, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
 use qwen_run::workspace::disk::Disk;
 
-/// A place with a project, a lent copy, a real home with secrets and a private directory.
+/// A place with a project, a command workspace, a real home with secrets and a private directory.
 struct Place {
     folder: tempfile::TempDir,
     network: Network,

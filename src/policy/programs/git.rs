@@ -570,7 +570,7 @@ fn formats(call: &mut Call<'_>) -> Result<(), Denial> {
     }
 }
 
-// A tree that is no commit's: what is in it has other paths there than the rules name.
+// A tree that is not a commit's: what is in it has other paths there than the rules name.
 fn refuse_tree(call: &Call<'_>, word: &Word) -> Result<(), Denial> {
     if !word.text.contains(':') {
         return Ok(());
