@@ -1,4 +1,4 @@
-//! The scripts around the program: their tests are written in Python, like the stubs of what they start.
+//! Runs the tests of the scripts around the program, which are written in Python, like the stubs of what they start.
 
 use std::process::Command;
 

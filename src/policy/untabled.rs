@@ -1,5 +1,5 @@
-//! Programs without a table: which options run programs, which words list files, and which files get names that the words do
-//! not tell.
+//! Describes programs without a table: which options run programs, which words list files, and which programs write
+//! files that their words do not name.
 
 fn named(names: &str, word: &str) -> bool {
     names.split_whitespace().any(|name| name == word)

@@ -1,4 +1,4 @@
-//! Commands of the model that are git's, and what their words tell of the repository that they work in.
+//! Recognises the model's git commands, and what their words tell about the repository that they work in.
 
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;

@@ -1,4 +1,4 @@
-//! What commands of the operator's settings start: their words, where each of them can be read beforehand.
+//! Finds what commands of the operator's settings start: their words, as far as these can be read before the run.
 
 use std::path::Path;
 

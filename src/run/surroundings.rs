@@ -1,4 +1,4 @@
-//! What a command of the model finds.
+//! Lists what a command of the model finds besides its tree.
 
 use std::path::PathBuf;
 

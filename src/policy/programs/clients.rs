@@ -1,4 +1,4 @@
-//! Programs without a table that run code which is among their words: database clients, evaluators.
+//! Judges programs without a table that run code among their words: database clients, evaluators.
 
 /// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
 /// with an evaluator, an interpreter whose scripts are anywhere.

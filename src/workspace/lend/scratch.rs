@@ -1,4 +1,4 @@
-//! Git's directory of a command workspace.
+//! Makes git's directory of a command workspace.
 
 #![expect(clippy::disallowed_methods, reason = "the directory is made here")]
 

@@ -1,4 +1,4 @@
-//! The options of git, as its tables have them.
+//! Lists the options of git in the form of the tables.
 
 pub(super) const GLOBAL: &str = "--no-pager -P --no-optional-locks --literal-pathspecs -C=D --version --help -h \
     !!-c=D !!--config-env=D !!--exec-path=?D !!--git-dir=D !--work-tree=L !--namespace=D !-p,--paginate !--bare \
