@@ -18,8 +18,8 @@
 //! - **All writes are staged** in one [`change::ChangeSet`]. Dry run, apply, commit and branch differ only in the last
 //!   function ([`deliver`]), and no tool can find out which one runs.
 //! - **Commands see what was staged**: the [`workspace`] gives them a command workspace, finds what changed there, and
-//!   stages it in the same change set. Commands work in the project's own directory only if an operator sets
-//!   `workspace: in-place`; a snapshot restores it unless the run delivers.
+//!   stages it in the same change set. The project's own directory is never one; with
+//!   an operator's `workspace: in-place`, [`deliver`] takes what commands left in ignored directories along with the change.
 //! - **Unknown is denied, and a check that fails to run is a denial.**
 //!
 //! # The layers: a module uses lower layers only
@@ -31,7 +31,7 @@
 //! | 3 | [`tools`] | one file per tool |
 //! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the only modules with I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | no I/O: no files, environment, clock, network |
-//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`yaml`] | basic types |
+//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`marked`], [`yaml`] | basic types |
 //!
 //! `tests/house/rules.rs` enforces this and other rules.
 //!
@@ -68,6 +68,7 @@ pub mod exit;
 pub mod forge;
 pub mod git;
 pub mod hidden;
+pub mod marked;
 pub mod model;
 pub mod path;
 pub mod policy;

@@ -1,11 +1,12 @@
-//! Tests `sandbox.workspace: in-place`: commands work in the project itself, which is restored unless changes are
-//! delivered.
+//! Tests `sandbox.workspace: in-place`: what commands left in ignored places is delivered with the change, and nothing is
+//! written before.
 
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::support::{Outcome, Project, Reply, call, say};
+use crate::support::{Project, Reply, call, say};
 
 const POLICY: &str = "version: 1\nchanges: {default: dry-run, allow: [dry-run, apply, commit, branch]}\n\
     tools: {allow: [read_file, edit, write_file, run_shell_command]}\n\
@@ -13,8 +14,8 @@ const POLICY: &str = "version: 1\nchanges: {default: dry-run, allow: [dry-run, a
     shell: {default: allow}\nsandbox: {workspace: in-place}\n";
 
 /// Changes, removes and makes files, and leaves build output.
-const WORK: &str = "pwd; echo 2 > a; rm src/gone; mkdir -p new/deep out; echo n > new/deep/f; echo o > out/built; chmod +x run; \
-                    ln -sf a link";
+const WORK: &str = "pwd; echo 2 > a; rm src/gone; mkdir -p new/deep out/bin; echo n > new/deep/f; echo o > out/built; chmod +x run; \
+    rm out/stale; echo 2 > out/old; cp run out/bin/tool; ln -s bin/tool out/tool; ln -sf a link; rm -r cache; echo l > x.log";
 
 fn project(script: impl IntoIterator<Item = Reply>) -> Project {
     let project = Project::new()
@@ -22,56 +23,58 @@ fn project(script: impl IntoIterator<Item = Reply>) -> Project {
         .file("src/gone", "1\n")
         .file("src/b", "1\n")
         .file("run", "x\n")
-        .file(".gitignore", "out/\n.env\n")
+        .file(".gitignore", "out/\ncache/\n.env\n*.log\n")
         .policy(
             &POLICY.replace("{allow: [\"**\"]}}\nshell", "{allow: [\"**\"], exec_bit: true, symlinks: true}}\nshell"),
         )
         .model(script)
         .git();
-    std::fs::create_dir(project.root().join("out")).unwrap();
-    std::fs::write(project.root().join("out/old"), "old\n").unwrap();
-    std::fs::write(project.root().join(".env"), "KEY=hunter2hunter2\n").unwrap();
     project
+        .file("out/old", "1\n")
+        .file("out/stale", "1\n")
+        .file("out/kept", "1\n")
+        .file("cache/deep/x", "1\n")
+        .file(".env", "KEY=hunter2hunter2\n")
 }
 
 fn work(command: &str) -> Vec<Reply> {
     vec![call("run_shell_command", json!({"command": command})), say("Done.")]
 }
 
-/// Without namespaces nothing of this can be tried: then it must be refused, before any request.
-fn is_to_be_had(outcome: &Outcome) -> bool {
-    if outcome.code == 44 {
-        aloud("NOT TESTED: this machine gives no namespaces, so that a project cannot be lent in place");
-        assert!(outcome.stderr.contains("in-place"), "{}", outcome.stderr);
-        return false;
-    }
-    true
-}
-
-#[expect(clippy::print_stdout, reason = "the output of a test is how it speaks")]
-fn aloud(text: &str) {
-    println!("{text}");
+/// Names in the project that deliveries put aside.
+fn left_over(project: &Project) -> Vec<PathBuf> {
+    let ours = |path: &PathBuf| path.to_string_lossy().contains(".qwen-");
+    project.snapshot().into_keys().filter(ours).collect()
 }
 
 #[test]
-fn what_commands_did_in_the_project_is_delivered_with_a_record() {
-    for flag in ["--apply", "--commit"] {
+fn what_commands_left_in_ignored_places_comes_with_the_change() {
+    for flags in [&["--apply"][..], &["--commit"], &["--apply", "--no-undo"], &["--apply", "--sandbox", "off"]] {
         let project = project(work(WORK));
-        let outcome = project.run(&[flag, "go"]);
-        if !is_to_be_had(&outcome) {
-            return;
-        }
-        assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+        let outcome = project.run(&[flags, &["go"]].concat());
+        assert_eq!(outcome.code, 0, "{flags:?} {}\n{}", outcome.stdout, outcome.stderr);
         assert_eq!((project.read("a"), project.read("new/deep/f")), ("2\n".into(), "n\n".into()));
         assert!(!project.root().join("src/gone").exists());
-        // Commands worked in the project itself: build output is where a build left it.
-        assert_eq!((project.read("out/built"), project.read("out/old")), ("o\n".into(), "old\n".into()));
+        let of = |path: &str| project.read(path);
+        assert_eq!(
+            [of("out/built"), of("out/old"), of("out/kept"), of("out/tool"), of("x.log")],
+            ["o\n", "2\n", "1\n", "x\n", "l\n"].map(str::to_owned)
+        );
+        assert_eq!(std::fs::read_link(project.root().join("out/tool")).unwrap(), Path::new("bin/tool"));
+        let mode = project.root().join("out/bin/tool").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o111, 0o111, "{mode:o}");
+        assert!(!project.root().join("out/stale").exists() && !project.root().join("cache").exists());
+        assert_eq!(left_over(&project), Vec::<PathBuf>::new());
+        // The change alone is in the patch, and can be undone.
         assert_eq!(outcome.result["changes"]["files"].as_array().unwrap().len(), 5, "{}", outcome.result);
-        let asked = project.server().requests()[1].to_string();
-        assert!(asked.contains(project.root().canonicalize().unwrap().to_str().unwrap()), "{asked}");
+        if flags.contains(&"--no-undo") {
+            continue;
+        }
         let undone = project.qwen(&["undo"]);
         assert_eq!(undone.code, 0, "{}", undone.stderr);
+        assert!(undone.stdout.contains("what commands left in ignored directories stays"), "{}", undone.stdout);
         assert_eq!((project.read("a"), project.read("src/gone")), ("1\n".into(), "1\n".into()));
+        assert_eq!(project.read("out/built"), "o\n");
         assert_eq!(project.run_git(&["status", "--porcelain"]), "");
     }
 }
@@ -80,126 +83,119 @@ fn what_commands_did_in_the_project_is_delivered_with_a_record() {
 fn a_run_that_does_not_deliver_leaves_the_project_byte_for_byte_as_it_was() {
     let failing = "echo 2 > a; rm src/gone; echo n > new; echo o > out/built; echo x > out/old";
     let denied = format!("{failing}; mkdir -p .github; echo x > wf; ln wf .github/wf");
-    let endings: [(&str, &[&str], i32); 4] = [
+    let endings: [(&str, &[&str], i32); 6] = [
         (failing, &["--apply", "--verify", "false"], 64),
         (failing, &["--apply", "--max-changed-files", "1"], 60),
         (&denied, &["--apply", "--on-deny", "stop"], 60),
         (failing, &["--commit", "--verify", "test -e nothing"], 64),
+        (failing, &["--dry-run"], 0),
+        ("echo o > out/built", &["--apply"], 0),
     ];
     for (command, flags, code) in endings {
         let mut script = work(command);
-        script.push(say("Done."));
-        script.push(say("Done."));
-        script.push(say("Done."));
+        script.extend([say("Done."), say("Done."), say("Done.")]);
         let project = project(script);
         let before = project.tree();
         let outcome = project.run(&[flags, &["go"]].concat());
-        if !is_to_be_had(&outcome) {
-            return;
-        }
         assert_eq!(outcome.code, code, "{flags:?} {}\n{}", outcome.stdout, outcome.stderr);
         assert_eq!(project.tree(), before, "{flags:?}");
-        let kept = std::fs::read_dir(project.home().join(".local/state/qwen/in-place"));
-        assert_eq!(kept.map_or(0, Iterator::count), 0, "{flags:?}");
     }
 }
 
 #[test]
-fn denied_files_and_git_s_own_folder_are_held_back() {
-    let attack = "cat .env; echo x > .git/hooks-were-here; echo y > .env; rm -f .env; mv .git g; echo 2 > a\n";
-    let project = project(work("bash attack.sh; git add a; git commit -qm in-scratch; git log --oneline"))
-        .file("attack.sh", attack);
+fn what_may_never_be_written_is_not_delivered_from_ignored_places_either() {
+    let attack = "cat .env; echo y > .env; mkdir -p out/.git/hooks out/bare/objects out/bare/refs out/.github/workflows; \
+        echo x > out/.git/config; echo x > out/bare/HEAD; echo x > out/bare/objects/o; echo x > out/bare/refs/r; \
+        echo x > out/.env; echo x > out/no; ln -s /etc out/etc; ln -s ../../.. out/up; ln -s ../.git out/git; \
+        ln -s ../.env out/env; echo fine > out/fine; echo 2 > a; echo src/ >> .gitignore; echo x > src/slipped";
+    let project = project(work("bash attack.sh")).file("attack.sh", attack);
+    let policy = std::fs::read_to_string(project.beside("policy.yaml")).unwrap();
+    let project = project.policy(&policy.replace("symlinks: true}", "symlinks: true, deny: [out/no]}"));
     project.run_git(&["add", "attack.sh"]);
     project.run_git(&["commit", "-qm", "attack"]);
-    let history = project.run_git(&["log", "--oneline"]);
+    let before = project.snapshot();
     let outcome = project.run(&["--apply", "go"]);
-    if !is_to_be_had(&outcome) {
-        return;
-    }
+    assert_eq!((outcome.code, project.read("a").as_str()), (0, "2\n"), "{}", outcome.stderr);
     let asked = project.server().requests()[1].to_string();
     assert!(!asked.contains("hunter2"), "{asked}");
-    assert!(asked.contains("in-scratch"), "git works, in a scratch folder: {asked}");
-    assert_eq!(project.run_git(&["log", "--oneline"]), history);
+    let after = project.snapshot();
+    let new: Vec<String> = after
+        .keys()
+        .filter(|path| !before.contains_key(*path))
+        .map(|path| path.strip_prefix(project.root()).unwrap().display().to_string())
+        .collect();
+    assert_eq!(new, ["out/fine"], "{}", outcome.stderr);
     assert_eq!(project.read(".env"), "KEY=hunter2hunter2\n");
-    assert!(!project.root().join(".git/hooks-were-here").exists());
-    assert_eq!((outcome.code, project.read("a").as_str()), (0, "2\n"), "{}", outcome.stderr);
+    let said = outcome.stderr.lines().find(|line| line.contains("in ignored directories")).unwrap();
+    assert!(said.contains("10 file(s)") && said.contains("out/.env"), "{said}");
 }
 
-/// Starts a run whose command changes the project and then waits; returns when it has.
-fn at_work(project: &Project) -> Option<std::process::Child> {
+#[test]
+fn ignored_directories_that_commands_did_not_see_are_left_alone() {
+    let project = project(work("mkdir -p out; echo n > out/old; echo n > out/new; echo 2 > a"));
+    let policy = std::fs::read_to_string(project.beside("policy.yaml")).unwrap();
+    let project = project.policy(&policy.replace("workspace: in-place", "workspace: in-place, copy_max: 3B"));
+    let outcome = project.run(&["--apply", "go"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!((project.read("a"), project.read("out/old")), ("2\n".into(), "1\n".into()));
+    assert!(!project.root().join("out/new").exists());
+    assert!(outcome.stderr.contains("sandbox.copy_max"), "{}", outcome.stderr);
+}
+
+/// Tells whether a file of this name stands below a directory.
+fn stands_below(directory: &Path, name: &str) -> bool {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| {
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        entry.file_name() == *name || is_directory && stands_below(&entry.path(), name)
+    })
+}
+
+/// Starts a run whose command changes the tree and then waits; returns when it has.
+fn at_work(project: &Project) -> std::process::Child {
     let file = project.beside("result.json").display().to_string();
-    let mut child = project
-        .command(&["run", "--result-file", &file, "--apply", "go"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    loop {
-        if std::fs::read_to_string(project.root().join("ready")).is_ok_and(|text| text.ends_with('\n')) {
-            return Some(child);
-        }
-        if let Some(status) = child.try_wait().unwrap() {
-            assert_eq!(status.code(), Some(44), "it ended by itself");
-            aloud("NOT TESTED: this machine gives no namespaces");
-            return None;
-        }
+    let mut child = project.spawn(&["run", "--result-file", &file, "--apply", "go"]);
+    while !stands_below(&project.beside(""), "ready") {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-}
-
-const WAITS: &str = "echo 2 > a; rm src/gone; echo o > out/built; echo ready > ready; sleep 600";
-
-#[test]
-fn an_interrupted_run_puts_the_project_back_itself() {
-    let project = project(work(WAITS));
-    let before = project.tree();
-    let Some(child) = at_work(&project) else { return };
-    std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    let outcome = project.finish(child);
-    assert_eq!(outcome.code, 143, "{}", outcome.stderr);
-    assert_eq!(project.tree(), before);
+    child
 }
 
 #[test]
-fn after_a_kill_undo_puts_the_project_back_and_until_then_nothing_runs_there() {
-    let project = project(work(WAITS));
-    let before = project.tree();
-    let Some(child) = at_work(&project) else { return };
-    let busy = project.qwen(&["undo"]);
-    assert_eq!(busy.code, 63, "{}", busy.stderr);
-    std::process::Command::new("kill").args(["-KILL", &child.id().to_string()]).status().unwrap();
-    project.finish(child);
-    assert_eq!(project.read("a"), "2\n");
-    let next = project.run(&["--apply", "go"]);
-    assert_eq!(next.code, 63, "{}", next.stderr);
-    assert!(next.stderr.contains("qwen undo"), "{}", next.stderr);
-    let undone = project.qwen(&["undo"]);
-    assert_eq!(undone.code, 0, "{}", undone.stderr);
-    assert!(undone.stdout.contains("killed while its commands worked"), "{}", undone.stdout);
-    assert_eq!(project.tree(), before);
-    assert_eq!(project.qwen(&["undo"]).code, 63, "there is nothing more to undo");
-}
-
-#[test]
-fn what_cannot_be_read_never_runs_in_the_project_itself() {
-    let policy = POLICY.replace("{default: allow}", "{default: allow, unanalysable: sandboxed}");
-    let project = project(work("eval 'echo 2 > a'")).policy(&policy);
-    let outcome = project.run(&["--apply", "go"]);
-    if !is_to_be_had(&outcome) {
-        return;
+fn a_kill_leaves_the_project_as_it_was() {
+    for (signal, code) in [("-TERM", 143), ("-KILL", 137)] {
+        let project =
+            project(work("echo 2 > a; rm src/gone; echo o > out/built; echo x > out/old; touch ready; sleep 600"));
+        let before = project.tree();
+        let child = at_work(&project);
+        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let outcome = project.finish(child);
+        assert_eq!(outcome.code, code, "{}", outcome.stderr);
+        assert_eq!(project.tree(), before);
+        assert_eq!(project.qwen(&["undo"]).code, 63, "there is nothing to undo");
     }
-    let asked = project.server().requests()[1].to_string();
-    assert!(asked.contains("cannot be read"), "{asked}");
-    assert_eq!(project.read("a"), "1\n");
 }
 
 #[test]
-fn a_dry_run_starts_only_what_writes_nothing_and_a_branch_is_refused() {
+fn what_an_earlier_version_kept_of_the_project_is_named_and_left_alone() {
+    let project = project([]);
+    let kept = project.home().join(".local/state/qwen/in-place/run-1");
+    std::fs::create_dir_all(kept.join("tree")).unwrap();
+    let root = project.root().canonicalize().unwrap();
+    let record = json!({"version": 1, "run_id": "run-1", "time": "t", "root": root, "left_out": [], "git": []});
+    std::fs::write(kept.join("record.json"), record.to_string()).unwrap();
+    let outcome = project.qwen(&["undo"]);
+    assert_eq!(outcome.code, 63, "{}", outcome.stderr);
+    let tree = kept.join("tree").display().to_string();
+    assert!(outcome.stderr.contains("earlier version") && outcome.stderr.contains(&tree), "{}", outcome.stderr);
+    assert!(kept.join("record.json").exists());
+}
+
+#[test]
+fn commands_see_what_is_staged_and_a_branch_is_refused() {
     let project = project([
         call("write_file", json!({"file_path": "a", "content": "staged\n"})),
-        call("run_shell_command", json!({"command": "cat a"})),
-        call("run_shell_command", json!({"command": "touch b"})),
+        call("run_shell_command", json!({"command": "cat a; touch b"})),
         say("Done."),
     ]);
     let before = project.tree();
@@ -207,11 +203,6 @@ fn a_dry_run_starts_only_what_writes_nothing_and_a_branch_is_refused() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let requests = project.server().requests();
     assert!(requests[2].to_string().contains("Stdout: staged"), "{}", requests[2]);
-    assert!(
-        requests[3].to_string().contains("in a dry run a command that may write is not started"),
-        "{}",
-        requests[3]
-    );
     assert_eq!(project.tree(), before);
     let branch = project.run(&["--branch", "x", "go"]);
     assert_eq!(branch.code, 52, "{}", branch.stderr);

@@ -30,6 +30,7 @@ mod house;
 mod in_place;
 mod input;
 mod kept_by_git;
+mod killed_runs;
 mod lent_layer;
 #[cfg(target_os = "linux")]
 mod limits;

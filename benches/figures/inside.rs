@@ -155,6 +155,7 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
             objects_at: None,
             until: None,
             layers: false,
+            ignored_outputs: false,
         };
         let clock = Instant::now();
         let mut lent = workspace.lend(&wishes).map_err(|error| error.to_string())?;

@@ -37,6 +37,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         undo: undo.as_deref(),
         run_id: &run_id,
         time: &time,
+        outputs: None,
     };
     let secrets = Secrets::new(&secret_variables(environment, None, None), &chosen.policy.secret_patterns())
         .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;

@@ -14,6 +14,7 @@ use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{self, Environment, providers};
+use crate::workspace::temporary::Temporary;
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
@@ -158,6 +159,6 @@ pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, F
     print(out, &diagnosis.text())
 }
 
-fn own_places() -> std::io::Result<(std::path::PathBuf, tempfile::TempDir)> {
-    Ok((own_executable(), tempfile::tempdir()?))
+fn own_places() -> std::io::Result<(std::path::PathBuf, Temporary)> {
+    Ok((own_executable(), Temporary::new("doctor-")?))
 }

@@ -23,6 +23,7 @@ use crate::run::outputs::Streams;
 use crate::run::recipe::Surroundings;
 use crate::run::trust::Trusted;
 use crate::settings::Environment;
+use crate::workspace::temporary::Temporary;
 
 /// Variables that a test may see: what toolchains need.
 const KEPT: [&str; 5] = ["PATH", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
@@ -86,7 +87,7 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
             fixture.display()
         ));
     }
-    let temporary = tempfile::Builder::new().prefix("qwen-recipe-").tempdir().map_err(|error| error.to_string())?;
+    let temporary = Temporary::new("recipe-").map_err(|error| error.to_string())?;
     let project = temporary.path().join("project");
     std::fs::create_dir(&project).map_err(|error| error.to_string())?;
     prepare(&fixture, &project)?;

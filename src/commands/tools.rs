@@ -177,6 +177,7 @@ async fn call(
         undo: apply.then_some(undo.as_path()),
         run_id: &run_id,
         time: &time,
+        outputs: None,
     };
     let how = if apply { Delivery::Apply } else { Delivery::DryRun };
     let delivered = deliver::deliver(&changes, &how, &site, &gate).map_err(|error| from_delivery(&error))?;

@@ -5,27 +5,25 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::{Place, print};
+use crate::bounded;
 use crate::cli::undo::UndoArgs;
 use crate::deliver::{self, Steps, journal};
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::folders::state_folder;
-use crate::run::in_place;
 use crate::settings::Environment;
-use crate::workspace::kept::{Kept, Pending};
 
 pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
     let root = place.workspace.root();
-    let folder = state_folder(environment)?.join("undo");
-    if let Some(exit) = killed(arguments, root, environment, out)? {
-        return Ok(exit);
-    }
+    let state = state_folder(environment)?;
+    let folder = state.join("undo");
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Conflict, format!("the records in {}: {error}", folder.display()), "nothing was changed")
     };
     let name = journal::quoted(root.as_os_str().as_bytes());
+    of_an_earlier_version(&name, arguments.run_id.as_ref(), &state)?;
     let records = deliver::records(&folder).map_err(failed)?;
     let wanted = records
         .iter()
@@ -80,47 +78,22 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     Ok(if left_alone.is_empty() && report.untidy.is_empty() { Exit::Ok } else { Exit::Conflict })
 }
 
-/// Restores a project in which a killed run's commands worked; `None` if there is no such run.
-fn killed(
-    arguments: &UndoArgs,
-    root: &Path,
-    environment: &Environment,
-    out: &mut dyn Write,
-) -> Result<Option<Exit>, Failure> {
-    let folder = in_place::folder(environment)?;
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Conflict, format!("{}: {error}", folder.display()), "`qwen undo` can be repeated")
-    };
-    let kept = match Kept::pending(&folder, root).map_err(failed)? {
-        Pending::Nothing => return Ok(None),
-        Pending::AtWork(run) => {
+/// Refuses where a run of an earlier version was killed while its commands worked in the project itself: what it kept
+/// is for people to put back.
+fn of_an_earlier_version(root: &str, run: Option<&String>, state: &Path) -> Result<(), Failure> {
+    let kept = crate::workspace::session_file::folders(&state.join("in-place"));
+    for folder in kept {
+        let Ok(text) = bounded::regular(&folder.join("record.json"), bounded::PRODUCT) else { continue };
+        let record: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let is_meant = run.is_none_or(|run| record["run_id"].as_str() == Some(run));
+        if record["root"].as_str() == Some(root) && is_meant {
             return Err(Failure::new(
                 Exit::Conflict,
-                format!("the run {run} works in this project itself at this moment"),
-                "end it first",
+                "a run of an earlier version was killed while its commands worked in the project itself, which this version \
+                 does not undo",
+                format!("copy the files back from {}, then remove that directory", folder.join("tree").display()),
             ));
         }
-        Pending::Killed(kept) => kept,
-    };
-    let run_id = kept.run_id().to_owned();
-    if arguments.run_id.as_ref().is_some_and(|wanted| *wanted != run_id) {
-        return Ok(None);
     }
-    let restored: Vec<String> = kept.put_back().map_err(failed)?.iter().map(|path| path.to_string_lossy()).collect();
-    kept.discard().map_err(failed)?;
-    let text = match arguments.output_format.unwrap_or_default() {
-        Format::Text | Format::Patch => format!(
-            "undid {run_id}, which was killed while its commands worked in the project: {} file(s) put back\n",
-            restored.len()
-        ),
-        Format::Json | Format::StreamJson | Format::Result => {
-            let none: [String; 0] = [];
-            let value = serde_json::json!({
-                "run_id": run_id, "restored": restored, "left_alone": none, "warnings": none,
-            });
-            to_line(&value) + "\n"
-        }
-    };
-    print(out, &text)?;
-    Ok(Some(Exit::Ok))
+    Ok(())
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, quoted};
+use super::outputs::{self, Item as OutputItem, Outputs};
 use super::{DeliverError, Site};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
@@ -52,6 +53,8 @@ pub struct Applied<'a> {
     root: Folder,
     run_id: String,
     items: Vec<Item<'a>>,
+    /// What is delivered besides the changes, and the swaps that it takes.
+    outputs: Option<(&'a Outputs<'a>, Vec<OutputItem>)>,
     done: Vec<Done>,
     journal: Option<(Journal, Record)>,
     /// The commit of this delivery, once it is recorded.
@@ -88,11 +91,14 @@ enum Done {
     OldDropped {
         item: usize,
     },
+    /// New contents of this number of the outputs are on their way to a temporary name.
+    OutputStaged(usize),
+    OutputSwapped(usize),
 }
 
 impl<'a> Applied<'a> {
     /// Applies every change, or rolls back what was begun.
-    pub fn begin(changes: &'a ChangeSet, site: &Site<'_>, steps: &'a Steps) -> Result<Applied<'a>, DeliverError> {
+    pub fn begin(changes: &'a ChangeSet, site: &Site<'a>, steps: &'a Steps) -> Result<Applied<'a>, DeliverError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if site.run_id.is_empty() || !site.run_id.bytes().all(is_name) {
             return Err(DeliverError::conflict(
@@ -118,12 +124,17 @@ impl<'a> Applied<'a> {
             root,
             run_id: site.run_id.to_owned(),
             items,
+            outputs: None,
             done: Vec::new(),
             journal: None,
             commit: None,
             at: site.root.to_path_buf(),
             steps,
         };
+        if let Some(outputs) = site.outputs {
+            let swaps = outputs::plan(&applied.root, changes, outputs, site.run_id)?;
+            applied.outputs = Some((outputs, swaps));
+        }
         if let Some(undo) = site.undo {
             let mut record = applied.record(site);
             let befores = applied.items.iter().map(|item| &item.change.before);
@@ -155,6 +166,7 @@ impl<'a> Applied<'a> {
             .iter()
             .filter(|item| item.change.after != Entry::Absent)
             .flat_map(|item| folders_between(&item.folder, item.path))
+            .chain(self.swaps().iter().flat_map(OutputItem::folders_made))
             .collect();
         Record {
             version: 1,
@@ -175,7 +187,13 @@ impl<'a> Applied<'a> {
             folders_made: missing.iter().map(|folder| quoted(folder.as_bytes())).collect(),
             temporary: self.items.iter().filter(|item| item.change.after != Entry::Absent).map(temporary).collect(),
             commit: None,
+            outputs: self.swaps().iter().map(OutputItem::saved).collect(),
+            outputs_delivered: 0,
         }
+    }
+
+    fn swaps(&self) -> &[OutputItem] {
+        self.outputs.as_ref().map_or(&[], |(_, swaps)| swaps)
     }
 
     /// Records the commit before any reference moves.
@@ -213,10 +231,21 @@ impl<'a> Applied<'a> {
             }
         }
         self.done.clear();
+        let swaps = self.swaps().len();
+        if let Some((outputs, items)) = &self.outputs
+            && outputs::clear_aside(items, outputs, &self.root, self.steps)
+            && let Some((journal, record)) = &mut self.journal
+        {
+            record.outputs.clear();
+            record.outputs_delivered = swaps;
+            // All is delivered; a record that still names what was put aside makes the next command look for it.
+            let _looked_for = journal.write(record, self.steps);
+        }
         Ok(self.journal.take().map(|(journal, _)| journal.folder().to_path_buf()))
     }
 
     fn run(&mut self) -> Result<(), DeliverError> {
+        self.stage_outputs()?;
         for item in 0..self.items.len() {
             self.attempt(item, |this| this.write_new(item))?;
         }
@@ -230,6 +259,7 @@ impl<'a> Applied<'a> {
         let gone: Vec<usize> =
             (0..self.items.len()).filter(|item| self.items[*item].change.after == Entry::Absent).collect();
         let (first, last): (Vec<usize>, Vec<usize>) = gone.into_iter().partition(|item| makes_way(self, *item));
+        self.swap_outputs(false)?;
         for item in first {
             self.attempt(item, |this| this.remove(item))?;
         }
@@ -238,6 +268,41 @@ impl<'a> Applied<'a> {
         }
         for item in last {
             self.attempt(item, |this| this.remove(item))?;
+        }
+        self.swap_outputs(true)
+    }
+
+    /// Copies outputs to their temporary names, and notes in the record that all of them are there.
+    fn stage_outputs(&mut self) -> Result<(), DeliverError> {
+        let Some((outputs, swaps)) = &mut self.outputs else { return Ok(()) };
+        for (number, swap) in swaps.iter_mut().enumerate() {
+            self.done.push(Done::OutputStaged(number));
+            swap.stage(&self.root, outputs, self.steps).map_err(|error| DeliverError::io(&swap.path, &error))?;
+        }
+        match &mut self.journal {
+            Some((journal, record)) if !swaps.is_empty() => {
+                record.outputs = swaps.iter().map(OutputItem::saved).collect();
+                journal.write(record, self.steps).map_err(|error| DeliverError::io("the undo record", &error))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Swaps outputs: first what goes, since the change may take its place; what comes when the change is there.
+    fn swap_outputs(&mut self, coming: bool) -> Result<(), DeliverError> {
+        let Some((_, swaps)) = &self.outputs else { return Ok(()) };
+        for (number, swap) in swaps.iter().enumerate().filter(|(_, swap)| swap.is_new() == coming) {
+            let mut made = Vec::new();
+            let swapped = make_folders(&self.root, &RelPath::root(), &swap.path, self.steps, &mut made)
+                .and_then(|()| swap.swap(&self.root, self.steps));
+            self.done.extend(made.into_iter().map(Done::FolderMade));
+            match swapped {
+                Ok(()) => self.done.push(Done::OutputSwapped(number)),
+                Err(error) if is_missing(&error) || error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(moved(&swap.path));
+                }
+                Err(error) => return Err(DeliverError::io(&swap.path, &error)),
+            }
         }
         Ok(())
     }
@@ -280,13 +345,10 @@ impl<'a> Applied<'a> {
         }
         let from = self.root.enter(folder)?;
         if change.before == Entry::Absent {
-            for made in folders_between(folder, path) {
-                let (parent, name) = self.root.parent_of(&made)?;
-                if parent.stat(name)?.is_none() {
-                    parent.make(name, self.steps)?;
-                    self.done.push(Done::FolderMade(made));
-                }
-            }
+            let mut made = Vec::new();
+            let ready = make_folders(&self.root, folder, path, self.steps, &mut made);
+            self.done.extend(made.into_iter().map(Done::FolderMade));
+            ready?;
             let (parent, name) = self.root.parent_of(path)?;
             from.place(temporary, &parent, name, self.steps)?;
             self.done.push(Done::Placed { item });
@@ -353,8 +415,12 @@ impl<'a> Applied<'a> {
             .collect();
         let mut stuck = Vec::new();
         for done in done.iter().rev() {
+            // The old contents may still be aside.
+            if matches!(done, Done::OutputStaged(_)) && !stuck.is_empty() {
+                continue;
+            }
             if let Err(error) = self.take_back(done, &dropped)
-                && !is_missing(&error)
+                && (!is_missing(&error) || matches!(done, Done::OutputSwapped(_)))
             {
                 stuck.push(error.to_string());
             }
@@ -396,6 +462,8 @@ impl<'a> Applied<'a> {
                 parent.set_mode(name, *mode)
             }
             Done::OldDropped { .. } => Ok(()),
+            Done::OutputStaged(number) => self.swaps()[*number].clear(&self.root, self.steps),
+            Done::OutputSwapped(number) => self.swaps()[*number].swap_back(&self.root, self.steps),
         }
     }
 }
@@ -417,14 +485,27 @@ impl Drop for Applied<'_> {
     }
 }
 
-/// Puts an entry at a path atomically, replacing any file or link; creates the directories on the way.
-pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
-    for folder in folders_between(&RelPath::root(), path) {
+/// Makes the folders below `from` on the way to a path, as far as they are missing, and names those that it made.
+pub(super) fn make_folders(
+    root: &Folder,
+    from: &RelPath,
+    path: &RelPath,
+    steps: &Steps,
+    made: &mut Vec<RelPath>,
+) -> io::Result<()> {
+    for folder in folders_between(from, path) {
         let (parent, name) = root.parent_of(&folder)?;
         if parent.stat(name)?.is_none() {
             parent.make(name, steps)?;
+            made.push(folder);
         }
     }
+    Ok(())
+}
+
+/// Puts an entry at a path, whatever file or link is there, at once; makes the directories on the way.
+pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
+    make_folders(root, &RelPath::root(), path, steps, &mut Vec::new())?;
     let (parent, name) = root.parent_of(path)?;
     let like = parent.stat(name)?;
     if *entry == Entry::Absent {

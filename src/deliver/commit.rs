@@ -18,6 +18,7 @@ use crate::git::repository::Repository;
 use crate::git::signing::Signing;
 use crate::git::{Git, GitError};
 use crate::workspace::steps::Steps;
+use crate::workspace::temporary::Temporary;
 
 /// The contents of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -144,7 +145,7 @@ fn repository<'s>(site: &Site<'s>) -> Result<&'s Repository, DeliverError> {
 
 /// A commit that is written to private objects, but not yet in the repository.
 struct Prepared {
-    scratch: tempfile::TempDir,
+    scratch: Temporary,
     base: Option<String>,
     commit: String,
     /// Input of `update-index --index-info` that brings the changed paths to the commit.
@@ -412,7 +413,7 @@ fn identified(mut git: Git, order: &Order) -> Git {
 
 fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Result<Prepared, DeliverError> {
     let temporary = |error: io::Error| DeliverError::io("a temporary folder", &error);
-    let scratch = tempfile::Builder::new().prefix("qwen-commit-").tempdir().map_err(temporary)?;
+    let scratch = Temporary::new("commit-").map_err(temporary)?;
     let private_objects = scratch.path().join("objects");
     std::fs::create_dir(&private_objects).map_err(temporary)?;
     let objects = objects_of(repository)?;

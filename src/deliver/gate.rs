@@ -1,5 +1,7 @@
 //! Judges the whole change as one diff just before delivery, however it was made.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use super::DeliverError;
@@ -83,6 +85,28 @@ impl Gate<'_> {
         match (self.made_by)(path) {
             Some(call) => format!("{path} (changed by {call})"),
             None => path.to_string(),
+        }
+    }
+}
+
+/// What no policy can allow, for files whose contents nobody looks at.
+pub struct Shapes<'a> {
+    root: &'a Path,
+    repositories: BTreeSet<RelPath>,
+}
+
+impl<'a> Shapes<'a> {
+    /// Looks for the directories that git would take for a repository with all of `changes` in place.
+    pub fn of(changes: &ChangeSet, root: &'a Path) -> io::Result<Shapes<'a>> {
+        Ok(Shapes { root, repositories: Repositories::new(changes, root).all()? })
+    }
+
+    /// Refuses a path: git's own directory, other repositories, links that lead out.
+    pub fn check(&self, path: &RelPath, change: &Change) -> Result<(), String> {
+        check_shape(path, change, self.root)?;
+        match self.repositories.iter().find(|directory| path.is_under(directory)) {
+            Some(directory) => Err(format!("git would take the directory {directory} for a repository")),
+            None => Ok(()),
         }
     }
 }

@@ -52,6 +52,12 @@ pub struct Record {
     pub temporary: Vec<String>,
     /// The commit that was made, if one was.
     pub commit: Option<SavedCommit>,
+    /// What was swapped in ignored places, as long as the old contents are kept aside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<SavedOutput>,
+    /// How many such files and directories were delivered: they stay when the change is undone.
+    #[serde(default)]
+    pub outputs_delivered: usize,
 }
 
 /// A changed file before and after.
@@ -101,6 +107,21 @@ pub struct SavedCommit {
     /// The same for the way forward: only entries that still say this are restored.
     #[serde(default)]
     pub index_after: String,
+}
+
+/// An ignored file, link or directory that is swapped in, or put aside, as the record has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedOutput {
+    /// Relative to the workspace.
+    pub path: String,
+    /// Where new contents wait, and old ones are put aside.
+    pub temporary: String,
+    /// Whether something new comes to the path; else what is there goes.
+    pub is_new: bool,
+    /// The inode of the new contents, once all of them are there: whoever finds it at the path knows that they were
+    /// swapped in.
+    pub inode: Option<u64>,
 }
 
 impl Shape {

@@ -7,6 +7,7 @@ pub mod commit;
 pub mod gate;
 pub mod journal;
 pub mod message;
+pub mod outputs;
 pub mod propose;
 mod repositories;
 mod seen;
@@ -27,6 +28,7 @@ use crate::path::RelPath;
 pub use crate::workspace::steps::Steps;
 pub use commit::{Order, Person};
 pub use gate::Gate;
+pub use outputs::Outputs;
 pub use propose::{Base, Proposal};
 pub use undo::{UndoReport, prune, records, recover, undo};
 
@@ -60,6 +62,8 @@ pub struct Site<'a> {
     pub run_id: &'a str,
     /// When, for the record.
     pub time: &'a str,
+    /// What is delivered to the work tree besides the change.
+    pub outputs: Option<&'a Outputs<'a>>,
 }
 
 /// What was delivered.
@@ -251,6 +255,7 @@ fn deliver_all(
             commit::on_branch(changes, name, order, site, &mut delivered)?;
         }
     }
+    delivered.warnings.extend(site.outputs.into_iter().flat_map(Outputs::warnings));
     Ok(delivered)
 }
 

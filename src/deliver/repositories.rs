@@ -40,6 +40,28 @@ impl<'a> Repositories<'a> {
         Ok(None)
     }
 
+    /// Returns every directory to which something is added that belongs to a repository, and which git will take for one.
+    pub(super) fn all(&self) -> io::Result<BTreeSet<RelPath>> {
+        let mut candidates = BTreeSet::new();
+        for (path, _) in self.changes.iter().filter(|(_, change)| change.after != Entry::Absent) {
+            let mut inner = path.clone();
+            while let Some(directory) = inner.parent() {
+                let name = inner.file_name().map(|name| fold(&name.to_string_lossy())).unwrap_or_default();
+                if PARTS.iter().any(|part| part.eq_ignore_ascii_case(&name)) {
+                    candidates.insert(directory.clone());
+                }
+                inner = directory;
+            }
+        }
+        let mut found = BTreeSet::new();
+        for directory in candidates {
+            if self.is_git_directory(&directory)? {
+                found.insert(directory);
+            }
+        }
+        Ok(found)
+    }
+
     fn is_git_directory(&self, directory: &RelPath) -> io::Result<bool> {
         if let Some(known) = self.known.borrow().get(directory) {
             return Ok(*known);

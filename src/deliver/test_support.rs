@@ -58,6 +58,7 @@ impl Project {
             undo: Some(&self.undo),
             run_id: "run-1",
             time: "2026-01-01T00:00:00Z",
+            outputs: None,
         }
     }
 

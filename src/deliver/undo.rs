@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 use super::apply::{back_name, folders_between};
 use super::commit;
 use super::journal::{self, Journal, Record, Shape, State};
+use super::outputs;
 use crate::change::Entry;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
@@ -25,7 +26,7 @@ pub struct UndoReport {
     pub left_alone: Vec<RelPath>,
     /// Already as before.
     pub unchanged: Vec<RelPath>,
-    /// Problems with undoing the commit, if one was made.
+    /// Problems with undoing the commit, if one was made, and what stays.
     pub warnings: Vec<String>,
     /// Files set aside, or made by the run, that could not be removed; the next attempt begins with them.
     pub untidy: Vec<String>,
@@ -76,6 +77,10 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
     let name = journal::quoted(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
     let mut reports = Vec::new();
     for (folder, record) in records(undo)? {
+        if record.state != State::Begun && !record.outputs.is_empty() && record.root == name {
+            // What stays now is tried again by the next command.
+            let _stays = remove_aside(&folder, root);
+        }
         if record.state == State::Begun && record.root == name {
             match undo_if(&folder, root, &Steps::default(), |state| state == State::Begun) {
                 Ok(report) => reports.extend(report),
@@ -86,6 +91,21 @@ pub fn recover(undo: &Path, root: &Path) -> io::Result<Vec<UndoReport>> {
         }
     }
     Ok(reports)
+}
+
+/// Removes what was put aside by a delivery, or an undoing, that was killed at its very end.
+fn remove_aside(folder: &Path, root: &Path) -> io::Result<()> {
+    let tree = Folder::root(root)?;
+    if !tree.lock() {
+        return Ok(());
+    }
+    let (journal, mut record) = Journal::open(folder)?;
+    if record.state != State::Begun {
+        record.outputs_delivered = record.outputs_delivered.max(record.outputs.len());
+        outputs::tidy(&mut record, &tree, &Steps::default());
+        journal.write(&record, &Steps::default())?;
+    }
+    Ok(())
 }
 
 /// Why a record was not undone.
@@ -137,13 +157,17 @@ fn undo_if(
     }
     let mut report = UndoReport { run_id: record.run_id.clone(), ..UndoReport::default() };
     if record.state == State::Undone {
-        if !record.temporary.is_empty() || !record.folders_made.is_empty() {
+        if !record.temporary.is_empty() || !record.folders_made.is_empty() || !record.outputs.is_empty() {
             clean_up(&tree, &journal, &mut record, &mut report, steps);
         }
         return Ok(Some(report));
     }
     if let Some(commit) = &record.commit {
         commit::can_undo(commit, root)?;
+    }
+    let was_cut_off = record.state == State::Begun;
+    if was_cut_off {
+        outputs::take_out(&record, &tree, steps)?;
     }
     for temporary in &record.temporary {
         remove_left_over(&tree, &journal::path(temporary)?, steps)?;
@@ -200,6 +224,13 @@ fn undo_if(
             }
         }
     }
+    if was_cut_off {
+        if let Err(error) = outputs::bring_back(&record, &tree, steps) {
+            return Err(plan.give_up(&record, error));
+        }
+    } else if record.outputs_delivered + record.outputs.len() > 0 {
+        report.warnings.push("what commands left in ignored directories stays as it was delivered".to_owned());
+    }
     record.state = State::Undone;
     if let Err(cause) = journal.write(&record, steps) {
         // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
@@ -218,6 +249,7 @@ fn clean_up(tree: &Folder, journal: &Journal, record: &mut Record, report: &mut 
         let removed = journal::path(temporary).and_then(|path| remove_left_over(tree, &path, steps));
         removed.inspect_err(|error| stuck.push(format!("{temporary}: {error}"))).is_err()
     });
+    stuck.extend(outputs::tidy(record, tree, steps));
     let mut standing: Vec<String> = Vec::new();
     for folder in record.folders_made.iter().rev() {
         let path = journal::path(folder);

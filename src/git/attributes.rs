@@ -11,13 +11,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::Git;
 use super::repository::{Repository, RepositoryError};
 use crate::change::Entry;
+use crate::marked::Marked;
 
 /// The files of one change that are converted, and a git that converts them.
 pub struct Conversions<'r> {
     repository: &'r Repository,
     names: BTreeSet<Vec<u8>>,
     /// With a private object store, removed with the directory.
-    git: Option<(Git, tempfile::TempDir)>,
+    git: Option<(Git, Marked)>,
 }
 
 impl<'r> Conversions<'r> {
@@ -44,7 +45,7 @@ impl<'r> Conversions<'r> {
         conversions.names = converted.map(|words| words[0].to_vec()).collect();
         if !conversions.names.is_empty() {
             let unable = |cause| RepositoryError::Io { path: std::env::temp_dir(), cause };
-            let folder = tempfile::Builder::new().prefix("qwen-objects-").tempdir().map_err(unable)?;
+            let folder = Marked::new("objects-").map_err(unable)?;
             let git = repository.without_filters()?.env("GIT_OBJECT_DIRECTORY", folder.path());
             conversions.git = Some((git, folder));
         }

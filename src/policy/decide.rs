@@ -189,7 +189,8 @@ impl Policy {
         self.layers.iter().any(|layer| layer.sandbox_require == Some(true))
     }
 
-    /// Returns what commands see of the workspace: the project itself only if an operator's granting layer says so.
+    /// Returns what becomes of what commands leave in ignored files: it is delivered only if an operator's granting
+    /// layer says so.
     pub fn lent_tree(&self) -> LentTree {
         let first = self.layers.first().and_then(|layer| layer.lent_tree);
         let staged = self.layers.iter().any(|layer| layer.lent_tree == Some(LentTree::Staged));

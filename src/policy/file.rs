@@ -377,7 +377,7 @@ pub struct Server {
 pub struct Sandbox {
     /// Whether to end with 44 where there is none.
     pub require: Option<bool>,
-    /// What commands see.
+    /// What becomes of what commands leave in ignored files and directories.
     pub workspace: Option<LentTree>,
     /// The most that is copied of ignored folders.
     pub copy_max: Option<Bytes>,
@@ -386,13 +386,13 @@ pub struct Sandbox {
     pub read_system: Vec<String>,
 }
 
-/// What commands see of the workspace.
+/// What becomes of what commands leave in ignored files and directories. They always work in an overlay or a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LentTree {
-    /// An overlay or a copy.
+    /// It goes with the run.
     Staged,
-    /// The project itself; an operator's file only.
+    /// It is delivered together with the change; an operator's file only.
     InPlace,
 }
 

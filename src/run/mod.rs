@@ -12,8 +12,8 @@ pub mod from_hook;
 pub mod gather;
 mod git_commands;
 pub mod hooks;
+mod ignored;
 pub mod images;
-pub mod in_place;
 pub mod judge;
 pub mod library;
 pub mod listing;
@@ -72,6 +72,9 @@ use outputs::Streams;
 use session::RunSession;
 use setup::Setup;
 use signals::Signals;
+
+/// How long a run that is over removes what killed runs have left in the directory for temporary files.
+const TIDYING: Duration = Duration::from_secs(2);
 
 /// Silence after which the run reports that it is still running.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -171,12 +174,14 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     if let Some(stage) = stage.get() {
         stage.complete(&mut finished);
         stage.end_commands().await;
-        stage.settle(&mut finished).await;
         stage.compare(&mut finished);
     }
     drop(whole);
     finished.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let exit = emitter.finish(finished);
+    if let Some(place) = stage.get().and_then(|stage| stage.runner.place()).filter(|_| signals::heard().is_none()) {
+        crate::workspace::temporary::remove_abandoned(place, started.elapsed(), TIDYING);
+    }
     let most = arguments.limits.max_wall_time.unwrap_or(UNREAD).max(LEAST_UNREAD);
     match backlogs.iter().any(|backlog| backlog.left() > 0) {
         true => read_to_the_end(&backlogs, signals.as_mut(), most, exit).await,
@@ -232,13 +237,11 @@ async fn work(
         emitter.emit(Event::Warning { message: message.clone() });
     }
     let mut finished = match converse(&setup, &session, stage, emitter).await {
-        Ok(answer) => match stage.make_way().await {
-            Ok(()) => {
-                let _whole = signals::Whole::begin();
-                outcome::deliver(&setup, stage, emitter, answer)
-            }
-            Err(failure) => RunFinished::failed(failure.exit, *failure.error),
-        },
+        Ok(answer) => {
+            let tree = stage.tree_of_commands().await;
+            let _whole = signals::Whole::begin();
+            outcome::deliver(&setup, stage, emitter, answer, tree.as_ref())
+        }
         Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
             emitter.emit(Event::Warning { message: format!("skipped: {}", failure.error.message) });
             outcome::nothing_to_do("skipped: the provider is not available".to_owned())

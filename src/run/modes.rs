@@ -170,6 +170,6 @@ pub fn preflight(
         Mode::Commit => deliver::Delivery::Commit(order),
         Mode::Branch(name) => deliver::Delivery::Branch { name: name.clone(), order },
     };
-    let site = deliver::Site { root: workspace.root(), repository, undo, run_id: "preflight", time: "" };
+    let site = deliver::Site { root: workspace.root(), repository, undo, run_id: "preflight", time: "", outputs: None };
     deliver::preflight(&how, &site).map_err(|error| outcome::from_delivery(&error))
 }

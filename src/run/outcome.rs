@@ -21,9 +21,11 @@ use crate::recipe::file::{Body, IfNoChanges};
 use crate::tools::mcp::Servers;
 use crate::verify::Failed;
 use crate::workspace::Workspace;
+use crate::workspace::lend::Lent;
 use crate::workspace::untouched::Untouched;
 
 use super::emitter::Emitter;
+use super::ignored;
 use super::runner::{Runner, judge_change};
 use super::setup::Setup;
 use super::{Answer, Failure};
@@ -47,8 +49,6 @@ pub struct Stage {
     pub servers: Servers,
     /// The file of `--patch-file`.
     pub patch_file: Option<PathBuf>,
-    /// Whether commands work in the project itself.
-    pub in_place: bool,
     /// The tree's fingerprint, if nothing else keeps commands from writing to it in a dry run.
     pub untouched: Option<Untouched>,
 }
@@ -125,23 +125,13 @@ impl Stage {
         }
     }
 
-    /// Prepares the delivery if commands worked in the project itself: none of them runs afterwards.
-    pub async fn make_way(&self) -> Result<(), Failure> {
-        if !self.in_place {
-            return Ok(());
+    /// Returns the tree in which commands worked, where their ignored files are delivered: from here on none of them runs.
+    pub async fn tree_of_commands(&self) -> Option<Lent> {
+        if !self.runner.delivers_ignored() {
+            return None;
         }
         self.end_commands().await;
-        self.runner.make_way().await.map_err(|error| not_put_back(&error))
-    }
-
-    /// Restores a project in which commands worked, unless the changes were delivered.
-    pub async fn settle(&self, finished: &mut RunFinished) {
-        let delivered = finished.changes.applied || finished.commit.is_some();
-        if let Err(error) = self.runner.settle(delivered).await {
-            let failure = not_put_back(&error);
-            finished.exit = finished.exit.or_worse(failure.exit);
-            finished.error = Some(*failure.error);
-        }
+        self.runner.take_tree().await
     }
 
     /// Returns the workspace's place in the repository.
@@ -180,7 +170,15 @@ fn is_policy(name: &[u8]) -> bool {
 }
 
 /// Delivers what is staged, or returns why not.
-pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: Answer) -> RunFinished {
+///
+/// `tree`: where commands worked, if their ignored files are delivered as well.
+pub(super) fn deliver(
+    setup: &Setup,
+    stage: &Stage,
+    emitter: &Emitter,
+    answer: Answer,
+    tree: Option<&Lent>,
+) -> RunFinished {
     if answer.nothing_to_do {
         return nothing_to_do(answer.text);
     }
@@ -232,7 +230,15 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
         max_files: cap(setup.max_changed_files, max_files),
         max_patch_bytes: cap(setup.max_patch_bytes, max_bytes),
     };
+    let facts = setup.facts(stage);
+    let rules = ignored::Rules { policy: &setup.policy, facts: &facts };
+    let outputs =
+        match tree.filter(|_| !changes.is_empty()).map(|tree| ignored::outputs(tree, &changes, &rules)).transpose() {
+            Ok(outputs) => outputs,
+            Err(failure) => return failed(finished, failure, false),
+        };
     let site = Site {
+        outputs: outputs.as_ref().map(|(outputs, _)| outputs),
         root: stage.workspace.root(),
         repository: stage.repository.as_ref(),
         undo: setup.undo_folder.as_deref(),
@@ -241,7 +247,8 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
     };
     match deliver::deliver(&changes, &how, &site, &gate) {
         Ok(delivered) => {
-            for message in &delivered.warnings {
+            let left = outputs.as_ref().and_then(|(_, left)| left.as_ref());
+            for message in delivered.warnings.iter().chain(left) {
                 emitter.emit(crate::event::Event::Warning { message: message.clone() });
             }
             // Secrets that passed the gate were there before, or the policy allows them.
@@ -260,14 +267,6 @@ pub(super) fn deliver(setup: &Setup, stage: &Stage, emitter: &Emitter, answer: A
             failed(finished, from_delivery(&error), rolled_back)
         }
     }
-}
-
-fn not_put_back(error: &std::io::Error) -> Failure {
-    Failure::new(
-        Exit::Conflict,
-        format!("what commands changed in the project could not be put back: {error}"),
-        "make room, then `qwen undo` puts it back",
-    )
 }
 
 fn failed(mut finished: RunFinished, failure: Failure, rolled_back: bool) -> RunFinished {

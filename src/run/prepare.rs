@@ -16,7 +16,7 @@ use crate::policy::file::LentTree;
 use crate::policy::layers::lowest_of;
 use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::policy::redact::Secrets;
-use crate::policy::{Access, redact};
+use crate::policy::{Access, Policy, redact};
 use crate::prompt::system;
 use crate::recipe::file::Severity;
 use crate::sandbox::{self, Demand, SandboxError};
@@ -36,7 +36,6 @@ use super::context::{self, ContextSources};
 use super::folders::{cache_folder, included_folders, state_folder};
 use super::hooks::Hooks;
 use super::images;
-use super::in_place;
 use super::modes::{approval_mode, builtin_of, delivery_mode, demand, on_deny, preflight};
 use super::outcome::{self, Mode, Stage};
 use super::policy_layers::{self, PolicySources};
@@ -195,9 +194,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         .transpose()?;
     let wanted = Wanted::new(&output, json_schema, arguments.output.fail_on.map(severity))?;
 
-    let lends_in_place = policy.lent_tree() == LentTree::InPlace;
-    let in_place =
-        if lends_in_place { in_place::place(&delivery, workspace.root(), &environment, id, &time)? } else { None };
+    let ignored_outputs = delivers_ignored(&policy, &delivery)?;
     let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
     let demand = demand(arguments, &policy)?;
     let variables: BTreeMap<OsString, OsString> =
@@ -215,9 +212,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         variables.clone(),
         sandbox::own_executable(),
     )
-    .map_err(no_temporary_folder)?;
-    let works_in_place = in_place.is_some();
-    let runner = if lends_in_place { runner.in_place(in_place).map_err(sandbox_failure)? } else { runner };
+    .map_err(no_temporary_folder)?
+    .with_ignored_outputs(ignored_outputs);
     if demand == Demand::Require {
         runner.sandbox().map_err(sandbox_failure)?;
     }
@@ -442,18 +438,21 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Untouched::remember(workspace.root(), own_files)
     });
     let patch_file = arguments.output.patch_file.clone();
-    let stage = Stage {
-        workspace,
-        runner,
-        base,
-        repository,
-        mode: delivery,
-        servers: mcp,
-        patch_file,
-        untouched,
-        in_place: works_in_place,
-    };
+    let stage = Stage { workspace, runner, base, repository, mode: delivery, servers: mcp, patch_file, untouched };
     Ok(Prepared { setup, stage })
+}
+
+/// Tells whether what commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
+fn delivers_ignored(policy: &Policy, delivery: &Mode) -> Result<bool, Failure> {
+    match (policy.lent_tree(), delivery) {
+        (LentTree::Staged, _) | (LentTree::InPlace, Mode::DryRun) => Ok(false),
+        (LentTree::InPlace, Mode::Apply | Mode::Commit) => Ok(true),
+        (LentTree::InPlace, Mode::Branch(_)) => Err(Failure::new(
+            Exit::Config,
+            "`sandbox.workspace: in-place` delivers to the work tree, and --branch leaves the work tree as it is",
+            "use --apply or --commit, or `workspace: staged`",
+        )),
+    }
 }
 
 /// Returns the servers with the tools of the connected ones.

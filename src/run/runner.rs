@@ -46,27 +46,6 @@ const GIT_AT: &str = "/.qwen/git";
 /// The most links from a program's name to the program.
 const MOST_LINKS: usize = 40;
 
-/// Commands work in the project itself, as the operator chose (`sandbox.workspace: in-place`).
-pub struct InPlace {
-    /// The project's snapshot is kept below this directory.
-    pub keep: PathBuf,
-    /// The run.
-    pub run_id: String,
-    /// When the run began.
-    pub time: String,
-}
-
-/// Which tree commands work in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lends {
-    /// A copy.
-    Staged,
-    /// A copy, and only for commands that write nothing: a dry run with `in-place`.
-    ToReaders,
-    /// The project.
-    InPlace,
-}
-
 /// Runs the commands of a run.
 pub struct Runner {
     workspace: Arc<Workspace>,
@@ -79,8 +58,8 @@ pub struct Runner {
     private: Temporary,
     sandbox: OnceLock<Sandbox>,
     lent: Mutex<Option<Lent>>,
-    lends: Lends,
-    in_place: Option<InPlace>,
+    /// What commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
+    ignored_outputs: bool,
     lent_root: OnceLock<PathBuf>,
     /// A layer could not be mounted, although the probe succeeded.
     mounts_no_layer: AtomicBool,
@@ -108,7 +87,7 @@ impl Runner {
         helper: PathBuf,
     ) -> std::io::Result<Runner> {
         Ok(Runner {
-            private: Temporary::outside("qwen-", workspace.root())?,
+            private: Temporary::outside("run-", workspace.root())?,
             workspace,
             repository,
             policy,
@@ -118,8 +97,7 @@ impl Runner {
             helper,
             sandbox: OnceLock::new(),
             lent: Mutex::default(),
-            lends: Lends::Staged,
-            in_place: None,
+            ignored_outputs: false,
             lent_root: OnceLock::new(),
             mounts_no_layer: AtomicBool::new(false),
             is_copied_anew: AtomicBool::new(false),
@@ -130,40 +108,24 @@ impl Runner {
         })
     }
 
-    /// Lets commands work in the project itself; `None` for a dry run, in which only commands that write nothing run.
-    ///
-    /// Only T3 can keep them from writing git's own directory: weaker isolation is refused, except with `--sandbox
-    /// off`.
-    pub fn in_place(self, how: Option<InPlace>) -> Result<Runner, SandboxError> {
-        let Some(how) = how else { return Ok(Runner { lends: Lends::ToReaders, ..self }) };
-        let tier = self.sandbox()?.tier();
-        if tier != Tier::T3 && self.demand != Demand::Off {
-            return Err(SandboxError::Unmet {
-                tier: tier.name(),
-                reason:
-                    "`sandbox.workspace: in-place` needs T3 (user namespaces), where `.git` and denied files are held \
-                         back; use `staged`, or --sandbox off"
-                        .to_owned(),
-            });
-        }
-        Ok(Runner { lends: Lends::InPlace, in_place: Some(how), ..self })
+    /// Keeps in mind what commands leave in ignored files and directories: it will be delivered with the change.
+    pub fn with_ignored_outputs(self, wanted: bool) -> Runner {
+        Runner { ignored_outputs: wanted, ..self }
     }
 
-    /// Restores a project in which commands worked, so that the delivery finds it unchanged.
-    pub async fn make_way(&self) -> std::io::Result<()> {
-        let slot = self.lent.lock().await;
-        let Some(kept) = slot.as_ref().and_then(Lent::kept) else { return Ok(()) };
-        let changes = self.workspace.changes();
-        kept.make_way(&changes.iter().map(|(path, _)| path).collect::<Vec<_>>())
+    /// Tells whether what commands leave in ignored files and directories is delivered.
+    pub fn delivers_ignored(&self) -> bool {
+        self.ignored_outputs
     }
 
-    /// Ends the work in a project in place: what was not delivered is restored.
-    pub async fn settle(&self, delivered: bool) -> std::io::Result<()> {
-        let Some(kept) = self.lent.lock().await.take().and_then(Lent::into_kept) else { return Ok(()) };
-        if !delivered {
-            kept.put_back()?;
-        }
-        kept.discard()
+    /// Gives the tree away in which commands worked; no command is to run any more.
+    pub async fn take_tree(&self) -> Option<Lent> {
+        self.lent.lock().await.take()
+    }
+
+    /// Returns the directory in which the run's temporary one is.
+    pub fn place(&self) -> Option<&Path> {
+        self.private.path().parent()
     }
 
     /// Returns the run's own directory of full outputs.
@@ -242,13 +204,9 @@ impl Runner {
         until: Option<Instant>,
         alone: bool,
     ) -> Result<&'s mut Lent, ToolError> {
-        let layers = alone
-            && self.in_place.is_none()
-            && !self.mounts_no_layer.load(Ordering::Relaxed)
-            && self.sandbox().is_ok_and(Sandbox::has_overlay);
-        if !layers && slot.take_if(|lent| lent.layer().is_some()).is_some() {
-            self.is_copied_anew.store(true, Ordering::Relaxed);
-        }
+        let layers =
+            alone && !self.mounts_no_layer.load(Ordering::Relaxed) && self.sandbox().is_ok_and(Sandbox::has_overlay);
+        let earlier = if layers { None } else { slot.take_if(|lent| lent.layer().is_some()) };
         let lent = match slot {
             Some(lent) => lent,
             None => {
@@ -261,16 +219,33 @@ impl Runner {
                     objects_at: (self.tier() == Tier::T3).then_some(Path::new(OBJECTS_AT)),
                     until,
                     layers,
+                    ignored_outputs: self.ignored_outputs,
                 };
-                let lent = match &self.in_place {
-                    Some(how) => self.workspace.lend_in_place(&options, &how.keep, (&how.run_id, &how.time)),
-                    None => self.workspace.lend(&options),
-                };
-                slot.insert(lent.map_err(no_tree)?)
+                let made = self.lend_anew(&options, earlier.as_ref());
+                if made.is_err() {
+                    *slot = earlier;
+                }
+                slot.insert(made?)
             }
         };
         let _first = self.lent_root.set(lent.root().to_path_buf());
         lent.flush(&self.workspace).map_err(no_tree)?;
+        Ok(lent)
+    }
+
+    /// Makes a tree; where it takes the place of another one, what commands left there in ignored directories comes
+    /// along if it will be delivered.
+    fn lend_anew(&self, options: &LendOptions<'_>, earlier: Option<&Lent>) -> Result<Lent, ToolError> {
+        let mut lent = self.workspace.lend(options).map_err(no_tree)?;
+        match earlier {
+            Some(earlier) if self.ignored_outputs => {
+                lent.flush(&self.workspace).map_err(no_tree)?;
+                let taken = lent.take_over(earlier, &self.workspace.changes());
+                taken.map_err(|error| ToolError::failed(format!("No tree could be lent: {error}")))?;
+            }
+            Some(_) => self.is_copied_anew.store(true, Ordering::Relaxed),
+            None => {}
+        }
         Ok(lent)
     }
 
@@ -387,9 +362,6 @@ impl Runner {
         let mut seen = 0;
         let mut pending = plan.unchanged.clone();
         while let Some(path) = pending.pop() {
-            if self.in_place.is_some() {
-                return Err(refuse(&path, "cannot be compared where commands work in the project itself"));
-            }
             seen += 1;
             let before = Disk.entry(&path.under(self.workspace.root())).ok();
             let now = lent.entry(&path).ok();
@@ -466,16 +438,6 @@ impl Runner {
                 self.mount_git(lent, git, tree, access, &mut around);
             }
         }
-        if self.tier() != Tier::T3 {
-            return around;
-        }
-        if let Some(kept) = lent.kept() {
-            let own = lent.git().filter(|git| self.stands_in(git)).map(|git| git.stands_for.clone());
-            let root = self.workspace.root();
-            let others = kept.git().map(|path| path.under(root)).filter(|path| Some(path) != own.as_ref());
-            around.read_only.extend(others);
-            around.hidden.extend(lent.hidden().iter().map(|path| path.under(root)));
-        }
         around
     }
 
@@ -486,12 +448,11 @@ impl Runner {
             around.mounts.push(Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
         }
         let write = access == GitAccess::Scratch;
-        let is_project = lent.kept().is_some() || lent.layer().is_some();
         if git.is_apart() {
             if access != GitAccess::None {
                 around.mounts.push(Mounted { at: GIT_AT.into(), from: git.folder.clone(), write });
             }
-        } else if is_project || !git.folder.starts_with(lent.root()) {
+        } else if lent.layer().is_some() || !git.folder.starts_with(lent.root()) {
             if self.stands_in(git) {
                 around.mounts.push(Mounted { at: git.stands_for.clone(), from: git.folder.clone(), write });
             }
@@ -539,12 +500,6 @@ impl Runner {
         plan: &CommandPlan,
         request: &CommandRequest,
     ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
-        if plan.profile.git == GitAccess::Scratch
-            && self.lends == Lends::InPlace
-            && !lent.git().is_some_and(|git| self.stands_in(git))
-        {
-            return Err(ToolError::failed("git cannot write here: its own folder could not be held back".to_owned()));
-        }
         if plan.profile.tree == TreeAccess::Writable {
             self.remember_attributes();
         }
@@ -589,17 +544,6 @@ impl Runner {
 
     async fn run_command(&self, plan: &CommandPlan, request: CommandRequest) -> Result<CommandReport, ToolError> {
         let sandbox = self.sandbox().map_err(|error| ToolError::failed(error.to_string()))?;
-        if self.lends == Lends::ToReaders && plan.profile.tree == TreeAccess::Writable {
-            return Err(ToolError::failed(
-                "`sandbox.workspace: in-place` works with --apply and --commit: in a dry run a command that may write is \
-                 not started",
-            ));
-        }
-        if self.lends == Lends::InPlace && matches!(plan.start, Start::AsWritten(_)) {
-            return Err(ToolError::failed(
-                "a command that cannot be read runs in a staged copy alone, and `sandbox.workspace: in-place` lends none",
-            ));
-        }
         let mut slot = self.lent.lock().await;
         let alone = !request.background;
         let mut lent = self.lend(&mut slot, None, alone)?;

@@ -16,6 +16,7 @@ use super::HELPER;
 use super::remembered::Remembered;
 use super::tier::{LEAST_LANDLOCK, Probe, Tier};
 use super::wire::{self, Report};
+use crate::marked::Marked;
 use crate::policy::programs::PLAIN_READERS;
 
 /// Maximum time for the child to try everything.
@@ -119,7 +120,7 @@ pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
     }
     let work = move || {
         // Without a directory, a later caller tries again and reports what is wrong.
-        let Ok(folder) = tempfile::Builder::new().prefix("qwen-probe-").tempdir() else { return };
+        let Ok(folder) = Marked::new("probe-") else { return };
         let Ok(private) = folder.path().canonicalize() else { return };
         if super::make_private_folders(&private).is_ok() {
             let found = probe(&helper, &private);

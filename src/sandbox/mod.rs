@@ -124,7 +124,7 @@ impl SandboxError {
 /// The tree that a command works in. The workspace makes it; it is the project's own directory only with `in-place`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LentTree {
-    /// A plain directory: a copy, or the project itself with `workspace: in-place`.
+    /// A plain directory: a copy of the project.
     Folder(PathBuf),
     /// An overlay that is mounted for the command and seen at `project`: requires T3.
     ///

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the lent tree is copied here")]
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
@@ -11,6 +11,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::folder::Folder;
 use super::ignore::{Kind, Level, Source};
 use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved, tracked};
 use super::snapshot::{Snapshot, Stat};
@@ -23,8 +24,9 @@ const MUCH: u64 = 1 << 30;
 
 /// The result of copying.
 pub(super) enum Copied {
-    /// What was copied and belongs to the project, and what was left out.
-    Done(Snapshot, Vec<LeftOut>),
+    /// What was copied and belongs to the project, what was copied and is ignored (where that is asked for), and what was
+    /// left out.
+    Done(Snapshot, Snapshot, Vec<LeftOut>),
     /// No file was copied: the copy would be large, and there may be another way.
     Large,
 }
@@ -47,8 +49,8 @@ pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Res
     if options.layers && copy.is_large() {
         return Ok(Copied::Large);
     }
-    let (snapshot, left_out) = copy.carry_out(counted)?;
-    Ok(Copied::Done(snapshot, left_out))
+    let (snapshot, ignored, left_out) = copy.carry_out(counted)?;
+    Ok(Copied::Done(snapshot, ignored, left_out))
 }
 
 /// Makes the tree: directories one by one, then files in parallel.
@@ -192,11 +194,11 @@ impl Copy<'_> {
         }
     }
 
-    /// Copies the files in parallel; only the first `counted` ones are remembered.
+    /// Copies the files in parallel; the first `counted` ones are remembered as the project's.
     ///
     /// A file that is unreadable, or that vanished, is left out. Anything else, above all a full disk, is an error:
     /// commands would see an incomplete project.
-    fn carry_out(self, counted: usize) -> io::Result<(Snapshot, Vec<LeftOut>)> {
+    fn carry_out(self, counted: usize) -> io::Result<(Snapshot, Snapshot, Vec<LeftOut>)> {
         for folder in &self.folders {
             let at = folder.under(self.to);
             match std::fs::create_dir(&at) {
@@ -221,10 +223,11 @@ impl Copy<'_> {
                 }
             }
         });
-        let (mut snapshot, mut left_out) = (Snapshot::default(), self.left_out);
+        let (mut snapshot, mut ignored, mut left_out) = (Snapshot::default(), Snapshot::default(), self.left_out);
         for (number, result) in copied.into_iter().flatten() {
             match result {
                 Ok(stat) if number < counted => snapshot.settle(files[number].clone(), stat),
+                Ok(stat) if self.options.ignored_outputs => ignored.settle(files[number].clone(), stat),
                 Ok(_) => {}
                 Err(error) if is_gone(&error) => {
                     left_out.push(LeftOut { path: files[number].clone(), why: WhyLeftOut::Unreadable });
@@ -233,7 +236,7 @@ impl Copy<'_> {
             }
         }
         left_out.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok((snapshot, left_out))
+        Ok((snapshot, ignored, left_out))
     }
 }
 
@@ -265,6 +268,30 @@ fn copy_file(from: &Path, to: &Path, real_root: &Path, lent_root: &Path) -> io::
     copy.set_permissions(Permissions::from_mode(mode))?;
     copy.set_times(FileTimes::new().set_modified(metadata.modified()?))?;
     Ok(Stat::of(&copy.metadata()?))
+}
+
+/// Copies a file with its mode and time, or a link, to a free name of another directory; nothing is followed.
+pub(super) fn copy_between(from: &Folder, name: &OsStr, to: &Folder, free: &OsStr) -> io::Result<()> {
+    use rustix::fs::{FileType, Mode, OFlags};
+
+    let stat = from.stat(name)?.ok_or(io::ErrorKind::NotFound)?;
+    if FileType::from_raw_mode(stat.st_mode).is_symlink() {
+        let target = rustix::fs::readlinkat(from, name, Vec::new())?;
+        return Ok(rustix::fs::symlinkat(target, to, free)?);
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
+    let metadata = source.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file any more"));
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut copy = File::from(rustix::fs::openat(to, free, flags, Mode::from_raw_mode(0o600))?);
+    if !by_reference(&copy, &source) {
+        io::copy(&mut source, &mut copy)?;
+    }
+    copy.set_permissions(Permissions::from_mode(metadata.permissions().mode() & 0o777))?;
+    copy.set_times(FileTimes::new().set_modified(metadata.modified()?))
 }
 
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use rustix::fs::FileType;
 
@@ -20,7 +20,6 @@ use super::copy;
 use super::disk::Disk;
 use super::folder::{Folder, is_missing};
 use super::ignore::{Kind, Level, Source};
-use super::kept::Kept;
 use super::layer::Layer;
 use super::snapshot::{Snapshot, Stat};
 use super::temporary::Temporary;
@@ -29,10 +28,12 @@ use crate::change::{Change, ChangeSet, Entry};
 use crate::git::repository::Repository;
 use crate::path::RelPath;
 
+mod ignored;
 mod layered;
 mod scratch;
 mod untouched_below;
 
+pub use ignored::Output;
 use layered::Found;
 pub use scratch::Scratch;
 use scratch::{APART, scratch_git_of};
@@ -55,6 +56,8 @@ pub struct LendOptions<'a> {
     /// Whether a layer over the project may take the place of a large copy: the kernel mounts overlays, and no program
     /// will be at work in the tree while another begins.
     pub layers: bool,
+    /// Whether [`Lent::ignored_outputs`] will be asked for.
+    pub ignored_outputs: bool,
 }
 
 impl LendOptions<'_> {
@@ -94,14 +97,15 @@ pub struct Lent {
     reads: Vec<PathBuf>,
     left_out: Vec<LeftOut>,
     snapshot: Snapshot,
+    /// The ignored files of a copy as they were copied, where they are asked for later.
+    ignored: Snapshot,
+    /// When the tree was made.
+    since: SystemTime,
     /// What the workspace had staged when this tree was last synchronised.
     flushed: BTreeMap<RelPath, Entry>,
     rules: Source,
     real_root: PathBuf,
     git: Option<Scratch>,
-    /// The project's snapshot, if the project itself is the command workspace.
-    kept: Option<Kept>,
-    hidden: Vec<RelPath>,
     /// When the copy was complete, by the clock of its file system.
     made: Changed,
     scratch: Temporary,
@@ -139,55 +143,18 @@ pub struct Collected {
 }
 
 impl Workspace {
-    /// Uses the project itself as command workspace, with a snapshot below `keep`, named after the run. The caller must
-    /// hide from commands what [`Lent::hidden`] names.
-    pub fn lend_in_place(
-        &self,
-        options: &LendOptions<'_>,
-        keep: &Path,
-        run: (&str, &str),
-    ) -> Result<Lent, WorkspaceError> {
-        let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
-        let scratch = scratch(options).map_err(failed)?;
-        let whole = LendOptions { may_read: &|_| true, layers: false, ..*options };
-        let (kept, snapshot, left_out) = Kept::begin(&self.root, keep, run, &whole).map_err(failed)?;
-        let mut hidden = Vec::new();
-        denied_below(&self.root, &RelPath::root(), options.may_read, &mut hidden).map_err(failed)?;
-        let at = scratch.path().canonicalize().map_err(failed)?;
-        let (git, reads) =
-            scratch_git_of(options.repository, options.objects_at, at.join(".git"), None).map_err(failed)?;
-        Ok(Lent {
-            tree: Folder::root(&self.root).map_err(failed)?,
-            layer: None,
-            repository: None,
-            tracked: OnceLock::new(),
-            covered: BTreeSet::new(),
-            root: self.root.clone(),
-            reads,
-            left_out,
-            snapshot,
-            flushed: BTreeMap::new(),
-            rules: Source::of_tree(&self.root, &self.root),
-            real_root: self.root.clone(),
-            git,
-            kept: Some(kept),
-            hidden,
-            made: Changed::default(),
-            scratch,
-        })
-    }
-
     /// Makes the command workspace: tracked and untracked files, ignored ones up to `copy_max`, denied ones never. If
     /// the copy would be large and `layers` allows it, a layer over the project, ignored files included, replaces it.
     pub fn lend(&self, options: &LendOptions<'_>) -> Result<Lent, WorkspaceError> {
         let failed = |cause| WorkspaceError::Io { path: self.root.clone(), cause };
+        let since = SystemTime::now();
         let scratch = scratch(options).map_err(failed)?;
         let top = scratch.path().canonicalize().map_err(failed)?.join("tree");
         let root = options.repository.map_or(top.clone(), |repository| repository.prefix.under(&top));
         std::fs::create_dir_all(&root).map_err(failed)?;
 
-        let (snapshot, left_out) = match copy::copy(&self.root, &root, options).map_err(failed)? {
-            copy::Copied::Done(snapshot, left_out) => (snapshot, left_out),
+        let (snapshot, ignored, left_out) = match copy::copy(&self.root, &root, options).map_err(failed)? {
+            copy::Copied::Done(snapshot, ignored, left_out) => (snapshot, ignored, left_out),
             copy::Copied::Large => {
                 return match self.lend_layered(options)? {
                     Some(lent) => Ok(lent),
@@ -208,12 +175,12 @@ impl Workspace {
             reads,
             left_out,
             snapshot,
+            ignored,
+            since,
             flushed: BTreeMap::new(),
             rules,
             real_root: self.root.clone(),
             git,
-            kept: None,
-            hidden: Vec::new(),
             made: now_over(scratch.path()).map_err(failed)?,
             scratch,
         })
@@ -287,21 +254,6 @@ impl Lent {
         }
     }
 
-    /// Returns the project's snapshot, if the project itself is the command workspace.
-    pub fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
-    }
-
-    /// Gives up the tree and keeps the project's snapshot.
-    pub fn into_kept(self) -> Option<Kept> {
-        self.kept
-    }
-
-    /// Returns the paths in the tree that must not be read.
-    pub fn hidden(&self) -> &[RelPath] {
-        &self.hidden
-    }
-
     /// Returns what is not in the tree.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
@@ -314,7 +266,7 @@ impl Lent {
             changes.iter().map(|(path, change)| (path.clone(), change.after.clone())).collect();
         for path in self.flushed.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect::<Vec<_>>() {
             // The path is unchanged again.
-            let first = if self.lacks(&path) { Entry::Absent } else { self.first(workspace, &path)? };
+            let first = if self.lacks(&path) { Entry::Absent } else { workspace.first_state(&path)? };
             self.put(&path, &first)?;
         }
         // Deletions make room for new entries.
@@ -405,9 +357,6 @@ impl Lent {
                 if !kind.is_file() && !kind.is_symlink() {
                     continue;
                 }
-                if self.kept.as_ref().is_some_and(|kept| kept.is_left_out(&path)) {
-                    continue;
-                }
                 let counts =
                     self.snapshot.knows(&path) || staged.get(&path).is_some() || !rules.child(&name, Kind::File).git;
                 if counts
@@ -491,19 +440,8 @@ impl Lent {
         if found == *was {
             return Ok(Ok(None));
         }
-        let change = Change { before: self.first(workspace, path)?, after: found };
+        let change = Change { before: workspace.first_state(path)?, after: found };
         Ok(judge(path, &change).map(|()| Some(change)))
-    }
-
-    /// Returns what was at a path before the run.
-    fn first(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
-        match (&self.kept, workspace.change(path)) {
-            // The disk holds a command's version.
-            (Some(kept), None) => {
-                kept.entry(path).map_err(|cause| WorkspaceError::Io { path: path.as_path().into(), cause })
-            }
-            (Some(_) | None, _) => workspace.first_state(path),
-        }
     }
 
     /// Tells whether the tree never had what the project has at a path: then a refusal does not restore it.
@@ -515,7 +453,7 @@ impl Lent {
     fn was(&self, workspace: &Workspace, path: &RelPath) -> Result<Entry, WorkspaceError> {
         match workspace.change(path) {
             Some(change) => Ok(change.after),
-            None => self.first(workspace, path),
+            None => workspace.first_state(path),
         }
     }
 
@@ -577,34 +515,10 @@ fn beginning(path: &RelPath) -> RelPath {
 
 /// Makes the private directory of a command workspace.
 fn scratch(options: &LendOptions<'_>) -> io::Result<Temporary> {
-    Temporary::new("qwen-tree-", options.parent)
-}
-
-/// Finds the files that nobody may read.
-fn denied_below(
-    root: &Path,
-    folder: &RelPath,
-    may_read: &dyn Fn(&RelPath) -> bool,
-    denied: &mut Vec<RelPath>,
-) -> io::Result<()> {
-    let entries = match std::fs::read_dir(folder.under(root)) {
-        // What this process cannot read, commands cannot read either.
-        Err(error) if !folder.is_root() && is_closed(&error) => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let Some(path) = folder.child(entry.file_name()) else { continue };
-        if entry.file_name() == ".git" {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            denied_below(root, &path, may_read, denied)?;
-        } else if !may_read(&path) {
-            denied.push(path);
-        }
+    match options.parent {
+        Some(parent) => Temporary::inside(parent, "tree-"),
+        None => Temporary::new("tree-"),
     }
-    Ok(())
 }
 
 /// Returns the tracked files, which count in an ignored directory, too. Without git there is no list.

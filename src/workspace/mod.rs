@@ -6,7 +6,6 @@ mod copy;
 pub mod disk;
 pub mod folder;
 pub mod ignore;
-pub mod kept;
 pub mod layer;
 pub mod lend;
 pub mod outputs;

@@ -95,6 +95,16 @@ impl Snapshot {
         self.seen.remove(path);
     }
 
+    /// Tells whether a file is remembered just so.
+    pub fn is_same(&self, path: &RelPath, stat: Stat) -> bool {
+        self.seen.get(path).is_some_and(|seen| seen.stat == stat)
+    }
+
+    /// Returns what is remembered, in no order.
+    pub fn paths(&self) -> impl Iterator<Item = &RelPath> {
+        self.seen.keys()
+    }
+
     /// Tells whether a file is remembered.
     pub fn knows(&self, path: &RelPath) -> bool {
         self.seen.contains_key(path)

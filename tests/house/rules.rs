@@ -19,6 +19,7 @@ const LAYER_OF: &[(&str, &str)] = &[
     ("event", "base"),
     ("exit", "base"),
     ("hidden", "base"),
+    ("marked", "base"),
     ("path", "base"),
     ("properties", "base"),
     ("prompt::toml", "base"),

@@ -123,7 +123,14 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
 
     let run_id = new_id();
     let time = jiff::Timestamp::now().to_string();
-    let site = Site { root: workspace.root(), repository: Some(&repository), undo: None, run_id: &run_id, time: &time };
+    let site = Site {
+        root: workspace.root(),
+        repository: Some(&repository),
+        undo: None,
+        run_id: &run_id,
+        time: &time,
+        outputs: None,
+    };
     let policy = &chosen.policy;
     let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
         .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
@@ -159,7 +166,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let order = order(job, &report, &title)?;
     let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     let server = job.variable("GITHUB_SERVER_URL");
-    let own = Temporary::outside("qwen-", workspace.root())
+    let own = Temporary::outside("ci-", workspace.root())
         .map_err(|error| conflict(format!("no temporary directory can be made: {error}"), "free some space"))?;
     let git = server::git(&repository, own.path())
         .map_err(|error| conflict(format!("origin cannot be asked: {error}"), "check out with actions/checkout"))?;
@@ -242,10 +249,12 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Returns the policy of the trusted commit. Delivering is what this job is for, as with `qwen apply`.
 fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chosen, Failure> {
-    let folder = job.folder()?;
+    let folder = Temporary::new("policy-").map_err(|error| {
+        conflict(format!("no temporary directory can be made: {error}"), "set TMPDIR to a writable one")
+    })?;
     let cwd = &job.environment.cwd;
     let named = match &job.inputs.policy {
-        Some(named) => Some(trusted_policy::find(named, &repository.top, cwd, trusted, &folder.join("policy"))?),
+        Some(named) => Some(trusted_policy::find(named, &repository.top, cwd, trusted, &folder.path().join("policy"))?),
         None => job.environment.value("QWEN_POLICY"),
     };
     policy_layers::choose(&PolicySources {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use super::scratch::scratch_git_of;
 use super::untouched_below::Changed;
@@ -18,14 +19,18 @@ use crate::workspace::snapshot::{Snapshot, Stat};
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// Which files count: existing ones by the current rules, deleted ones by the earlier rules.
-struct Rules {
+pub(super) struct Rules {
     sources: Arc<(Source, Source)>,
     now: Arc<Level>,
     before: Arc<Level>,
 }
 
 impl Rules {
-    fn enter(&self, folder: &RelPath) -> Rules {
+    pub(super) fn new(now: &Source, before: &Source) -> Rules {
+        Rules { now: Level::root(now), before: Level::root(before), sources: Arc::new((now.clone(), before.clone())) }
+    }
+
+    pub(super) fn enter(&self, folder: &RelPath) -> Rules {
         let (now, before) = &*self.sources;
         Rules {
             sources: Arc::clone(&self.sources),
@@ -35,7 +40,7 @@ impl Rules {
     }
 
     /// Tells whether a name is ignored, and was.
-    fn ignore(&self, name: &OsStr, kind: Kind) -> bool {
+    pub(super) fn ignore(&self, name: &OsStr, kind: Kind) -> bool {
         self.now.child(name, kind).git && self.before.child(name, kind).git
     }
 }
@@ -52,7 +57,7 @@ pub(super) struct Found {
 }
 
 /// Maximum nesting of directories in a layer.
-const DEEPEST: usize = 256;
+pub(super) const DEEPEST: usize = 256;
 
 struct Look<'a> {
     layer: Arc<Layer>,
@@ -61,7 +66,7 @@ struct Look<'a> {
 }
 
 /// Tells whether a file or link of the project has this name.
-fn is_file_of(lower: Option<&Folder>, name: &OsStr) -> io::Result<bool> {
+pub(super) fn is_file_of(lower: Option<&Folder>, name: &OsStr) -> io::Result<bool> {
     let Some(lower) = lower else { return Ok(false) };
     let stat = lower.stat(name)?;
     Ok(stat.is_some_and(|stat| !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()))
@@ -80,6 +85,7 @@ impl Workspace {
         if !options.repository.is_none_or(git_is_a_folder) {
             return Ok(None);
         }
+        let since = SystemTime::now();
         let scratch = scratch(options).map_err(failed)?;
         let at = scratch.path().canonicalize().map_err(failed)?;
         let (git, reads) =
@@ -101,12 +107,12 @@ impl Workspace {
             reads,
             left_out,
             snapshot: Snapshot::default(),
+            ignored: Snapshot::default(),
+            since,
             flushed: BTreeMap::new(),
             rules: Source::of_layer(&self.root, layer),
             real_root: self.root.clone(),
             git,
-            kept: None,
-            hidden: Vec::new(),
             made: Changed::default(),
             scratch,
         }))
@@ -119,11 +125,7 @@ impl Lent {
         let Some(layer) = self.layer.clone() else { return Ok(Found::default()) };
         let (upper, lower) = layer.sides()?;
         let before = Source::of_changes(&self.real_root, staged.clone());
-        let rules = Rules {
-            now: Level::root(&self.rules),
-            before: Level::root(&before),
-            sources: Arc::new((self.rules.clone(), before.clone())),
-        };
+        let rules = Rules::new(&self.rules, &before);
         let mut look = Look { layer, staged, found: Found::default() };
         self.look_at((&upper, Some(&lower)), &RelPath::root(), &rules, &mut look)?;
         before.check()?;
@@ -255,7 +257,7 @@ impl Lent {
     }
 
     /// Returns the tracked files; none where git could not be asked, which [`Lent::look_over`] reports.
-    fn tracked(&self) -> &BTreeSet<RelPath> {
+    pub(super) fn tracked(&self) -> &BTreeSet<RelPath> {
         static NONE: BTreeSet<RelPath> = BTreeSet::new();
         self.tracked.get_or_init(|| super::tracked(self.repository.as_ref())).as_ref().unwrap_or(&NONE)
     }

@@ -34,6 +34,7 @@ fn options(repository: Option<&Repository>) -> LendOptions<'_> {
         objects_at: None,
         until: None,
         layers: false,
+        ignored_outputs: false,
     }
 }
 
@@ -253,5 +254,60 @@ proptest! {
         }
         prop_assert_eq!(project.workspace.changes(), other.changes());
         prop_assert_eq!(sh(project.workspace.root(), SHOW), before);
+    }
+}
+
+const LEFT: &str = "printf n >out/new; printf o >out/old; rm vendor/other; rm -rf gone; mkdir -p out/.GIT out/deep; \
+    printf x >out/.GIT/config; printf d >out/deep/er; printf l >x.log; printf 2 >a; printf t >vendor/kept; \
+    printf 'out/\\n*.log\\nvendor/\\ngone/\\nback/\\nsrc/\\n' >.gitignore; printf s >src/slipped; ln -s er out/deep/link; \
+    rm -rf back; mkdir back; printf b >back/new";
+
+fn outputs(lent: &Lent, fixture: &Fixture) -> Vec<String> {
+    let found = lent.ignored_outputs(&fixture.workspace.changes()).unwrap();
+    found.iter().map(|output| format!("{}{}", if output.is_gone { "-" } else { "" }, output.path)).collect()
+}
+
+#[test]
+fn what_commands_left_in_ignored_places_is_found_and_a_run_ignores_nothing_by_itself() {
+    let script = format!(
+        "{PLAIN}; printf o >vendor/other; mkdir gone back; printf 'gone/\\nback/\\n' >>.gitignore; printf g >gone/g; \
+         printf o >back/old"
+    );
+    for layered in [false, true] {
+        if layered && !mounts() {
+            continue;
+        }
+        let fixture = fixture(&script, "");
+        let options = LendOptions { ignored_outputs: true, ..options(fixture.repository.as_ref()) };
+        let lend = || match layered {
+            true => fixture.workspace.lend_layered(&options).unwrap().unwrap(),
+            false => fixture.workspace.lend(&options).unwrap(),
+        };
+        let mut lent = lend();
+        assert_eq!(outputs(&lent, &fixture), Vec::<String>::new());
+        command(&lent, LEFT);
+        lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
+        let expected = [
+            "-back/old",
+            "back/new",
+            "-gone/g",
+            "out/deep/er",
+            "out/deep/link",
+            "out/new",
+            "out/old",
+            "-vendor/other",
+            "x.log",
+        ];
+        let sorted = |mut found: Vec<String>| {
+            found.sort_by_key(|name| name.trim_start_matches('-').to_owned());
+            found
+        };
+        assert_eq!(sorted(outputs(&lent, &fixture)), sorted(expected.map(str::to_owned).to_vec()), "{layered}");
+        // A copy that takes the place of the tree has the same.
+        let mut next = fixture.workspace.lend(&options).unwrap();
+        next.flush(&fixture.workspace).unwrap();
+        next.take_over(&lent, &fixture.workspace.changes()).unwrap();
+        assert_eq!(outputs(&next, &fixture), outputs(&lent, &fixture), "{layered}");
+        assert_eq!(sh(next.root(), "cat out/deep/link back/new"), "db");
     }
 }

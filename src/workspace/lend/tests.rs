@@ -40,6 +40,7 @@ impl Fixture {
             objects_at: None,
             until: None,
             layers: false,
+            ignored_outputs: false,
         };
         let mut lent = self.workspace.lend(&options).unwrap();
         lent.flush(&self.workspace).unwrap();
@@ -118,6 +119,7 @@ fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
         objects_at: None,
         until: Some(Instant::now()),
         layers: false,
+        ignored_outputs: false,
     };
     let error = fixture.workspace.lend(&options).err().unwrap().to_string();
     assert!(error.ends_with("copying it took too long and was given up"), "{error}");
