@@ -175,7 +175,11 @@ pub fn deliver(
     site: &Site<'_>,
     gate: &Gate<'_>,
 ) -> Result<Delivered, DeliverError> {
-    let delivering = std::panic::AssertUnwindSafe(|| deliver_all(changes, how, site, gate));
+    let delivering = std::panic::AssertUnwindSafe(|| {
+        let mut delivered = deliver_all(changes, how, site, gate)?;
+        delivered.warnings.extend(site.outputs.into_iter().flat_map(Outputs::warnings));
+        Ok(delivered)
+    });
     std::panic::catch_unwind(delivering).unwrap_or_else(|_| {
         // The panic rolled back what was done; whether that worked is checked, not assumed.
         let rolled_back = apply::check_base(changes, site.root).is_ok();
@@ -255,7 +259,6 @@ fn deliver_all(
             commit::on_branch(changes, name, order, site, &mut delivered)?;
         }
     }
-    delivered.warnings.extend(site.outputs.into_iter().flat_map(Outputs::warnings));
     Ok(delivered)
 }
 

@@ -11,7 +11,7 @@ use std::io;
 
 use super::DeliverError;
 use super::apply::{folders_between, make_folders};
-use super::journal::{self, Record, SavedOutput};
+use super::journal::{self, Record, SavedOutput, State};
 use crate::change::ChangeSet;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
@@ -73,17 +73,13 @@ pub(super) fn plan(
     for output in outputs.files.iter().filter(|output| !output.is_gone) {
         let mut top = output.path.clone();
         for folder in folders_between(&RelPath::root(), &output.path) {
-            let stands = match is_standing.get(&folder) {
-                Some(stands) => *stands,
-                None => {
-                    let found = look(root, &folder).map_err(failed)?;
-                    let stands = found.is_some_and(|stat| is_directory(&stat)) && !going.contains(&folder);
-                    is_standing.insert(folder.clone(), stands);
-                    stands
-                }
-            };
+            if !is_standing.contains_key(&folder) {
+                let found = look(root, &folder).map_err(failed)?;
+                let stands = found.is_some_and(|stat| is_directory(&stat)) && !going.contains(&folder);
+                is_standing.insert(folder.clone(), stands);
+            }
             // A directory that the change makes as well is not ours to place.
-            if !stands && !changes.iter().any(|(path, _)| path.is_under(&folder) || *path == folder) {
+            if !is_standing[&folder] && !changes.iter().any(|(path, _)| path.is_under(&folder) || *path == folder) {
                 top = folder;
                 break;
             }
@@ -265,8 +261,11 @@ fn second(name: &OsStr) -> OsString {
     second
 }
 
-/// Takes out what a killed delivery had swapped in. It may be interrupted and repeated.
+/// Takes out what a killed delivery had swapped in; of one that ended, nothing. It may be interrupted and repeated.
 pub(super) fn take_out(record: &Record, root: &Folder, steps: &Steps) -> io::Result<()> {
+    if record.state != State::Begun {
+        return Ok(());
+    }
     for saved in record.outputs.iter().rev().filter(|saved| saved.is_new) {
         let (path, temporary) = (journal::path(&saved.path)?, journal::path(&saved.temporary)?);
         let inode = |stat: Option<Stat>| stat.map(|stat| stat.st_ino);
@@ -290,8 +289,12 @@ pub(super) fn take_out(record: &Record, root: &Folder, steps: &Steps) -> io::Res
 }
 
 /// Brings back what a killed delivery had put aside; where something else stands by now, that stays. It may be
-/// interrupted and repeated.
-pub(super) fn bring_back(record: &Record, root: &Folder, steps: &Steps) -> io::Result<()> {
+/// interrupted and repeated. Of a delivery that ended everything stays, and the warning says so.
+pub(super) fn bring_back(record: &Record, root: &Folder, steps: &Steps) -> io::Result<Option<String>> {
+    if record.state != State::Begun {
+        let warning = "what commands left in ignored directories stays as it was delivered".to_owned();
+        return Ok((record.outputs_delivered + record.outputs.len() > 0).then_some(warning));
+    }
     for saved in record.outputs.iter().rev().filter(|saved| !saved.is_new) {
         let (path, temporary) = (journal::path(&saved.path)?, journal::path(&saved.temporary)?);
         if look(root, &temporary)?.is_none() || look(root, &path)?.is_some() {
@@ -302,7 +305,7 @@ pub(super) fn bring_back(record: &Record, root: &Folder, steps: &Steps) -> io::R
         let (parent, name) = root.parent_of(&path)?;
         folder.place(aside, &parent, name, steps)?;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Removes the temporary names of a record, and returns what could not be removed; that stays in the record.
@@ -453,13 +456,13 @@ mod tests {
             // A rollback that is killed as well is what a kill in the middle leaves.
             let _killed = fixture.apply(&tree, &steps);
             for (folder, record) in fixture.project.records() {
-                if record.state == journal::State::Begun {
+                if record.state == State::Begun {
                     let _ = undo(&folder, fixture.project.root(), &Steps::killed_at(number % 11));
                 }
             }
             recover(&fixture.project.undo(), fixture.project.root()).unwrap();
             for (folder, record) in fixture.project.records() {
-                if record.state == journal::State::Undone {
+                if record.state == State::Undone {
                     undo(&folder, fixture.project.root(), &Steps::default()).unwrap();
                 }
             }

@@ -165,10 +165,7 @@ fn undo_if(
     if let Some(commit) = &record.commit {
         commit::can_undo(commit, root)?;
     }
-    let was_cut_off = record.state == State::Begun;
-    if was_cut_off {
-        outputs::take_out(&record, &tree, steps)?;
-    }
+    outputs::take_out(&record, &tree, steps)?;
     for temporary in &record.temporary {
         remove_left_over(&tree, &journal::path(temporary)?, steps)?;
     }
@@ -224,12 +221,9 @@ fn undo_if(
             }
         }
     }
-    if was_cut_off {
-        if let Err(error) = outputs::bring_back(&record, &tree, steps) {
-            return Err(plan.give_up(&record, error));
-        }
-    } else if record.outputs_delivered + record.outputs.len() > 0 {
-        report.warnings.push("what commands left in ignored directories stays as it was delivered".to_owned());
+    match outputs::bring_back(&record, &tree, steps) {
+        Ok(warning) => report.warnings.extend(warning),
+        Err(error) => return Err(plan.give_up(&record, error)),
     }
     record.state = State::Undone;
     if let Err(cause) = journal.write(&record, steps) {
