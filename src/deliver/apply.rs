@@ -503,7 +503,7 @@ pub(super) fn make_folders(
     Ok(())
 }
 
-/// Puts an entry at a path, whatever file or link is there, at once; makes the directories on the way.
+/// Puts an entry at a path atomically, replacing any file or link; creates the directories on the way.
 pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
     make_folders(root, &RelPath::root(), path, steps, &mut Vec::new())?;
     let (parent, name) = root.parent_of(path)?;
