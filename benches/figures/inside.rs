@@ -93,7 +93,7 @@ pub(crate) fn policy(_: &Options) -> Result<Vec<Row>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     crate::conversation::project(folder.path()).map_err(|error| error.to_string())?;
     let workspace = Arc::new(Workspace::open(folder.path()).map_err(|error| error.to_string())?);
-    let facts = outcome::facts(&workspace, "/home/bench".into(), PathBuf::new(), Vec::new(), Vec::new());
+    let facts = outcome::facts(&workspace, "/home/bench".into(), PathBuf::new(), Vec::new(), Default::default());
     let policies = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/policies");
     let cases = std::fs::read_to_string(policies.join("cases.jsonl")).map_err(|error| error.to_string())?;
     let mut loaded: std::collections::BTreeMap<String, Policy> = Default::default();

@@ -22,13 +22,16 @@ pub struct History {
     committed: Option<Arc<Committed>>,
 }
 
+/// The rules of a policy, and what they deny.
+type Judged = (Arc<Vec<Layer>>, Arc<Unreadable>);
+
 struct Committed {
     /// The workspace in its repository.
     prefix: RelPath,
     find: Box<dyn Fn() -> Result<Vec<RelPath>, String> + Send + Sync>,
     files: OnceLock<Result<Vec<RelPath>, String>>,
     /// The unreadable files under the rules of each policy that asked.
-    unreadable: Mutex<Vec<(Arc<Vec<Layer>>, Arc<Unreadable>)>>,
+    unreadable: Mutex<Vec<Judged>>,
 }
 
 /// Files of the history that may not be read.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::path::RelPath;
-use crate::policy::Policy;
+use crate::policy::{GitFacts, Policy};
 use crate::prompt::context_files::Library as _;
 use crate::settings::{Environment, Settings};
 use crate::tool_name::{DISCOVERED, real_name};
@@ -94,26 +94,19 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
     }
     registry.retain(|name| !wanted.policy.denies_tool(name));
     if let Some(discovery) = &wanted.settings.discovery_command {
-        let facts = || {
-            outcome::facts(
-                workspace,
-                wanted.home.to_owned(),
-                PathBuf::new(),
-                wanted.included.to_vec(),
-                Default::default(),
-            )
-        };
+        let (home, included) = (wanted.home.to_owned(), wanted.included.to_vec());
+        let facts = outcome::facts(workspace, home, PathBuf::new(), included, GitFacts::default());
         let commands = Commands {
             discovery: discovery.value.clone(),
             call: wanted.settings.call_command.as_ref().map(|command| command.value.clone()),
             policy: wanted.policy.clone(),
-            facts: facts(),
+            facts: facts.clone(),
         };
         match discover(commands, runner).await {
             Ok(found) => {
                 for tool in found {
                     let name = tool.own_name().to_owned();
-                    if !wanted.policy.authorize(&name, &[tool.access()], &facts()).0.is_allowed() {
+                    if !wanted.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
                         let listed =
                             if real_name(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
                         warnings.push(format!(

@@ -16,6 +16,7 @@ use std::time::{Instant, SystemTime};
 
 use rustix::fs::FileType;
 
+use super::changed_since;
 use super::copy;
 use super::disk::Disk;
 use super::folder::{Folder, is_missing};
@@ -31,13 +32,11 @@ use crate::path::RelPath;
 mod ignored;
 mod layered;
 mod scratch;
-mod untouched_below;
 
 pub use ignored::Output;
 use layered::Found;
 pub use scratch::Scratch;
 use scratch::{APART, scratch_git_of};
-use untouched_below::{Changed, now_over};
 
 /// How to make a command workspace.
 pub struct LendOptions<'a> {
@@ -106,8 +105,6 @@ pub struct Lent {
     rules: Source,
     real_root: PathBuf,
     git: Option<Scratch>,
-    /// When the copy was complete, by the clock of its file system.
-    made: Changed,
     scratch: Temporary,
 }
 
@@ -164,6 +161,7 @@ impl Workspace {
         };
         let (git, reads) =
             scratch_git_of(options.repository, options.objects_at, top.join(".git"), Some(&top)).map_err(failed)?;
+        changed_since::mark(scratch.path()).map_err(failed)?;
         let rules = Source::of_tree(&self.root, &root);
         Ok(Lent {
             tree: Folder::root(&root).map_err(failed)?,
@@ -181,7 +179,6 @@ impl Workspace {
             rules,
             real_root: self.root.clone(),
             git,
-            made: now_over(scratch.path()).map_err(failed)?,
             scratch,
         })
     }

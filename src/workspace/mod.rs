@@ -2,6 +2,7 @@
 //!
 //! Every file is read through the staged view, and nothing is written to the project: `deliver` does that, once.
 
+mod changed_since;
 mod copy;
 pub mod disk;
 pub mod folder;

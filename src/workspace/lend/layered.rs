@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use super::scratch::scratch_git_of;
-use super::untouched_below::Changed;
-use super::{LendOptions, Lent, is_closed, scratch};
+use super::{LendOptions, Lent, is_closed, is_missing, scratch};
 use crate::change::ChangeSet;
 use crate::git::repository::Repository;
 use crate::path::RelPath;
+use crate::workspace::changed_since::Since;
 use crate::workspace::folder::Folder;
 use crate::workspace::ignore::{Kind, Level, Source};
 use crate::workspace::layer::{self, Layer};
@@ -113,13 +113,32 @@ impl Workspace {
             rules: Source::of_layer(&self.root, layer),
             real_root: self.root.clone(),
             git,
-            made: Changed::default(),
             scratch,
         }))
     }
 }
 
 impl Lent {
+    /// Returns something below a directory that commands have made or changed, ignored files too. What `leaves_out` names
+    /// is not looked at.
+    pub fn changed_below(
+        &self,
+        directory: &RelPath,
+        leaves_out: &dyn Fn(&RelPath) -> bool,
+    ) -> io::Result<Option<RelPath>> {
+        let or_hidden = |path: &RelPath| leaves_out(path) || self.layer.as_ref().is_some_and(|layer| layer.hides(path));
+        let (above, since) = match &self.layer {
+            Some(layer) => (layer.sides()?.0, Since::always(&or_hidden)),
+            None => (self.tree.again()?, Since::mark(self.scratch.path(), &or_hidden)?),
+        };
+        match above.enter(directory) {
+            Ok(folder) => since.first_below(&folder, directory),
+            // A layer has only what was written, and a copy without it has nothing to run.
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Scans what commands wrote over the project: everything else is unchanged.
     pub(super) fn look_over(&mut self, staged: &ChangeSet) -> io::Result<Found> {
         let Some(layer) = self.layer.clone() else { return Ok(Found::default()) };
