@@ -66,8 +66,8 @@ pub fn checkouts_around(workspace: &Path) -> Vec<PathBuf> {
 
 /// Fails where a directory on the way to a file is a link that is in a checkout.
 fn refuse_links(path: &Path, checkouts: &[PathBuf]) -> io::Result<()> {
-    let mut at = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
-    for part in folder_of(path).components() {
+    let mut at = PathBuf::new();
+    for part in std::path::absolute(folder_of(path))?.components() {
         match part {
             Component::ParentDir => drop(at.pop()),
             Component::CurDir => {}

@@ -65,7 +65,7 @@ impl Programs {
         let mut excluded: Vec<PathBuf> =
             workspace.ancestors().skip(1).filter(is_checkout).map(Path::to_path_buf).collect();
         // The run was started in a directory that holds the workspace: the project is the whole of it.
-        let started_in = std::env::current_dir().ok().and_then(|directory| directory.canonicalize().ok());
+        let started_in = Path::new(".").canonicalize().ok();
         excluded.extend(started_in.filter(|directory| {
             let holds_home = home.as_ref().is_some_and(|home| home.starts_with(directory));
             workspace.starts_with(directory) && !holds_home && directory.components().count() > 2

@@ -1,7 +1,5 @@
 //! Makes git's directory of a command workspace.
 
-#![expect(clippy::disallowed_methods, reason = "the directory is made here")]
-
 use std::io;
 use std::path::{Path, PathBuf};
 
