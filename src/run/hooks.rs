@@ -20,7 +20,7 @@ use crate::sandbox::own_command::{OwnOutput, run_own};
 use crate::settings::{Environment, Settings};
 use crate::tool_name::real_name;
 
-use super::started::{Started, What};
+use super::started::Started;
 use super::{Failure, programs};
 
 /// Default timeout of a hook.
@@ -324,8 +324,7 @@ pub fn commands(hooks: &Map<String, Value>) -> Vec<Started> {
         let groups = groups.as_array().into_iter().flatten();
         let each = groups.filter_map(|group| group.get("hooks")?.as_array()).flatten();
         let commands = each.filter_map(|hook| hook.get("command")?.as_str());
-        let started = |command: &str| Started { name: format!("hooks.{event}"), what: What::Text(command.to_owned()) };
-        found.extend(commands.map(started));
+        found.extend(commands.map(|command| Started::text(&format!("hooks.{event}"), command)));
     }
     found
 }

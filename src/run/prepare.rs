@@ -44,7 +44,7 @@ use super::runner::Runner;
 use super::servers;
 use super::setup::Setup;
 use super::slash_command::Commands;
-use super::started::{Started, What};
+use super::started::Started;
 use super::tool_lists::ToolLists;
 use super::trust::{self, TrustFlags};
 use super::typed::read_prompt;
@@ -130,12 +130,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
 
     let mut started = super::hooks::commands(&settings.hooks);
     let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
-    started.extend(
-        discovery.map(|command| Started {
-            name: "the discovery of tools".to_owned(),
-            what: What::Text(command.value.clone()),
-        }),
-    );
+    started.extend(discovery.map(|command| Started::text("the discovery of tools", &command.value)));
     started.extend(chosen_servers.started());
     trusted.require_same(&top, workspace.root(), environment.home.as_deref(), &started)?;
 

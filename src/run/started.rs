@@ -37,6 +37,11 @@ pub enum What {
 }
 
 impl Started {
+    /// Makes one of a text for the shell.
+    pub fn text(name: &str, text: &str) -> Started {
+        Started { name: name.to_owned(), what: What::Text(text.to_owned()) }
+    }
+
     /// Returns every word that may name a file. The error names what cannot be read before it runs.
     pub fn words(&self, home: Option<&Path>) -> Result<Vec<String>, String> {
         let mut reader = Reader { home, found: Vec::new() };
@@ -170,7 +175,7 @@ mod tests {
     use super::*;
 
     fn of_text(text: &str) -> Result<Vec<String>, String> {
-        Started { name: String::new(), what: What::Text(text.to_owned()) }.words(Some(Path::new("/h/u")))
+        Started::text("", text).words(Some(Path::new("/h/u")))
     }
 
     #[test]
