@@ -214,7 +214,6 @@ pub struct Assembler {
     response_id: Option<String>,
     is_done: bool,
     chunks: u64,
-    skipped: u64,
     is_too_large: bool,
     /// Whether an answer that only repeats itself is cut.
     cuts_repetition: bool,
@@ -258,7 +257,6 @@ impl Assembler {
             response_id: None,
             is_done: false,
             chunks: 0,
-            skipped: 0,
             is_too_large: false,
             cuts_repetition: false,
             watch: Watch::default(),
@@ -306,7 +304,6 @@ impl Assembler {
                 self.push_value(value, data, out)
             }
             Ok(_) | Err(_) => {
-                self.skipped += 1;
                 flag(&mut self.flags, "skipped_data");
                 Ok(())
             }
@@ -321,11 +318,6 @@ impl Assembler {
     /// Tells whether the server said why it ended.
     pub fn has_finish(&self) -> bool {
         self.finish.is_some()
-    }
-
-    /// Counts the events that were no JSON and were skipped.
-    pub fn skipped(&self) -> u64 {
-        self.skipped
     }
 
     /// Returns what arrived so far, where no more of it is wanted.
