@@ -105,7 +105,7 @@ fn names(words: &[&str], root: &str, decodes: bool) -> Result<Vec<String>, Strin
 }
 
 /// Options of programs without a table that run the program in their value; those of compilers count everywhere.
-const RUN_PROGRAMS: [(&str, &str); 10] = [
+const RUN_PROGRAMS: [(&str, &str); 15] = [
     ("dpkg apt apt-get", "--pre-invoke --post-invoke --status-logger -o --option"),
     ("", "-wrapper --wrapper -specs --specs -fplugin --use-ld --pager --post-renderer --use-compress-program --rsh"),
     ("pandoc", "--filter -F --lua-filter -L --pdf-engine --defaults -d"),
@@ -116,22 +116,41 @@ const RUN_PROGRAMS: [(&str, &str); 10] = [
     ("ctags etags", "--options"),
     ("rclone restic borg", "--password-command --rsh"),
     ("sqlite3", "-init"),
+    ("ssh scp sftp sshfs autossh", "-F -S"),
+    ("sftp", "-b"),
+    ("lftp", "-f -c -e"),
+    ("gpg gpg2 gpgsm", "--options --agent-program --dirmngr-program --photo-viewer --exec-path"),
+    (
+        "yt-dlp youtube-dl gallery-dl aria2c",
+        "--exec --exec-before-download --exec-after --downloader --external-downloader --on-download-complete \
+         --on-download-start --on-download-stop --on-download-pause --on-download-error --on-bt-download-complete",
+    ),
 ];
 
 /// Options of programs without a table, and whole programs, that take the names of the files they read from a list.
-const LISTS: [(&str, &str); 9] = [
+const LISTS: [(&str, &str); 16] = [
     (
         "ar nm objdump objcopy strip ranlib size readelf addr2line ld as gcc g++ cc c++ clang clang++ lld javac javadoc java jar protoc \
          swiftc kotlinc csc scalac",
         "@",
     ),
     ("", "--files-from --files0-from --filelist --file-list --files-list --list-file --listfile --filesfromfile"),
-    ("zip 7z 7za 7zr", "-@ -i@ @"),
+    ("zip 7z 7za 7zr 7zz arj", "-@ -i@ -x@ @"),
     ("ctags cscope", "-L -i"),
     ("pax", "-w"),
-    ("curl", "-K --config"),
-    ("convert mogrify identify montage magick compare composite", "@"),
-    ("rar unrar", "@"),
+    ("curl curlie", "-K --config"),
+    ("wget wget2", "-i --input-file -e --execute --config"),
+    ("aria2c", "-i --input-file --conf-path"),
+    ("gallery-dl", "-i -c --input-file --config"),
+    ("yt-dlp youtube-dl", "-a --batch-file --config-location --config-locations --load-info-json"),
+    ("ffmpeg ffprobe ffplay", "-filter_complex_script -filter_script"),
+    ("nmap masscan", "-iL --excludefile"),
+    ("dig", "-f"),
+    (
+        "convert mogrify identify montage magick compare composite display import animate conjure stream gm sox rec play",
+        "@",
+    ),
+    ("rar unrar", "@ -n@ -x@"),
     ("mkisofs genisoimage xorriso xorrisofs", "-path-list --path-list"),
 ];
 
@@ -169,16 +188,32 @@ pub(super) const LEAVES_WORK: &str =
 
 // Tells whether a word is one of the options that a list gives a program, with its value or without.
 fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {
-    let is = |option: &str| {
-        let long = option.starts_with("--") || option.len() > 2;
-        word == option
-            || word.strip_prefix(option).is_some_and(|rest| if long { rest.starts_with(['=', ':']) } else { true })
+    // Other short options may stand before one in the same word.
+    let values = match program {
+        "curl" | "curlie" => CURL_VALUES,
+        "wget" | "wget2" => WGET_VALUES,
+        _ => "",
     };
-    let of = |programs: &str| programs.is_empty() || named(programs, program);
-    lists
-        .iter()
-        .filter(|(programs, _)| of(programs))
-        .any(|(_, options)| options.split(' ').any(|option| !option.is_empty() && is(option)))
+    let bundle = word.strip_prefix('-').filter(|rest| !values.is_empty() && !rest.starts_with('-'));
+    let bundle = bundle.and_then(|rest| rest.split_inclusive(|c| values.contains(c)).next()).unwrap_or_default();
+    let is = |option: &str| {
+        let is_long = option.starts_with("--") || option.len() > 2;
+        let is_glued = !is_long || option.ends_with('@');
+        word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || is_glued || rest.starts_with(['=', ':']))
+            || !is_long && option.strip_prefix('-').is_some_and(|letter| bundle.contains(letter))
+    };
+    // Most programs take the beginning of a long option for the whole.
+    let begins = |option: &str| {
+        let name = word.split('=').next().unwrap_or_default();
+        name.len() > 3 && option.starts_with("--") && option.starts_with(name)
+    };
+    lists.iter().any(|(programs, options)| {
+        let mut options = options.split_whitespace();
+        match *programs {
+            "" => options.any(is),
+            programs => named(programs, program) && options.any(|option| is(option) || begins(option)),
+        }
+    })
 }
 
 // `-ir@LIST`, `-x0@LIST`: letters may be before the mark. After `-p` is a password.

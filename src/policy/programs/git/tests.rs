@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::git::repository::Repository;
 use crate::policy::access::Access;
 use crate::policy::decide::{Facts, Policy};
-use crate::policy::grant::Start;
+use crate::policy::decision::Decision;
+use crate::policy::grant::{Grant, Start};
 use crate::policy::layers::{LayerText, Standing};
 use crate::run::outcome::git_facts;
 use crate::workspace::disk::Disk;
@@ -44,8 +45,7 @@ fn policy(text: &str) -> Policy {
     Policy::new(&layer, &[], &crate::policy::layers::no_parents).unwrap()
 }
 
-/// The printed form of an allowed command.
-fn printed(policy: &Policy, root: &Path, command: &str) -> Option<String> {
+fn decided(policy: &Policy, root: &Path, command: &str) -> (Decision, Option<Grant>) {
     let facts = Facts {
         root: root.to_path_buf(),
         included: Vec::new(),
@@ -55,7 +55,12 @@ fn printed(policy: &Policy, root: &Path, command: &str) -> Option<String> {
         git: Repository::discover(root).unwrap().map(|found| git_facts(&found)).unwrap_or_default(),
     };
     let access = Access::Run { command: command.to_owned(), directory: None };
-    let (_, grant) = policy.authorize("run_shell_command", &[access], &facts);
+    policy.authorize("run_shell_command", &[access], &facts)
+}
+
+/// The printed form of an allowed command.
+fn printed(policy: &Policy, root: &Path, command: &str) -> Option<String> {
+    let grant = decided(policy, root, command).1;
     let quoted = |word: &String| format!("'{}'", word.replace('\'', "'\\''"));
     Some(match &grant?.command()?.start {
         Start::Pipeline(commands) => {
@@ -497,5 +502,26 @@ fn a_stash_is_listed_without_its_contents() {
     assert!(shown.contains("stash@{0}") && shown.contains("README.md"), "{shown}");
     for option in ["-p", "-u", "-S topsecret", "-G topsecret", "--patch-with-stat", "-L1,1:.env"] {
         assert_eq!(printed(&policy, &root, &format!("git stash list {option}")), None, "{option}");
+    }
+}
+
+#[test]
+fn the_hint_for_a_short_exclusion_is_a_command_that_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    sh(&root, "git init -q -b main .; mkdir src; touch src/a; git add .");
+    let policy = policy("paths: {read: {allow: ['**']}, write: {allow: ['**']}}\nshell: {default: allow}\n");
+    for command in ["git restore --", "git clean -n --", "git checkout --", "git stash push --", "git reset --"] {
+        for short in [":!src/a", ":^src/a", ":!**/*.lock"] {
+            let decision = decided(&policy, &root, &format!("{command} '{short}'")).0;
+            let hint = decision.hint.unwrap_or_default();
+            let words = hint.strip_prefix("write `").and_then(|rest| rest.strip_suffix('`')).unwrap_or_default();
+            assert_eq!(words, format!("':(exclude){}'", &short[2..]), "{command} {hint}");
+            assert!(printed(&policy, &root, &format!("{command} {words}")).is_some(), "{command} {words}");
+        }
+        for other in [":!", ":!/src", ":!!src", ":^(top)src"] {
+            let decision = decided(&policy, &root, &format!("{command} '{other}'")).0;
+            assert!(!decision.is_allowed() && decision.hint.is_none(), "{command} {other}: {decision:?}");
+        }
     }
 }

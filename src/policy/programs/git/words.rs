@@ -203,7 +203,12 @@ fn pathspec_or_index(
 }
 
 pub(super) fn denied_magic(call: &Call<'_>, text: &str) -> Denial {
-    call.deny(format!("the pathspec magic of `{text}` is denied")).hint("use `:(exclude)PATH` or `:(top)PATH`")
+    let denial = call.deny(format!("the pathspec magic of `{text}` is denied"));
+    match text.strip_prefix(":!").or_else(|| text.strip_prefix(":^")) {
+        None => denial.hint("use `:(exclude)PATH` or `:(top)PATH`"),
+        Some(path) if path.is_empty() || path.starts_with(['/', '!', '^', ':', '(']) || path.contains('\'') => denial,
+        Some(path) => denial.hint(format!("write `':(exclude){path}'`")),
+    }
 }
 
 // The repository's top: what `REVISION:PATH` and `:/PATH` begin at.
