@@ -165,3 +165,38 @@ fn a_signing_program_that_does_not_end_is_ended_with_the_time_of_the_run() {
     assert_eq!(project.tree(), before);
     assert_eq!(project.run_git(&["rev-list", "--count", "HEAD"]), "1\n");
 }
+
+#[test]
+fn a_file_that_is_replaced_keeps_its_extended_attributes_and_its_access_list_and_undo_keeps_them_too() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    let edit = call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "ONE"}));
+    let project = Project::new().file("a.txt", "one\n").git().model([edit, say("done")]);
+    let file = project.root().join("a.txt");
+    // Version 2, and of each entry kind, rights and id: owner rw, user 12345 r, group r, mask r, others none.
+    let entries = [(1_u16, 6_u16, u32::MAX), (2, 4, 12345), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
+    let bytes = entries.map(|(kind, rights, id)| {
+        [kind.to_le_bytes().as_slice(), rights.to_le_bytes().as_slice(), id.to_le_bytes().as_slice()].concat()
+    });
+    let list = [2_u32.to_le_bytes().to_vec(), bytes.concat()].concat();
+    let mut kept = Vec::new();
+    for (name, value) in [("user.note", b"kept".to_vec()), ("system.posix_acl_access", list)] {
+        // Not every file system has both.
+        if setxattr(&file, name, &value, XattrFlags::empty()).is_ok() {
+            kept.push((name, value));
+        }
+    }
+    let attributes = || -> Vec<(&str, Vec<u8>)> {
+        let one = |(name, _): &(&'static str, Vec<u8>)| {
+            let mut value = vec![0; 1000];
+            let length = getxattr(&file, *name, &mut value).unwrap_or(0);
+            (*name, value[..length].to_vec())
+        };
+        kept.iter().map(one).collect()
+    };
+    let outcome = project.run(&["--apply", "go"]);
+    assert_eq!((outcome.code, project.read("a.txt").as_str()), (0, "ONE\n"), "{}", outcome.stderr);
+    assert_eq!(attributes(), kept);
+    let outcome = project.qwen(&["undo"]);
+    assert_eq!((outcome.code, project.read("a.txt").as_str()), (0, "one\n"), "{}", outcome.stderr);
+    assert_eq!(attributes(), kept);
+}

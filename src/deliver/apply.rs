@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::FileType;
 
 use super::journal::{Journal, Record, Saved, SavedCommit, Shape, State, quoted};
 use super::outputs::{self, Item as OutputItem, Outputs};
@@ -323,19 +323,15 @@ impl<'a> Applied<'a> {
         if change.after == Entry::Absent {
             return Ok(true);
         }
-        let like = self.stat(path)?;
+        let like = match self.root.parent_of(path) {
+            Ok((folder, name)) => folder.like(name)?,
+            Err(error) if is_missing(&error) => None,
+            Err(error) => return Err(error),
+        };
         let folder = self.root.enter(folder)?;
         self.done.push(Done::Written { item });
         folder.create(temporary, &change.after, like.as_ref(), self.steps)?;
         Ok(true)
-    }
-
-    fn stat(&self, path: &RelPath) -> io::Result<Option<Stat>> {
-        match self.root.parent_of(path) {
-            Ok((folder, name)) => folder.stat(name),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn put_in_place(&mut self, item: usize) -> io::Result<bool> {
@@ -507,16 +503,16 @@ pub(super) fn make_folders(
 pub(super) fn restore(root: &Folder, path: &RelPath, entry: &Entry, run_id: &str, steps: &Steps) -> io::Result<()> {
     make_folders(root, &RelPath::root(), path, steps, &mut Vec::new())?;
     let (parent, name) = root.parent_of(path)?;
-    let like = parent.stat(name)?;
+    let stands = parent.stat(name)?.is_some();
     if *entry == Entry::Absent {
-        return if like.is_some() { parent.unlink(name, steps) } else { Ok(()) };
+        return if stands { parent.unlink(name, steps) } else { Ok(()) };
     }
     let temporary = back_name(run_id);
     if parent.stat(&temporary)?.is_some() {
         parent.unlink(&temporary, steps)?;
     }
-    parent.create(&temporary, entry, like.as_ref(), steps)?;
-    if like.is_some() {
+    parent.create(&temporary, entry, parent.like(name)?.as_ref(), steps)?;
+    if stands {
         parent.exchange(&temporary, &parent, name, steps)?;
         parent.unlink(&temporary, steps)
     } else {

@@ -309,7 +309,7 @@ impl Plan<'_> {
 
     fn write(&self, temporary: &RelPath, path: &RelPath, before: &Entry) -> io::Result<()> {
         let like = match self.tree.parent_of(path) {
-            Ok((parent, name)) => parent.stat(name)?,
+            Ok((parent, name)) => parent.like(name)?,
             Err(error) if is_missing(&error) => None,
             Err(error) => return Err(error),
         };

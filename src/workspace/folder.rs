@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -25,6 +25,36 @@ impl std::os::fd::AsFd for Folder {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// What a new file takes over from the one that it replaces, besides its name.
+#[derive(Debug)]
+pub struct Like {
+    stat: Stat,
+    /// Names and values.
+    attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+/// The access list of a file, as Linux keeps it.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
+/// Returns a file's extended attributes of users, and its access list; what cannot be read is left out.
+fn attributes(file: BorrowedFd<'_>) -> Vec<(OsString, Vec<u8>)> {
+    let read = |get: &dyn Fn(&mut [u8]) -> rustix::io::Result<usize>| {
+        // The system keeps none that are longer.
+        let mut value = vec![0; 64 << 10];
+        let length = get(&mut value).ok()?;
+        value.truncate(length);
+        Some(value)
+    };
+    let names = read(&|buffer| rustix::fs::flistxattr(file, buffer)).unwrap_or_default();
+    let names = names.split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.") || *name == ACCESS_LIST);
+    names
+        .filter_map(|name| {
+            let name = OsStr::from_bytes(name);
+            Some((name.to_os_string(), read(&|buffer| rustix::fs::fgetxattr(file, name, buffer))?))
+        })
+        .collect()
 }
 
 impl Folder {
@@ -248,9 +278,21 @@ impl Folder {
         })
     }
 
-    /// Creates a file or link. A file gets the mode and owner of `like`, as far as allowed, and is synced to the disk
-    /// before this returns.
-    pub fn create(&self, name: &OsStr, entry: &Entry, like: Option<&Stat>, steps: &Steps) -> io::Result<()> {
+    /// Looks at what else than contents a new file takes over from the one at a name; `None` where there is no file.
+    pub fn like(&self, name: &OsStr) -> io::Result<Option<Like>> {
+        let Some(stat) = self.stat(name)?.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file()) else {
+            return Ok(None);
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // Attributes of a file that is closed to us are closed, too.
+        let file = rustix::fs::openat(&self.0, name, flags, Mode::empty());
+        let attributes = file.map_or_else(|_| Vec::new(), |file| attributes(file.as_fd()));
+        Ok(Some(Like { stat, attributes }))
+    }
+
+    /// Makes a new file or link. A file gets the mode, owner, access list and extended attributes of `like`, as far as
+    /// allowed, and is on the disk before this returns.
+    pub fn create(&self, name: &OsStr, entry: &Entry, like: Option<&Like>, steps: &Steps) -> io::Result<()> {
         match entry {
             Entry::Absent => Ok(()),
             Entry::Link { target } => {
@@ -262,7 +304,7 @@ impl Folder {
                 let mut file = self.create_file(name, *executable)?;
                 steps.step()?;
                 file.write_all(content)?;
-                if let Some(like) = like.filter(|like| FileType::from_raw_mode(like.st_mode).is_file()) {
+                if let Some(Like { stat: like, attributes }) = like {
                     // Everybody who may read may execute.
                     let execute = (like.st_mode & 0o444) >> 2;
                     let mode = if *executable { like.st_mode | execute } else { like.st_mode & !0o111 };
@@ -271,6 +313,11 @@ impl Folder {
                         (rustix::fs::Uid::from_raw(like.st_uid), rustix::fs::Gid::from_raw(like.st_gid));
                     // Only root can give a file away; for all others the owner is the same or stays ours.
                     let _ = rustix::fs::fchown(file.as_fd(), Some(owner), Some(group));
+                    for (name, value) in attributes {
+                        // Not every file system has them.
+                        let _ = rustix::fs::fsetxattr(file.as_fd(), &**name, value, rustix::fs::XattrFlags::empty());
+                    }
+                    // Behind the access list, whose rights the mode limits.
                     rustix::fs::fchmod(file.as_fd(), Mode::from_raw_mode(mode & 0o7777))?;
                 }
                 file.sync_data()
