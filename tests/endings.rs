@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::support::{Outcome, Project, Reply, call, say};
+use crate::support::{OUTPUT_FLAGS, Outcome, Project, Reply, call, say};
 
 fn project() -> Project {
     Project::new().file("a.txt", "one\n").git()
@@ -327,16 +327,7 @@ fn a_standard_output_that_nobody_reads_holds_up_neither_the_run_nor_its_ending()
 
 #[test]
 fn a_file_that_cannot_be_written_ends_the_run_before_the_first_request() {
-    let flags = [
-        "--result-file",
-        "--events-file",
-        "--patch-file",
-        "--summary-file",
-        "--sarif-file",
-        "--rdjson-file",
-        "--record",
-    ];
-    for flag in flags {
+    for flag in OUTPUT_FLAGS {
         for wrong in ["no/such/directory.json", ".", "/dev/none"] {
             let project = project().model([say("a long answer")]);
             let before = project.tree();

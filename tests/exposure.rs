@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::failing_calls::{qwen, run_in, tier_faults};
-use crate::support::{Project, call, say};
+use crate::support::{OUTPUT_FLAGS, Project, call, say};
 
 const POLICY: &str = "version: 1\nchanges: {default: dry-run, allow: [dry-run, apply]}\n\
     tools: {allow: [read_file, edit, write_file, run_shell_command]}\n\
@@ -273,15 +273,7 @@ fn a_build_that_makes_a_repository_of_its_own_does_not_end_later_commands() {
 
 #[test]
 fn no_link_of_the_checkout_chooses_a_directory_for_output_files() {
-    for flag in [
-        "--result-file",
-        "--events-file",
-        "--patch-file",
-        "--summary-file",
-        "--sarif-file",
-        "--rdjson-file",
-        "--record",
-    ] {
+    for flag in OUTPUT_FLAGS {
         for (name, at) in [("out/r", "."), ("deep/out/r", "deep"), ("real/../out/../home/r", ".")] {
             let project = Project::new().file("real/a", "1\n").file("deep/a", "1\n");
             for link in ["out", "deep/out"] {

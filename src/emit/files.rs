@@ -57,13 +57,6 @@ impl Named {
     }
 }
 
-/// Returns the directories whose links choose no place for our output: a workspace, and every checkout that holds it.
-pub fn checkouts_around(workspace: &Path) -> Vec<PathBuf> {
-    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
-    let above = workspace.ancestors().skip(1).filter(|folder| folder.join(".git").symlink_metadata().is_ok());
-    above.map(Path::to_path_buf).chain([workspace.clone()]).collect()
-}
-
 /// Fails where a directory on the way to a file is a link that is in a checkout.
 fn refuse_links(path: &Path, checkouts: &[PathBuf]) -> io::Result<()> {
     let mut at = PathBuf::new();
@@ -89,7 +82,7 @@ fn refuse_links(path: &Path, checkouts: &[PathBuf]) -> io::Result<()> {
 
 impl OutputFile {
     /// Opens it. Fails where it cannot be written, as far as that can be known before; leaves nothing behind.
-    /// `checkouts` are the directories whose links are not followed ([`checkouts_around`]).
+    /// `checkouts` are the directories whose links are not followed: the workspace and the checkouts around it.
     pub(super) fn open(path: &Path, checkouts: &[PathBuf]) -> io::Result<OutputFile> {
         if let Some(stream) = open_special(path, checkouts)? {
             return Ok(OutputFile::Stream(stream));

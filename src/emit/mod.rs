@@ -24,7 +24,7 @@ mod tests;
 mod text;
 
 pub use backlog::{Backlog, Eager};
-pub use files::{Spooled, checkouts_around};
+pub use files::Spooled;
 pub use json::{to_line, to_pretty};
 pub use message::Ids;
 pub use people::{Colour, Colours, Screen, Verbosity};

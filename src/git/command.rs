@@ -60,12 +60,23 @@ pub fn git_environment() -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
-    environment.push(("GIT_CONFIG_COUNT".to_owned(), CONFIGURATION.len().to_string()));
-    for (number, (key, value)) in CONFIGURATION.iter().enumerate() {
-        environment.push((format!("GIT_CONFIG_KEY_{number}"), (*key).to_owned()));
-        environment.push((format!("GIT_CONFIG_VALUE_{number}"), (*value).to_owned()));
-    }
+    environment.extend(numbered(0, &CONFIGURATION));
     environment
+}
+
+/// Returns the variables that give git configuration values besides those of [`git_environment`]; both must be set.
+pub fn more_configuration(values: &[(&str, &str)]) -> Vec<(String, String)> {
+    numbered(CONFIGURATION.len(), values)
+}
+
+/// Returns the variables of configuration values after the first `count`.
+fn numbered(count: usize, values: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (count + values.len()).to_string())];
+    for (number, (key, value)) in (count..).zip(values) {
+        variables.push((format!("GIT_CONFIG_KEY_{number}"), (*key).to_owned()));
+        variables.push((format!("GIT_CONFIG_VALUE_{number}"), (*value).to_owned()));
+    }
+    variables
 }
 
 /// Returns what git of the model is told besides: nothing is read from the home that builds write to, nor from the
@@ -79,12 +90,7 @@ pub fn private_git_configuration() -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
-    let count = CONFIGURATION.len();
-    for (number, key) in (count..).zip(["core.attributesFile", "core.excludesFile"]) {
-        variables.push((format!("GIT_CONFIG_KEY_{number}"), key.to_owned()));
-        variables.push((format!("GIT_CONFIG_VALUE_{number}"), "/dev/null".to_owned()));
-    }
-    variables.push(("GIT_CONFIG_COUNT".to_owned(), (count + 2).to_string()));
+    variables.extend(more_configuration(&[("core.attributesFile", "/dev/null"), ("core.excludesFile", "/dev/null")]));
     variables
 }
 

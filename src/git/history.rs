@@ -193,20 +193,14 @@ fn entries(mut data: &[u8]) -> impl Iterator<Item = (u32, &[u8], Oid)> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
     use std::time::Duration;
 
     use super::*;
+    use crate::workspace::test_support::sh;
 
     fn repository(script: &str) -> (tempfile::TempDir, Repository) {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new("bash");
-        command.args(["--noprofile", "--norc", "-ec", script]).current_dir(folder.path()).env("HOME", folder.path());
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
-            command.env_remove(name);
-        }
-        command.env("GIT_CONFIG_NOSYSTEM", "1").stdout(std::process::Stdio::null());
-        assert!(command.status().unwrap().success());
+        sh(folder.path(), script);
         let found = Repository::discover(&folder.path().canonicalize().unwrap()).unwrap().unwrap();
         (folder, found)
     }

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::checkouts::checkouts_around;
+
 /// Where programs are looked up when PATH is not set.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -58,17 +60,13 @@ impl Programs {
     pub fn new(path: Option<&OsStr>, home: Option<&Path>, workspace: &Path) -> Programs {
         let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
-        let is_checkout = |directory: &&Path| {
-            directory.join(".git").symlink_metadata().is_ok()
-                && !home.as_ref().is_some_and(|home| home.starts_with(directory))
-        };
+        let holds_home = |directory: &Path| home.as_ref().is_some_and(|home| home.starts_with(directory));
         let mut excluded: Vec<PathBuf> =
-            workspace.ancestors().skip(1).filter(is_checkout).map(Path::to_path_buf).collect();
+            checkouts_around(&workspace).filter(|directory| !holds_home(directory)).map(Path::to_path_buf).collect();
         // The run was started in a directory that holds the workspace: the project is the whole of it.
         let started_in = Path::new(".").canonicalize().ok();
         excluded.extend(started_in.filter(|directory| {
-            let holds_home = home.as_ref().is_some_and(|home| home.starts_with(directory));
-            workspace.starts_with(directory) && !holds_home && directory.components().count() > 2
+            workspace.starts_with(directory) && !holds_home(directory) && directory.components().count() > 2
         }));
         excluded.push(workspace);
         let is_outside = |real: &Path| !excluded.iter().any(|directory| real.starts_with(directory));

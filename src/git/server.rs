@@ -69,20 +69,8 @@ fn is_key(key: &str, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
-
-    fn sh(folder: &Path, script: &str) -> String {
-        let mut command = Command::new("bash");
-        command.args(["--noprofile", "--norc", "-ec", script]).current_dir(folder).env("HOME", folder);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
-            command.env_remove(name);
-        }
-        let output = command.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
+    use crate::workspace::test_support::sh;
 
     const SETUP: &str = "git init -q --bare origin.git; git init -q --bare evil.git; git init -q -b main project; cd project
         git config user.email a@b; git config user.name a; touch a; git add a; git commit -qm one

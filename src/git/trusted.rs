@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::checkouts::checkouts_around;
 use super::{Git, GitError};
 use crate::bounded;
 use crate::policy::trust::Approval;
@@ -205,8 +206,7 @@ pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> 
 pub fn committed_in_checkout(workspace: &Path, directory: &Path, names: &[&str]) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let (workspace, directory) = (real(workspace), real(directory));
-    let checkouts = workspace.ancestors().filter(|top| top.join(".git").symlink_metadata().is_ok());
-    let mut around = checkouts.filter_map(|top| Some((top, directory.strip_prefix(top).ok()?)));
+    let mut around = checkouts_around(&workspace).filter_map(|top| Some((top, directory.strip_prefix(top).ok()?)));
     around.any(|(top, below)| {
         names.iter().any(|name| match below.join(name).to_str() {
             Some(path) => came_with_checkout(top, path).unwrap_or(true),

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::cli::RunArgs;
-use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen, checkouts_around};
+use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
+use crate::git::checkouts_around;
 use crate::settings::{self, Environment};
 
 /// The process's standard streams, or a test's.
@@ -51,10 +52,13 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
     }
 }
 
-/// Returns the directories whose links are not followed on the way to a file that we write.
+/// Returns the directories whose links are not followed on the way to a file that we write: the workspace, and every
+/// checkout that holds it. A checkout must not choose where our output goes.
 pub fn checkouts(arguments: &RunArgs, environment: &Environment) -> Vec<PathBuf> {
     let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
-    checkouts_around(&environment.cwd.join(cd))
+    let given = environment.cwd.join(cd);
+    let workspace = given.canonicalize().unwrap_or(given);
+    checkouts_around(&workspace).map(Path::to_path_buf).chain([workspace.clone()]).collect()
 }
 
 /// Returns `output.format` of the settings.

@@ -251,6 +251,16 @@ impl Lent {
         }
     }
 
+    /// Returns what the system says of what commands see at a path, links not followed; `None` if nothing is there.
+    fn stat(&self, path: &RelPath) -> io::Result<Option<rustix::fs::Stat>> {
+        match self.place(path) {
+            Ok(Some((folder, name))) => folder.stat(name),
+            Ok(None) => Ok(None),
+            Err(error) if is_link_in_the_way(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns what is not in the tree.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
@@ -372,12 +382,8 @@ impl Lent {
     /// A directory that a command made unreadable is empty, as for every later command. Any other error is reported:
     /// what cannot be examined is not gone.
     fn file_at(&self, path: &RelPath) -> Result<Option<Stat>, WorkspaceError> {
-        let look = || match self.place(path)? {
-            Some((folder, name)) => folder.stat(name),
-            None => Ok(None),
-        };
-        let stat = match look() {
-            Err(error) if is_closed(&error) || is_link_in_the_way(&error) => None,
+        let stat = match self.stat(path) {
+            Err(error) if is_closed(&error) => None,
             looked => looked.map_err(|cause| WorkspaceError::Io { path: path.under(&self.root), cause })?,
         };
         Ok(stat.filter(|stat| !FileType::from_raw_mode(stat.st_mode).is_dir()).map(|stat| Stat::of_raw(&stat)))

@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::folder::Folder;
 use super::steps::Steps;
+use crate::git::checkouts_around;
 use crate::marked::{MARKER, MARKER_TEXT, Marked, PREFIX};
 
 /// The most names that are looked at for directories of killed runs.
@@ -70,9 +71,7 @@ impl Temporary {
 
 /// Tells whether a directory is, or would be, in the repository that holds `root`.
 pub fn is_in_checkout(directory: &Path, root: &Path) -> bool {
-    let top = root.canonicalize().ok().and_then(|root| {
-        root.ancestors().find(|directory| directory.join(".git").symlink_metadata().is_ok()).map(Path::to_path_buf)
-    });
+    let top = root.canonicalize().ok().and_then(|root| checkouts_around(&root).next().map(Path::to_path_buf));
     top.is_some_and(|top| is_below(directory, &top))
 }
 

@@ -7,3 +7,7 @@ pub(crate) mod server;
 pub(crate) use network::on_the_network;
 pub(crate) use project::{Outcome, Project};
 pub(crate) use server::{Reply, Server, all_calls, call, calls, say};
+
+/// The flags that name a file to write.
+pub(crate) const OUTPUT_FLAGS: [&str; 7] =
+    ["--result-file", "--events-file", "--patch-file", "--summary-file", "--sarif-file", "--rdjson-file", "--record"];

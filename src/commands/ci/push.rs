@@ -3,7 +3,7 @@
 use base64::Engine as _;
 
 use crate::deliver::DeliverError;
-use crate::git::{Git, git_environment};
+use crate::git::{Git, more_configuration};
 use crate::secret::Secret;
 
 /// The trailer that marks this program's commits.
@@ -110,13 +110,8 @@ impl Push<'_> {
         if !server.starts_with("https://") || self.git.run(&["config", "--get-all", &key], b"").is_ok() {
             return git;
         }
-        let count = git_environment()
-            .into_iter()
-            .find_map(|(name, value)| (name == "GIT_CONFIG_COUNT").then(|| value.parse::<usize>().ok())?)
-            .unwrap_or(0);
         let basic = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{}", token.expose()));
-        git.env(format!("GIT_CONFIG_KEY_{count}"), key)
-            .env(format!("GIT_CONFIG_VALUE_{count}"), format!("AUTHORIZATION: basic {basic}"))
-            .env("GIT_CONFIG_COUNT", (count + 1).to_string())
+        let header = format!("AUTHORIZATION: basic {basic}");
+        more_configuration(&[(&key, &header)]).into_iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 }

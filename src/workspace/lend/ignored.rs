@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use super::layered::{DEEPEST, Rules, is_file_of};
-use super::{LONGEST, LeftOut, Lent, WhyLeftOut, is_closed, is_link_in_the_way};
+use super::{LONGEST, LeftOut, Lent, WhyLeftOut, is_closed};
 use crate::change::ChangeSet;
 use crate::path::RelPath;
 use crate::policy::protected::names_git;
@@ -82,13 +82,7 @@ impl Lent {
 
     /// Tells whether commands see a directory at a path.
     pub fn is_directory(&self, path: &RelPath) -> io::Result<bool> {
-        let stat = match self.place(path) {
-            Ok(Some((folder, name))) => folder.stat(name)?,
-            Ok(None) => None,
-            Err(error) if is_link_in_the_way(&error) => None,
-            Err(error) => return Err(error),
-        };
-        Ok(stat.is_some_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()))
+        Ok(self.stat(path)?.is_some_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()))
     }
 
     /// Returns the target of what commands see at a path, if that is a link.
@@ -164,15 +158,12 @@ impl Lent {
             }
         }
         for path in self.ignored.paths() {
-            let found = match self.place(path) {
-                Ok(Some((folder, name))) => folder.stat(name)?.map(|stat| stat.st_mode),
-                Ok(None) => None,
-                Err(error) if is_link_in_the_way(&error) => None,
+            let found = match self.stat(path) {
                 // What a command has closed is not gone.
                 Err(error) if is_closed(&error) => continue,
-                Err(error) => return Err(error),
+                found => found?,
             };
-            if found.is_none_or(|mode| rustix::fs::FileType::from_raw_mode(mode).is_dir()) {
+            if found.is_none_or(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()) {
                 self.left(path.clone(), true, search);
             }
         }
