@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::model::http::install_crypto;
+use crate::model::trust::install_crypto;
 use crate::secret::Secret;
 
 /// The longest that one question may take.

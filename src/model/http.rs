@@ -5,11 +5,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use super::BoxFuture;
 use super::config::{ClientConfig, Proxies};
 use super::endpoint::Endpoint;
 use super::transport::{Body, End, Method, Transport, TransportError, WireRequest, WireResponse};
+use super::trust::{install_crypto, trust};
 use crate::bounded;
 use crate::secret::Secret;
 
@@ -71,12 +74,16 @@ impl Http {
             for file in &self.ca_files {
                 certificates.extend(read_certificates(file)?);
             }
-            builder = builder.tls_certs_merge(certificates);
+            builder = builder.tls_backend_preconfigured(trust(certificates).map_err(|error| self.unusable(&error))?);
         }
-        builder.build().map_err(|error| TransportError::Setup {
-            message: format!("could not set up the connection to {}: {}", self.endpoint, causes(&error)),
+        builder.build().map_err(|error| self.unusable(&error))
+    }
+
+    fn unusable(&self, error: &(dyn std::error::Error + 'static)) -> TransportError {
+        TransportError::Setup {
+            message: format!("could not set up the connection to {}: {}", self.endpoint, causes(error)),
             hint: Some("name the certificates to trust with --ca-file or SSL_CERT_FILE".to_owned()),
-        })
+        }
     }
 
     fn proxies(&self) -> Result<Vec<reqwest::Proxy>, TransportError> {
@@ -115,22 +122,14 @@ impl Http {
     }
 }
 
-/// Makes `ring` the process's cryptography, once; whoever came first is kept.
-pub fn install_crypto() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        // The error says that a provider is already installed, which is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-}
-
-fn read_certificates(file: &Path) -> Result<Vec<reqwest::Certificate>, TransportError> {
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TransportError> {
     let unusable = |problem: String| TransportError::Setup {
         message: format!("certificate file {}: {problem}", file.display()),
         hint: Some("name a file of certificates in PEM form with --ca-file".to_owned()),
     };
     let bytes = bounded::named(file, bounded::CONFIG).map_err(|error| unusable(error.to_string()))?;
-    let certificates = reqwest::Certificate::from_pem_bundle(&bytes).map_err(|error| unusable(causes(&error)))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let certificates = certificates.map_err(|error| unusable(error.to_string()))?;
     if certificates.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(certificates) }
 }
 
@@ -210,9 +209,6 @@ fn certificate_hint(reason: &str) -> &'static str {
     match reason {
         _ if reason.contains("not valid for name") => {
             "write the base URL with a name that the certificate is valid for"
-        }
-        _ if reason.contains("causedasendentity") => {
-            "give the server a certificate that is no authority's own (basicConstraints=CA:FALSE)"
         }
         _ if reason.contains("expired") || reason.contains("not valid yet") => {
             "renew the server's certificate, or correct this machine's clock"

@@ -41,6 +41,7 @@ mod test_server;
 pub mod thinking;
 pub mod transport;
 mod tries;
+pub mod trust;
 mod violation;
 mod visible;
 mod xml_call;

@@ -116,7 +116,7 @@ fn shown(query: &str, provider: &str, found: &Found) -> String {
 async fn send(ask: &Ask) -> Result<Value, String> {
     // The address may hold the key.
     let hidden = |error: reqwest::Error| error.without_url().to_string();
-    crate::model::http::install_crypto();
+    crate::model::trust::install_crypto();
     let client = reqwest::Client::builder()
         .user_agent(concat!("qwen-run/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())

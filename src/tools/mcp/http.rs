@@ -18,7 +18,7 @@ const REDIRECTS: usize = 5;
 
 /// Makes the client for a server. A redirect to another place is not followed: it would carry the headers there.
 pub(super) fn client(web: &Web) -> Result<reqwest::Client, String> {
-    crate::model::http::install_crypto();
+    crate::model::trust::install_crypto();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("qwen-run/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT)

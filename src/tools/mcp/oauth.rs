@@ -61,7 +61,7 @@ impl Tokens {
         if web.oauth.off || web.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
             return Ok(None);
         }
-        crate::model::http::install_crypto();
+        crate::model::trust::install_crypto();
         let said = |error: AuthError| format!("no token can be had: {}", super::connection::causes(&error));
         if web.oauth.client_credentials {
             let manager = ClientCredentials::manager(web).await;
@@ -98,7 +98,7 @@ impl Tokens {
     /// What the person wants of it, `scopes`, goes before what the settings and the server name. Returns the address
     /// that the person is to open, and what then waits for the browser.
     pub async fn begin(&self, name: &str, web: &Web, scopes: &[String]) -> Result<Waiting, String> {
-        crate::model::http::install_crypto();
+        crate::model::trust::install_crypto();
         let said = |error: AuthError| format!("{name}: {}", super::connection::causes(&error));
         if web.oauth.off {
             return Err(format!("{name}: `oauth.enabled` is false in the settings"));

@@ -128,7 +128,7 @@ async fn get(url: &Url, limits: &Limits) -> Result<reqwest::Response, FetchError
     if let Some(bad) = addresses.iter().find(|address| !(limits.may_connect)(**address)) {
         return Err(FetchError::Denied(format!("{host} resolves to {bad}, which is not a public address")));
     }
-    crate::model::http::install_crypto();
+    crate::model::trust::install_crypto();
     let client = reqwest::Client::builder()
         .user_agent(concat!("qwen-run/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
