@@ -188,9 +188,10 @@ impl Bench {
         }
     }
 
-    /// Says what is left over that nobody will remove.
-    fn left_over(&self) -> Result<(), String> {
+    /// Says what is left over that nobody will remove and that the run did not name.
+    fn left_over(&self, said: &str) -> Result<(), String> {
         let mut left = leftovers(&self.project);
+        left.retain(|path| !said.contains(&path.display().to_string()));
         // Those of a branch have no record; they go when they are old.
         let is_unfinished = |path: &PathBuf| path.to_string_lossy().contains("/tmp_obj_");
         left.extend(
@@ -281,7 +282,7 @@ fn whatever_the_moment_of_a_kill_one_undo_restores_or_all_is_there() {
             let _ended = child.kill();
             let _status = child.wait();
             settled(&bench.project);
-            let problem = bench.put_right().and_then(|()| bench.left_over());
+            let problem = bench.put_right().and_then(|()| bench.left_over(""));
             failures.extend(problem.err().map(|problem| format!("{}, kill {kill}: {problem}", case.name)));
         }
         eprintln!("{}: {own} kills, {} failures", case.name, failures.len() - failed);
@@ -393,7 +394,7 @@ fn whatever_call_fails_once_the_delivery_is_whole_or_not_at_all() {
                     code if CODES.contains(&code) => bench.put_right(),
                     _ => Err("no documented code".to_owned()),
                 };
-                failures.extend(ending.and_then(|()| bench.left_over()).err().map(|problem| {
+                failures.extend(ending.and_then(|()| bench.left_over(&outcome.stderr)).err().map(|problem| {
                     let said: String = outcome.stderr.chars().take(1500).collect();
                     format!("{} at {when}, {}: {problem}\nexit {}: {said}", call.0, bench.case.name, outcome.code)
                 }));

@@ -108,17 +108,40 @@ fn waiting_for_git(project: &Project, flags: &[&str]) -> (std::process::Child, i
     (child, lines)
 }
 
+/// Puts a git first on PATH that, after each call, runs this line of the shell.
+fn with_git_then(project: Project, line: &str) -> Project {
+    let paths = std::env::var("PATH").unwrap();
+    let git = std::env::split_paths(&paths).map(|path| path.join("git")).find(|path| path.is_file()).unwrap();
+    executable(&project.beside("bin/git"), &format!("#!/bin/sh\n{} \"$@\" || exit\n{line}\n", git.display()));
+    let path = format!("{}:{paths}", project.beside("bin").display());
+    project.env("PATH", &path)
+}
+
+#[test]
+fn a_lock_that_git_leaves_behind_is_named() {
+    let project = with_git_then(
+        Project::new().file("a.txt", "one\n").git(),
+        "case \" $* \" in *' update-ref '*) : > \"${GIT_DIR:-.git}/HEAD.lock\";; esac",
+    );
+    let edit = call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}));
+    let project = project.model([edit, say("done")]);
+    let outcome = project.run(&["--commit", "--message", "m", "do it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(".git/HEAD.lock was left behind"), "{}", outcome.stderr);
+    let lock = project.root().join(".git/HEAD.lock");
+    std::fs::remove_file(&lock).unwrap();
+    let undone = project.qwen(&["undo"]);
+    assert_eq!(undone.code, 0, "{}{}", undone.stdout, undone.stderr);
+    assert!(undone.stdout.contains(".git/HEAD.lock was left behind"), "{}{}", undone.stdout, undone.stderr);
+}
+
 #[test]
 fn a_git_that_dies_once_it_has_moved_a_branch_has_moved_it() {
     for flags in [&["--commit"][..], &["--branch", "b"]] {
-        let project = Project::new().file("a.txt", "one\n").git();
-        let paths = std::env::var("PATH").unwrap();
-        let git = std::env::split_paths(&paths).map(|path| path.join("git")).find(|path| path.is_file()).unwrap();
         let dies = "case \" $* \" in *' update-ref '*) kill -9 $$;; esac";
-        executable(&project.beside("bin/git"), &format!("#!/bin/sh\n{} \"$@\" || exit\n{dies}\n", git.display()));
-        let path = format!("{}:{paths}", project.beside("bin").display());
+        let project = with_git_then(Project::new().file("a.txt", "one\n").git(), dies);
         let edit = call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}));
-        let project = project.env("PATH", &path).model([edit, say("done")]);
+        let project = project.model([edit, say("done")]);
         let head = project.run_git(&["rev-parse", "HEAD"]);
         let outcome = project.run(&[flags, &["--message", "m", "do it"]].concat());
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);

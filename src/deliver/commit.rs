@@ -172,6 +172,7 @@ pub(super) fn on_branch(
     let reference = format!("refs/heads/{name}");
     update_reference(repository, &reference, &prepared.commit, &repository.format.zero(), &reason(order))?;
     delivered.warnings.extend(prepared.left_out);
+    delivered.warnings.extend(left_locks(repository, &reference));
     delivered.commit = Some(prepared.commit);
     delivered.branch = Some(name.to_owned());
     delivered.applied = true;
@@ -225,9 +226,19 @@ pub(super) fn on_head(
     }
     delivered.branch = repository.head_now().map_err(|error| from_repository(&error))?.1;
     delivered.warnings.extend(prepared.left_out);
+    delivered.warnings.extend(left_locks(repository, "HEAD"));
     delivered.commit = Some(prepared.commit);
     delivered.applied = true;
     Ok(())
+}
+
+/// Returns a warning for each lock file that exists after a commit: git does not say so when it cannot remove its own.
+fn left_locks(repository: &Repository, reference: &str) -> Vec<String> {
+    let locks = repository.locks(reference, reference == "HEAD").into_iter();
+    let warning = |lock: PathBuf| {
+        format!("{} was left behind, or another git is at work; if no git runs, remove the file", lock.display())
+    };
+    locks.map(warning).collect()
 }
 
 fn step(steps: &Steps) -> Result<(), DeliverError> {
@@ -274,7 +285,7 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
 }
 
 /// Undoes the commit of a record: the index entries that are as the run left them, then the reference if it still
-/// points to the commit. Returns a warning if somebody has built on the commit, so that it stays.
+/// points to the commit. Returns a warning if somebody has built on the commit, so that it stays, or if git left a lock.
 ///
 /// The reference moves last: until then a repetition starts over, and afterwards nothing is left to do.
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
@@ -310,7 +321,7 @@ pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Resul
             Err(also) => io::Error::other(format!("{error}; {also}")),
         }
     })?;
-    Ok(None)
+    Ok(left_locks(&repository, &commit.reference).into_iter().next())
 }
 
 /// Returns the commit of a reference; `None` if it does not exist.
@@ -559,8 +570,10 @@ fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result
             std::fs::create_dir_all(&into)?;
             for object in std::fs::read_dir(folder.path())? {
                 let object = object?;
-                let target = into.join(object.file_name());
-                if target.exists() {
+                let name = object.file_name();
+                let target = into.join(&name);
+                // Git may have left a temporary file beside its objects.
+                if !name.as_bytes().iter().all(u8::is_ascii_hexdigit) || target.exists() {
                     continue;
                 }
                 let temporary = tempfile::Builder::new().prefix(&unfinished).tempfile_in(&into)?;
