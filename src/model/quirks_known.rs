@@ -24,50 +24,56 @@ pub const KNOWN: &[(Provider, &[Known])] = &[
         &[
             known(
                 "The id and the name of a call come once, and then as `\"\"` or null.",
-                "Pieces are sorted by index; an empty id is no id.",
+                "Chunks are grouped by index; an empty id is ignored.",
             ),
             known(
-                "Errors come inside status 200: `event:error`, a comment `:HTTP_STATUS/429`, or `finish_reason: error_finish` with the words in the text.",
-                "Each ends the turn with the class of its code; the words never pass for an answer.",
+                "Errors arrive with status 200: as `event:error`, as a comment `:HTTP_STATUS/429`, or as `finish_reason: error_finish` with the message in the text.",
+                "Each ends the turn as an error of its class; the message is never taken as an answer.",
             ),
             known(
-                "`insufficient_quota` and “Allocated quota exceeded” mean too many tokens in this minute; “Free allocated quota exceeded” means the end.",
-                "The first is waited for, the second ends the run with 41 and says why.",
+                "`insufficient_quota` and “Allocated quota exceeded” mean too many tokens per minute; “Free allocated quota exceeded” means no credit.",
+                "The first is retried after a wait; the second ends the run with 41 and says why.",
             ),
             known(
-                "A call that the output limit cut may come with `finish_reason: tool_calls`.",
-                "Arguments that do not close are never run, whatever the label says; the model is told to write less at once.",
+                "A call truncated by the output limit may have `finish_reason: tool_calls`.",
+                "A call with incomplete arguments never runs; the model is told to write less at once.",
             ),
             known(
-                "The prompt cache is asked for with `cache_control`; a hit costs a tenth, writing a quarter more.",
-                "Up to four marks, on the system message and the newest ones, for Qwen models; settings switch them off.",
+                "`cache_control` requests the prompt cache; a hit costs a tenth, a write a quarter more.",
+                "For Qwen models, up to four marks are sent, on the system message and the newest messages; a setting turns them off.",
             ),
-            known("Keys are bound to a region and a plan.", "A 401 names the region or plan that the key looks like."),
+            known(
+                "Keys are bound to a region and a plan.",
+                "On a 401 the error names the region or plan that the key seems to belong to.",
+            ),
             known(
                 "Newer models may refuse `max_tokens`, and some thinking models refuse `enable_thinking`.",
-                "The other name is used, or the field left out, from the first refusal to the end of the run.",
+                "After the first refusal the other name is used, or the field is omitted, until the run ends.",
             ),
         ],
     ),
     (
         Provider::OpenRouter,
         &[
-            known("Comments (`: OPENROUTER PROCESSING`) come while it waits.", "They keep no timer from running out."),
             known(
-                "There are two finish chunks, and the second may say `stop` after `tool_calls`.",
-                "What arrived decides, not the label.",
+                "It sends comments (`: OPENROUTER PROCESSING`) while it waits.",
+                "Comments do not extend any timeout.",
             ),
             known(
-                "Errors come inside status 200, with the upstream's own words in `metadata.raw`.",
-                "The upstream's words are shown and decide the class.",
+                "There are two final chunks, and the second may say `stop` after `tool_calls`.",
+                "Complete calls run, whatever `finish_reason` says.",
             ),
             known(
-                "402 means no credit, but with `Retry-After` it means too much at once.",
-                "Without the header the run ends with 41; with it the wait is kept.",
+                "Errors arrive with status 200, with the upstream message in `metadata.raw`.",
+                "The upstream message is shown and decides the error class.",
             ),
             known(
-                "`reasoning_details` must go back as they came.",
-                "They do, piece by piece joined; `reasoning` goes back where there are none.",
+                "402 means no credit, but with `Retry-After` it means too many requests.",
+                "Without the header the run ends with 41; with it the request is retried after the wait.",
+            ),
+            known(
+                "`reasoning_details` must be returned unchanged.",
+                "They are, with their chunks joined; if there are none, `reasoning` is returned.",
             ),
         ],
     ),
@@ -75,55 +81,61 @@ pub const KNOWN: &[(Provider, &[Known])] = &[
         Provider::Vllm,
         &[
             known(
-                "Without `--enable-auto-tool-choice` and a parser, `tools` are refused with 400.",
-                "The tools move into the prompt, and calls are read from the text.",
+                "Without `--enable-auto-tool-choice` and a parser, it refuses `tools` with 400.",
+                "The tools are described in the prompt, and calls are read from the text.",
             ),
             known(
-                "`\"tool_calls\": []` stands beside content, and usage may stand on every chunk.",
-                "Empty lists are nothing; the last count is taken, never a sum.",
+                "`\"tool_calls\": []` may accompany content, and every chunk may have usage.",
+                "Empty lists are ignored; the last usage counts, never a sum.",
             ),
             known(
-                "Some parsers give every piece of a call a new id.",
-                "A piece in the middle of an object goes on with the call that is open.",
+                "Some parsers give every chunk of a call a new id.",
+                "A chunk in the middle of an object continues the open call.",
             ),
             known(
-                "A parser that does not fit leaves the call in the text or in the reasoning.",
-                "It is read from there, if nothing else can be meant.",
+                "A wrong parser leaves the call in the text or in the reasoning.",
+                "The call is read from there if it is unambiguous.",
             ),
-            known("A forced call ends with `stop`.", "Calls count whatever the label says."),
+            known("A forced call has `finish_reason: stop`.", "Calls run, whatever `finish_reason` says."),
         ],
     ),
     (
         Provider::Sglang,
         &[
-            known("`finish_reason` may be `stop` although calls were made.", "Calls count whatever the label says."),
             known(
-                "A context overflow is an error object inside a stream of status 200.",
-                "The limit in it is learned, the conversation compacted, and the turn tried again.",
+                "`finish_reason` may be `stop` although there are calls.",
+                "Calls run, whatever `finish_reason` says.",
             ),
-            known("Every field of a chunk may be null.", "Null is as good as absent."),
             known(
-                "Its XML parser may end a value early where a file holds `</parameter>`.",
-                "Without `--tool-call-parser`, and with `--text-tools force` here, values are read whole.",
+                "A context overflow is an error object in a stream with status 200.",
+                "Its limit is remembered, the conversation is compacted, and the turn is retried.",
+            ),
+            known("Every field of a chunk may be null.", "Null is treated as absent."),
+            known(
+                "Its XML parser may truncate a value that contains `</parameter>`.",
+                "If the server has no `--tool-call-parser` and `qwen` has `--text-tools force`, values are read whole.",
             ),
         ],
     ),
     (
         Provider::LlamaCpp,
         &[
-            known("It answers 503 while the model loads.", "That is waited for."),
+            known("It responds with 503 while the model loads.", "The request waits until the model is loaded."),
             known(
-                "A 500 “Failed to parse input at pos …” carries what the model wrote.",
-                "Calls are read from it, under the rules for calls in text.",
+                "A 500 “Failed to parse input at pos …” contains the model's output.",
+                "Calls are read from that output, by the rules for calls in text.",
             ),
             known(
-                "A prompt is read slowly without a GPU.",
-                "On loopback the first byte may take ten minutes; `model.generationConfig.timeout` in the settings changes that.",
+                "Without a GPU a prompt is processed slowly.",
+                "On loopback the first byte may take ten minutes; the setting `model.generationConfig.timeout` changes that.",
             ),
-            known("One call a turn, unless `parallel_tool_calls` is sent.", "It is sent."),
             known(
-                "The window is what `-c` says, not what the model could take.",
-                "`meta.n_ctx` of `/v1/models` bounds the window for models that nobody knows better.",
+                "It makes one call per turn, unless `parallel_tool_calls` is sent.",
+                "`parallel_tool_calls` is sent.",
+            ),
+            known(
+                "The window is the value of `-c`, not the model's maximum.",
+                "For models outside the catalogue, `meta.n_ctx` of `/v1/models` limits the window.",
             ),
         ],
     ),
@@ -131,41 +143,44 @@ pub const KNOWN: &[(Provider, &[Known])] = &[
         Provider::Ollama,
         &[
             known(
-                "The front of a conversation that is too long is cut without a word.",
-                "A warning, once, when the server counts far fewer tokens than were sent.",
+                "The beginning of a conversation that is too long is cut without notice.",
+                "One warning is printed when the server counts far fewer tokens than were sent.",
             ),
             known(
-                "`tool_choice`, `parallel_tool_calls` and `num_ctx` are ignored by `/v1`.",
-                "They are not sent; set the window on the server.",
+                "`/v1` ignores `tool_choice`, `parallel_tool_calls` and `num_ctx`.",
+                "They are not sent. Set the window on the server.",
             ),
             known(
-                "Each call comes whole in one chunk, all with index 0.",
-                "The id, or the complete object, tells them apart.",
+                "Each call arrives in a single chunk, always with index 0.",
+                "Calls are told apart by the id or by the complete object.",
             ),
             known(
-                "Arguments in the history that are no JSON object are refused with 400, for ever.",
-                "What goes into the history is always a JSON object.",
+                "If arguments in the history are not a JSON object, it refuses every further request with 400.",
+                "Arguments in the history are always a JSON object.",
             ),
             known(
-                "Reasoning is written to and read from `reasoning`; null content beside it is refused.",
+                "Reasoning is in the field `reasoning`; with it, null content is refused.",
                 "That field is used, and content is `\"\"`.",
             ),
             known(
-                "About one call in five of qwen3-coder comes as text without its `<tool_call>`.",
-                "It is read from the text.",
+                "About one in five calls of qwen3-coder arrives as text without its `<tool_call>`.",
+                "The call is read from the text.",
             ),
         ],
     ),
     (
         Provider::LmStudio,
         &[
-            known("Call ids may be empty.", "They get one of their own: `call_TURN_PLACE`."),
-            known("Calls of Qwen3-Coder may stay in the text as XML.", "They are read from the text."),
+            known("Call ids may be empty.", "Such a call gets the id `call_TURN_PLACE`."),
+            known("Calls of Qwen3-Coder may remain in the text as XML.", "Calls are read from the text."),
             known(
                 "Images in tool messages are refused with 400.",
-                "They follow in a message of their own, after all answers.",
+                "They are sent in a separate message after all tool results.",
             ),
-            known("A crashed model is an `event: error` inside status 200.", "It is a server error and tried again."),
+            known(
+                "A crashed model is an `event: error` with status 200.",
+                "It counts as a server error and is retried.",
+            ),
         ],
     ),
     (
@@ -173,13 +188,13 @@ pub const KNOWN: &[(Provider, &[Known])] = &[
         &[
             known("Newer models refuse `max_tokens`.", "`max_completion_tokens` is sent, never both."),
             known(
-                "Unknown fields are refused with 400.",
-                "`top_k` and the like, cache marks and reasoning are never sent.",
+                "It refuses unknown fields with 400.",
+                "`top_k` and similar fields, cache marks and reasoning are never sent.",
             ),
-            known("`insufficient_quota` is out of credit.", "The run ends with 41; nothing is tried again."),
+            known("`insufficient_quota` means no credit.", "The run ends with 41 without a retry."),
             known(
-                "Waits are told in `retry-after-ms` and `x-ratelimit-…`.",
-                "The wait is kept, if it is at most `--max-wait` and the run's own time allows it.",
+                "Delays are given in `retry-after-ms` and `x-ratelimit-…`.",
+                "The delay is respected if it is at most `--max-wait` and fits into the run's time limit.",
             ),
         ],
     ),
@@ -251,7 +266,7 @@ mod tests {
             for part in ["export QWEN_", "qwen doctor", "### Known quirks"] {
                 assert!(section.contains(part), "{provider:?} lacks {part}");
             }
-            assert!(section.lines().count() > 25, "{provider:?} is no page");
+            assert!(section.lines().count() > 25, "{provider:?} is too short");
         }
     }
 }
