@@ -31,6 +31,7 @@ mod in_place;
 mod input;
 mod kept_by_git;
 mod killed_runs;
+mod language;
 mod lent_layer;
 #[cfg(target_os = "linux")]
 mod limits;

@@ -14,33 +14,33 @@ Example:
   qwen -o result 'fix the typo in README' > result.json
   qwen apply --check result.json && qwen apply result.json
   git diff --binary main topic | qwen apply -
-What has changed since is merged where both changes stand apart; else nothing is written and 63 names each place.";
+Changes made since are merged if they do not overlap; otherwise nothing is written, and exit code 63 names each place.";
 
 /// The flags of `apply`.
 #[derive(Debug, Clone, Args)]
 pub struct ApplyArgs {
-    /// A result object or a patch, `-` for standard input
+    /// A result object or a patch; `-` reads standard input
     #[arg(value_name = "RESULT|PATCH")]
     pub from: PathBuf,
-    /// Judge the change by this policy [default: builtin:edit]
+    /// Policy to apply to the changes [default: builtin:edit]
     #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
     pub policy: Option<String>,
-    /// Only say whether it could be applied
+    /// Only check whether the changes apply
     #[arg(long)]
     pub check: bool,
-    /// Commit, too
+    /// Also commit the changes
     #[arg(long, conflicts_with = "branch")]
     pub commit: bool,
-    /// Commit on a new branch; work tree and index stay untouched
+    /// Commit to a new branch; working tree and index stay unchanged
     #[arg(long, value_name = "NAME", value_parser = not_blank)]
     pub branch: Option<String>,
-    /// Commit with this message
+    /// Commit message
     #[arg(long, value_name = "TEXT", value_parser = not_blank)]
     pub message: Option<String>,
-    /// Apply although it cannot be undone
+    /// Do not keep an undo record
     #[arg(long)]
     pub no_undo: bool,
-    /// Choose what standard output carries [default: text]
+    /// Format of standard output [default: text]
     #[arg(short, long, value_name = "FORMAT")]
     pub output_format: Option<Format>,
     /// Where to work.

@@ -17,36 +17,36 @@ Example:
 /// What to check.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CheckVerb {
-    /// Check a new section of a changelog: nothing old is gone, each entry names a commit of the range
+    /// Check a new changelog section: nothing old is removed, each entry names a commit
     Changelog {
-        /// The changelog
+        /// The changelog file
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
         /// The heading of the new section
         #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         heading: String,
-        /// The commit before the first one that it may name
+        /// The commit before the first one that may be named
         #[arg(long, value_name = "REV", value_parser = NonEmptyStringValueParser::new())]
         since: String,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Check that a translated page has the headings, links and code blocks of its source
+    /// Check that a translation has the headings, links and code blocks of its source
     MarkdownShape {
-        /// The source
+        /// The source file
         #[arg(value_name = "SOURCE")]
         source: PathBuf,
-        /// The translation
+        /// The translated file
         #[arg(value_name = "TARGET")]
         target: PathBuf,
     },
-    /// Run a command several times on a copy of the tree; 1 if it fails at least once
+    /// Run a command several times on a copy of the tree; exit code 1 if it ever fails
     Repeat {
-        /// How often
+        /// Number of runs
         #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
         times: u32,
-        /// Print the counts before the output of failures [this is always done]
+        /// Accepted, no effect: the counts are always printed first
         #[arg(long)]
         summary: bool,
         /// Where to work.

@@ -10,13 +10,13 @@ Example (the Action sets these variables):
 /// The verbs of `ci`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub enum CiVerb {
-    /// Run a recipe or prompt in a job of GitHub: trigger guard, trusted files, outputs, annotations, summary
+    /// Run a recipe or prompt in a GitHub job, with outputs, annotations and a summary
     ///
     /// Everything comes from the variables QWEN_CI_* that action.yml sets, and from GITHUB_*; docs/github-action.md
     /// lists them. Nothing is pushed: the patch goes to a second job.
     #[command(after_help = EXAMPLE)]
     Github,
-    /// Judge what an earlier job proposed once more, commit it, push one branch and open a pull request
+    /// Check an earlier job's proposal again, commit it, push a branch and open a pull request
     ///
     /// Needs no model and no key. The digest of the patch comes in QWEN_CI_PATCH_SHA256, as an output of the earlier
     /// job: what travelled as an artefact is only believed if it fits.

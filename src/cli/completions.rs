@@ -13,7 +13,7 @@ Example:
 /// The flags of `completions`.
 #[derive(Debug, Clone, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell to complete for
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }

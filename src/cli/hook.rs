@@ -12,48 +12,48 @@ use super::values::{duration, not_blank};
 pub const EXAMPLE: &str = "\
 Example:
   qwen hook install --pre-commit --prepare-commit-msg
-  git commit            asks the model about the staged change; 10 s at most
-  QWEN_HOOK=0 git commit                 goes on without asking
-  QWEN_HOOK_DRY_RUN=1 git commit         prints what would be sent, and sends nothing
-Without a server, a key or time a commit goes on; --require makes that 75.";
+  git commit                       reviews the staged changes, for at most 10 s
+  QWEN_HOOK=0 git commit           commits without a review
+  QWEN_HOOK_DRY_RUN=1 git commit   prints the prompt and sends nothing
+Without a server or key, or out of time, the commit continues; --require stops it (exit code 75).";
 
 /// Which hook.
 #[derive(Debug, Clone, Subcommand)]
 pub enum HookVerb {
-    /// Look at the staged change; 3 if something in it is surely wrong
+    /// Review the staged changes; exit code 3 if a finding is certain
     PreCommit {
         /// What every hook takes.
         #[command(flatten)]
         common: HookArgs,
     },
-    /// Draft the message before the editor opens; never hinders a commit
+    /// Draft the commit message before the editor opens; never stops a commit
     PrepareCommitMsg {
         /// What every hook takes.
         #[command(flatten)]
         common: HookArgs,
-        /// The file of the message
+        /// The commit message file
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Where the message comes from, as git says it [env: PRE_COMMIT_COMMIT_MSG_SOURCE]
+        /// Source of the message, as passed by git [env: PRE_COMMIT_COMMIT_MSG_SOURCE]
         #[arg(value_name = "SOURCE")]
         source: Option<String>,
-        /// The commit that the message is of, as git says it
+        /// Commit of the message, as passed by git
         #[arg(value_name = "OBJECT")]
         object: Option<String>,
     },
-    /// Look at the commits that are pushed; 3 if something in them is surely wrong
+    /// Review the commits being pushed; exit code 3 if a finding is certain
     PrePush {
         /// What every hook takes.
         #[command(flatten)]
         common: HookArgs,
-        /// The remote's name, as git says it [env: PRE_COMMIT_REMOTE_NAME]
+        /// Name of the remote, as passed by git [env: PRE_COMMIT_REMOTE_NAME]
         #[arg(value_name = "REMOTE")]
         remote: Option<String>,
-        /// The remote's address, as git says it
+        /// URL of the remote, as passed by git
         #[arg(value_name = "URL")]
         url: Option<String>,
     },
-    /// Write hooks into this repository; one that is there already is left alone and named
+    /// Install the hooks in this repository; an existing hook is kept and named
     Install {
         /// Which hooks.
         #[command(flatten)]
@@ -76,13 +76,13 @@ pub enum HookVerb {
 /// What every hook takes.
 #[derive(Debug, Clone, Args)]
 pub struct HookArgs {
-    /// Ask by this recipe [default: staged-check, commit-message or review-diff]
+    /// Recipe to run [default: staged-check, commit-message or review-diff]
     #[arg(long, value_name = "NAME|FILE", value_parser = not_blank)]
     pub recipe: Option<String>,
-    /// End with 75 where the model could not be asked
+    /// End with exit code 75 if the model is unavailable
     #[arg(long)]
     pub require: bool,
-    /// Give up after this time [default: 10s; pre-push 2m]
+    /// Maximum duration [default: 10s; pre-push 2m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub max_wall_time: Option<Duration>,
     /// Where to work.
@@ -93,13 +93,13 @@ pub struct HookArgs {
 /// Which hooks are meant.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Which {
-    /// The one before a commit [default for install, if none is named]
+    /// The pre-commit hook [default for install, if none is named]
     #[arg(long)]
     pub pre_commit: bool,
-    /// The one that drafts messages
+    /// The prepare-commit-msg hook
     #[arg(long)]
     pub prepare_commit_msg: bool,
-    /// The one before a push
+    /// The pre-push hook
     #[arg(long)]
     pub pre_push: bool,
 }

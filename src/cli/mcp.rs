@@ -17,33 +17,33 @@ Example:
 /// What to do with servers.
 #[derive(Debug, Clone, Subcommand)]
 pub enum McpVerb {
-    /// Add a server to the settings, or replace one (`qwen mcp add --help` lists the options)
+    /// Add a server to the settings or replace it (options: `qwen mcp add --help`)
     #[command(disable_help_flag = true)]
     Add {
-        /// Options, name, command or address, arguments
+        /// Options, name, command or URL, arguments
         #[arg(value_name = "[OPTIONS] NAME COMMAND_OR_URL [ARGS]", trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
         words: Vec<String>,
     },
-    /// Connect to every server and say how it went
+    /// Connect to each server and show its state
     List(ListArgs),
     /// Remove a server from the settings
     Remove {
-        /// The server
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(short, long, value_name = "SCOPE", default_value = "project")]
         scope: Scope,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Get a token for a server with a browser; without a name, list who needs one
+    /// Sign in to a server with a browser; without a name, list servers that need it
     Auth {
-        /// The server
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// What the token is to be good for, instead of what settings and server name
+        /// OAuth scopes to request [default: those of settings and server]
         #[arg(long, value_name = "SCOPES", value_delimiter = ' ', requires = "name")]
         scope: Vec<String>,
         /// Where to work.
@@ -55,13 +55,13 @@ pub enum McpVerb {
 /// The flags of `list`.
 #[derive(Debug, Clone, Args)]
 pub struct ListArgs {
-    /// Show folder, time-out, tools, prompts and the last error, too
+    /// Also show directory, timeout, tools, prompts and the last error
     #[arg(short, long)]
     pub verbose: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "pins")]
     pub json: bool,
-    /// Print the pins of all tools as they are now, for `mcp.servers.NAME.pins` of a policy
+    /// Print the current pins of all tools, for `mcp.servers.NAME.pins` in a policy
     #[arg(long, conflicts_with = "verbose")]
     pub pins: bool,
     /// Where to work.
@@ -91,7 +91,7 @@ impl Scope {
 /// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
-    /// A program
+    /// A local program
     Stdio,
     /// Server-sent events
     Sse,
@@ -99,45 +99,45 @@ pub enum Transport {
     Http,
 }
 
-/// Add a server to the settings, or replace one
+/// Add a server to the settings or replace it
 #[derive(Debug, Clone, Parser)]
 #[command(name = "qwen mcp add", bin_name = "qwen mcp add", after_help = EXAMPLE, max_term_width = 110)]
 pub struct AddArgs {
-    /// Whose settings
+    /// Settings file to change
     #[arg(short, long, value_name = "SCOPE", default_value = "project")]
     pub scope: Scope,
-    /// How it is reached [default: http for an address, else stdio]
+    /// Transport [default: http for a URL, else stdio]
     #[arg(short, long, value_name = "KIND")]
     pub transport: Option<Transport>,
-    /// Set a variable for the program (repeatable)
+    /// Environment variable for the program (repeatable)
     #[arg(short, long, value_name = "K=V")]
     pub env: Vec<String>,
-    /// Send a header with every request (repeatable)
+    /// HTTP header for every request (repeatable)
     #[arg(short = 'H', long, value_name = "K: V")]
     pub header: Vec<String>,
-    /// Give up on a call that is silent for this many milliseconds [default: 600000]
+    /// Time out a call that sends nothing for this many milliseconds [default: 600000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
-    /// Allow all its tools; counts in the user's settings alone
+    /// Allow all of its tools; only honoured in the user's settings
     #[arg(long)]
     pub trust: bool,
-    /// Describe it
+    /// Description
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// Take only these tools
+    /// Use only these tools
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub include_tools: Vec<String>,
-    /// Do not take these tools
+    /// Do not use these tools
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub exclude_tools: Vec<String>,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
-    /// Its name
+    /// Name of the server
     pub name: String,
-    /// The command, or the address
+    /// Command or URL
     pub command_or_url: String,
-    /// Arguments of the command
+    /// Arguments passed to the command
     #[arg(value_name = "ARGS", allow_hyphen_values = true)]
     pub args: Vec<String>,
 }

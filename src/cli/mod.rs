@@ -30,7 +30,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub use self::run::RunArgs;
 pub use self::usage::{UsageError, parse};
 
-/// Qwen Code for machines: one prompt in, one judged patch, commit or answer out
+/// Non-interactive Qwen Code: turns one prompt into an answer, a patch, a commit or applied changes
 ///
 /// `qwen [FLAGS] [PROMPT]` is the same as `qwen run [FLAGS] [PROMPT]`.
 #[derive(Debug, Parser)]
@@ -59,78 +59,78 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a prompt: model, tools, policy, then text, JSON, a patch, applied changes or a commit
+    /// Run a prompt or a recipe; this is the default command
     #[command(after_help = help::AFTER)]
     Run(Box<RunArgs>),
-    /// Apply what a dry run proposed: all of it or nothing
+    /// Apply the changes that a dry run proposed, all or nothing
     #[command(after_help = apply::EXAMPLE)]
     Apply(apply::ApplyArgs),
-    /// Put back what a run changed
+    /// Undo the changes of a run
     #[command(after_help = undo::EXAMPLE)]
     Undo(undo::UndoArgs),
-    /// Check, explain and write policies; no model call
+    /// Check, explain, test and create policies (no model call)
     #[command(after_help = policy::EXAMPLE)]
     Policy {
         /// Which verb.
         #[command(subcommand)]
         verb: policy::PolicyVerb,
     },
-    /// List, show, check, begin and test recipes
+    /// List, show, validate, create and test recipes
     #[command(after_help = recipe::EXAMPLE)]
     Recipe {
         /// Which verb.
         #[command(subcommand)]
         verb: recipe::RecipeVerb,
     },
-    /// Run a small check of a recipe by hand; no model
+    /// Run one of the checks that recipes use (no model call)
     #[command(after_help = check::EXAMPLE)]
     Check {
         /// Which verb.
         #[command(subcommand)]
         verb: check::CheckVerb,
     },
-    /// Do the work of the GitHub Action's two jobs
+    /// Run the GitHub Action's jobs
     #[command(after_help = ci::EXAMPLE)]
     Ci {
         /// Which verb.
         #[command(subcommand)]
         verb: ci::CiVerb,
     },
-    /// Show the tools as the model sees them, or call one by hand under the policy
+    /// Show the tools that the model sees, or call one under the policy
     #[command(after_help = tools::EXAMPLE)]
     Tools {
         /// Which verb.
         #[command(subcommand)]
         verb: tools::ToolsVerb,
     },
-    /// Add, list and remove MCP servers, and sign in to them
+    /// Add, list, remove and sign in to MCP servers
     #[command(after_help = mcp::EXAMPLE)]
     Mcp {
         /// Which verb.
         #[command(subcommand)]
         verb: mcp::McpVerb,
     },
-    /// Be a hook of git's, or write the hooks: a look at the staged change, a draft of the message
+    /// Run as a git hook, or install the hooks
     #[command(after_help = hook::EXAMPLE)]
     Hook {
         /// Which verb.
         #[command(subcommand)]
         verb: hook::HookVerb,
     },
-    /// Show which isolation this machine gives
+    /// Show which isolation this machine provides
     #[command(after_help = sandbox::EXAMPLE)]
     Sandbox {
         /// Which verb.
         #[command(subcommand)]
         verb: sandbox::SandboxVerb,
     },
-    /// Print a JSON Schema, generated from the types
+    /// Print the JSON Schema of a file or output format
     #[command(after_help = schema::EXAMPLE)]
     Schema(schema::SchemaArgs),
-    /// Show settings with their origin, keys (masked), policy layers, git state and sandbox; no model call
+    /// Show settings and their origin, policy, git state and sandbox (no model call)
     #[command(after_help = doctor::EXAMPLE)]
     Doctor(doctor::DoctorArgs),
-    /// Print a completion script for a shell
+    /// Print shell completions
     #[command(after_help = completions::EXAMPLE)]
     Completions(completions::CompletionsArgs),
 }
@@ -138,7 +138,7 @@ pub enum Command {
 /// Where to work.
 #[derive(Debug, Clone, Default, Args)]
 pub struct WorkspaceArgs {
-    /// Work in this folder [default: the current one]
+    /// Work in this directory [default: the current one]
     #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = "Input")]
     pub cd: Option<PathBuf>,
 }

@@ -17,34 +17,34 @@ Example:
 /// What to do with policies.
 #[derive(Debug, Clone, Subcommand)]
 pub enum PolicyVerb {
-    /// Say for each call whether it would be allowed: one line of JSON a call, 0 if all are, 60 if not
+    /// Show whether calls are allowed, one JSON line each; exit code 60 if one is denied
     Check(JudgeArgs),
-    /// Say why a call would be allowed or denied, as a tree for people
+    /// Explain why a call is allowed or denied
     Explain(JudgeArgs),
     /// Run the tests of a policy file
     Test {
-        /// The policy file, `-` for standard input
+        /// The policy file; `-` reads standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Write the smallest policy that would have allowed a recorded dry run
+    /// Print the smallest policy that allows a recorded dry run
     Init {
-        /// What --events-file wrote, `-` for standard input
+        /// Events from --events-file; `-` reads standard input
         #[arg(long, value_name = "EVENTS")]
         from: PathBuf,
     },
-    /// Approve this checkout's .qwen/**, .mcp.json and .env by their hashes; a changed file voids it
+    /// Approve this checkout's .qwen/**, .mcp.json and .env; a changed file revokes the approval
     Trust {
-        /// Forget the approval
+        /// Revoke the approval
         #[arg(long)]
         revoke: bool,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Print a builtin policy, or the names of all
+    /// Print a built-in policy, or the names of all
     Builtin {
-        /// Which one
+        /// Name of the policy
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
@@ -53,19 +53,19 @@ pub enum PolicyVerb {
 /// Which calls to judge by what.
 #[derive(Debug, Clone, Args)]
 pub struct JudgeArgs {
-    /// Judge by this policy [env: QWEN_POLICY] [default: as a run here would]
+    /// Policy to apply [env: QWEN_POLICY] [default: the policy of a run in this directory]
     #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
     pub policy: Option<String>,
-    /// Judge a call of this tool
+    /// Check a call of this tool
     #[arg(long, value_name = "NAME", requires = "input", conflicts_with_all = ["calls", "command"])]
     pub tool: Option<String>,
-    /// Its arguments
+    /// Arguments of the tool call
     #[arg(long, value_name = "JSON", requires = "tool")]
     pub input: Option<String>,
-    /// Judge each call of a file with one JSON object a line, `-` for standard input
+    /// Check each call of a JSON Lines file; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub calls: Option<PathBuf>,
-    /// Judge this shell command
+    /// Check this shell command
     #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["tool", "calls"])]
     pub command: Vec<String>,
     /// Where to work.

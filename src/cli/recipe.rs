@@ -17,7 +17,7 @@ Example:
 /// What to do with recipes.
 #[derive(Debug, Clone, Subcommand)]
 pub enum RecipeVerb {
-    /// List the recipes that can be had by name: the repository's, yours, the built-in ones
+    /// List the recipes of the repository, of your home directory, and the built-in ones
     List {
         /// Print JSON
         #[arg(long)]
@@ -26,15 +26,15 @@ pub enum RecipeVerb {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Show what a recipe is, asks for, gets of the policy, and may cost
+    /// Show a recipe: parameters, what the policy allows, estimated cost
     Show {
         /// The recipe
         #[arg(value_name = "NAME|FILE")]
         recipe: String,
-        /// Print the rendered prompt; what is gathered at the run stands as [context.NAME]
+        /// Print the rendered prompt; [context.NAME] marks what a run gathers
         #[arg(long)]
         prompt: bool,
-        /// Print each command that the recipe runs, rendered
+        /// Print the rendered commands that the recipe runs
         #[arg(long)]
         commands: bool,
         /// Print the merged recipe
@@ -43,43 +43,43 @@ pub enum RecipeVerb {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Set a parameter (repeatable)
+        /// Recipe parameter (repeatable)
         #[arg(long = "param", value_name = "K=V")]
         params: Vec<String>,
-        /// The policy that it meets [default: as for `run`]
+        /// Policy to show it under [default: the policy of a run in this directory]
         #[arg(long, value_name = "NAME|FILE")]
         policy: Option<String>,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Check recipes without running them; 42 if one is wrong
+    /// Check recipes without running them; exit code 42 if one is invalid
     Validate {
-        /// The recipes [default: all of .qwen/recipes]
+        /// Recipes [default: all of .qwen/recipes]
         #[arg(value_name = "NAME|FILE")]
         recipes: Vec<String>,
-        /// Make errors of warnings
+        /// Treat warnings as errors
         #[arg(long)]
         strict: bool,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Write a recipe of ten lines to .qwen/recipes/NAME.yaml, to begin with
+    /// Create a short recipe to start from, .qwen/recipes/NAME.yaml
     New {
-        /// Its name
+        /// Name of the recipe
         #[arg(value_name = "NAME")]
         name: String,
         /// Where to work.
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-    /// Run the tests of recipes: a small project and a conversation each, without a network; 64 if one fails
+    /// Run the tests of recipes, offline; exit code 64 if one fails
     Test {
-        /// The recipes, as files [default: all of .qwen/recipes]
+        /// Recipe files [default: all of .qwen/recipes]
         #[arg(value_name = "FILE")]
         recipes: Vec<PathBuf>,
-        /// Ask the model of the environment, and write each `transcript` that ends in .jsonl anew
+        /// Call the configured model and record each `transcript` ending in .jsonl again
         #[arg(long)]
         record: bool,
         /// Where to work.

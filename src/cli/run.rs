@@ -62,34 +62,34 @@ pub struct FromHook {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {
-    /// The prompt; several words are joined by blanks, `-` is standard input
+    /// The prompt; words are joined with spaces, `-` reads standard input
     #[arg(value_name = "PROMPT")]
     pub words: Vec<String>,
-    /// The prompt, instead of words
+    /// The prompt as one argument
     #[arg(short, long, value_name = "TEXT", conflicts_with = "words", allow_hyphen_values = true)]
     pub prompt: Option<String>,
-    /// Read the prompt from a file, `-` for standard input
+    /// Read the prompt from a file; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["words", "prompt"])]
     pub prompt_file: Option<PathBuf>,
-    /// Show a file, or some of its lines, with the prompt (repeatable)
+    /// Attach a file, or a range of its lines (repeatable)
     #[arg(long = "file", value_name = "PATH[:FROM-TO]")]
     pub files: Vec<String>,
-    /// Run a recipe: a name of `qwen recipe list`, or a file
+    /// Run a recipe: a name from `qwen recipe list`, or a file
     #[arg(long, value_name = "NAME|FILE", value_parser = not_blank, conflicts_with_all = ["words", "prompt", "prompt_file"])]
     pub recipe: Option<String>,
-    /// Set a parameter of the recipe: K=V, K=@FILE, K=@event:/POINTER or K=- (repeatable)
+    /// Set a recipe parameter: K=V, K=@FILE, K=@event:/POINTER or K=- (repeatable)
     #[arg(long = "param", value_name = "K=V", requires = "recipe")]
     pub params: Vec<String>,
-    /// Read parameters from a file of JSON or YAML, `-` for standard input
+    /// Read parameters from a JSON or YAML file; `-` reads standard input
     #[arg(long, value_name = "FILE", requires = "recipe")]
     pub params_file: Option<PathBuf>,
-    /// Show an image with the prompt, to a model that takes images (repeatable)
+    /// Attach an image, for models that accept images (repeatable)
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
     /// Where to work.
     #[command(flatten)]
     pub workspace: WorkspaceArgs,
-    /// Let these folders be listed, searched and read, too (repeatable, or a list with commas)
+    /// Also allow reading these directories (repeatable, comma-separated)
     #[arg(long, alias = "add-dir", value_name = "DIRS", value_delimiter = ',')]
     pub include_directories: Vec<PathBuf>,
     /// Do not read standard input
@@ -101,55 +101,55 @@ pub struct InputArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Name the model [env: QWEN_MODEL, OPENAI_MODEL] [default: qwen3-coder-plus on DashScope]
+    /// Model to use [env: QWEN_MODEL, OPENAI_MODEL] [default: qwen3-coder-plus on DashScope]
     #[arg(short, long, value_name = "NAME", value_parser = not_blank)]
     pub model: Option<String>,
-    /// Send requests to this server [env: QWEN_BASE_URL, OPENAI_BASE_URL] [default: DashScope, international]
+    /// Server to send requests to [env: QWEN_BASE_URL, OPENAI_BASE_URL] [default: DashScope, international]
     #[arg(long, alias = "base-url", value_name = "URL", value_parser = not_blank)]
     pub openai_base_url: Option<String>,
-    /// Start this model on this machine with `llama-server` for the time of the run
+    /// Run this GGUF model with a local `llama-server`
     #[arg(long, value_name = "MODEL.gguf", conflicts_with_all = ["openai_base_url", "replay", "model"])]
     pub local: Option<PathBuf>,
-    /// Use this key; other users of this machine can see it, so prefer --api-key-file [env: QWEN_API_KEY, OPENAI_API_KEY]
+    /// API key; visible to other users of this machine, prefer --api-key-file [env: QWEN_API_KEY, OPENAI_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub openai_api_key: Option<String>,
-    /// Read the key from a file
+    /// Read the API key from a file
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Go on with these models, in order, when one is not to be had
+    /// Try these models in order when the model is unavailable (comma-separated)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub fallback_model: Vec<String>,
-    /// Set the sampling temperature, 0 to 2 [default: the server's]
+    /// Sampling temperature, 0 to 2 [default: the server's]
     #[arg(long, value_name = "X", value_parser = temperature)]
     pub temperature: Option<f64>,
-    /// Set nucleus sampling, 0 to 1 [default: the server's]
+    /// Nucleus sampling, 0 to 1 [default: the server's]
     #[arg(long, value_name = "X", value_parser = share)]
     pub top_p: Option<f64>,
-    /// Set the seed of sampling, where the server takes one
+    /// Sampling seed, where the server supports one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Let an answer have at most this many tokens [default: by model]
+    /// Maximum tokens per response [default: by model]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_output_tokens: Option<u64>,
-    /// Find tool calls in the text of answers, for models without native calls
+    /// Parse tool calls from response text, for models without native calls
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub text_tools: TextTools,
-    /// Give up on a request after this time, 0 for never [default: 15m]
+    /// Time out a request after this long, 0 for never [default: 15m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub request_timeout: Option<Duration>,
-    /// Give up on an answer that is silent for this time, 0 for never [default: 4m]
+    /// Time out a response that sends no data for this long, 0 for never [default: 4m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub stream_idle_timeout: Option<Duration>,
-    /// Try a failed request again at most this often [default: 5]
+    /// Maximum retries of a failed request [default: 5]
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
-    /// Wait at most this long for a server that asks for it [default: 10m]
+    /// Longest `Retry-After` delay to honour [default: 10m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub max_wait: Option<Duration>,
-    /// Trust the certificates in this file, too
+    /// Additional trusted CA or server certificates (PEM)
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Allow plain http to a server that is not on this machine
+    /// Allow unencrypted http to a server on another machine
     #[arg(long)]
     pub allow_http: bool,
 }
@@ -157,12 +157,12 @@ pub struct ModelArgs {
 /// When calls are looked for in text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum TextTools {
-    /// Where the model writes them there
+    /// If the model writes calls in text
     #[default]
     Auto,
     /// Never
     Off,
-    /// Always; tools are described in the prompt
+    /// Always; the prompt describes the tools
     Force,
 }
 
@@ -170,22 +170,22 @@ pub enum TextTools {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
-    /// Stop after this many answers of the model, -1 for no limit [default: 100]
+    /// Maximum responses of the model, -1 for no limit [default: 100]
     #[arg(long, alias = "max-turns", value_name = "N", value_parser = positive)]
     pub max_session_turns: Option<u64>,
-    /// Stop after this many tool calls, -1 for no limit [default: 500]
+    /// Maximum tool calls, -1 for no limit [default: 500]
     #[arg(long, value_name = "N", value_parser = count)]
     pub max_tool_calls: Option<u64>,
-    /// Stop after this time [default: 60m]
+    /// Maximum duration of the run [default: 60m]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub max_wall_time: Option<Duration>,
-    /// Stop after this many denied calls [default: 20]
+    /// Maximum denied calls [default: 20]
     #[arg(long, value_name = "N")]
     pub max_denials: Option<u64>,
-    /// Stop after this many tokens [default: none]
+    /// Maximum tokens of all requests and responses [default: none]
     #[arg(long, value_name = "N")]
     pub max_total_tokens: Option<u64>,
-    /// Stop when the estimated cost reaches this [default: none]
+    /// Maximum estimated cost in US dollars [default: none]
     #[arg(long, value_name = "X", value_parser = dollars)]
     pub max_cost_usd: Option<f64>,
 }
@@ -194,28 +194,28 @@ pub struct LimitArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Policy")]
 pub struct PolicyArgs {
-    /// Decide by this policy [env: QWEN_POLICY] [default: .qwen/policy.yaml if trusted, else builtin:default]
+    /// Policy to apply [env: QWEN_POLICY] [default: .qwen/policy.yaml if trusted, else builtin:default]
     #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
     pub policy: Option<String>,
-    /// Choose what a denied call does to the run [default: as the policy says, else fail]
+    /// What to do when the policy denies a call [default: the policy's choice, else fail]
     #[arg(long, value_name = "WHAT")]
     pub on_deny: Option<OnDeny>,
-    /// Choose a builtin policy by Qwen Code's name; beside a policy file it only narrows [default: default]
+    /// Built-in policy by its Qwen Code name; with a policy file it only narrows [default: default]
     #[arg(long, value_name = "MODE", conflicts_with = "yolo")]
     pub approval_mode: Option<ApprovalMode>,
-    /// The same as --approval-mode yolo
+    /// Same as --approval-mode yolo
     #[arg(short, long)]
     pub yolo: bool,
-    /// Allow these tools, for example 'run_shell_command(npm test)' (repeatable, or a list with commas)
+    /// Also allow these tools, e.g. 'run_shell_command(npm test)' (repeatable, comma-separated)
     #[arg(long, value_name = "TOOLS")]
     pub allowed_tools: Vec<String>,
-    /// Keep only these tools (repeatable, or a list with commas)
+    /// Keep only these tools (repeatable, comma-separated)
     #[arg(long, value_name = "TOOLS")]
     pub core_tools: Vec<String>,
-    /// Remove these tools (repeatable, or a list with commas)
+    /// Remove these tools (repeatable, comma-separated)
     #[arg(long, value_name = "TOOLS")]
     pub exclude_tools: Vec<String>,
-    /// Isolate commands; without a value: require it [default: auto, or require if the policy says so]
+    /// Isolate commands; without a value, require it [default: auto, or the policy's choice]
     #[arg(
         short,
         long,
@@ -225,10 +225,10 @@ pub struct PolicyArgs {
         default_missing_value = "require"
     )]
     pub sandbox: Option<SandboxMode>,
-    /// Read policy, settings and context files from this commit, not from the tree [default: in CI, by the event]
+    /// Read policy, settings and context files from this commit [default: in CI, by the event]
     #[arg(long, value_name = "REF", value_parser = not_blank)]
     pub trusted_ref: Option<String>,
-    /// Trust the policy, settings, hooks and servers of this checkout as they lie there [env: QWEN_TRUST_CHECKOUT=1]
+    /// Trust this checkout's policy, settings, hooks and MCP servers [env: QWEN_TRUST_CHECKOUT=1]
     #[arg(long, conflicts_with = "trusted_ref")]
     pub trust_checkout: bool,
 }
@@ -243,11 +243,11 @@ impl PolicyArgs {
 /// What a denied call does to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnDeny {
-    /// The run goes on and ends with 60
+    /// Continue, and end with exit code 60
     Fail,
-    /// The run goes on and may end with 0
+    /// Continue; the exit code may be 0
     Continue,
-    /// The run ends at once
+    /// End the run at once
     Stop,
 }
 
@@ -285,11 +285,11 @@ impl ApprovalMode {
 /// When commands are isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SandboxMode {
-    /// As far as this machine gives it
+    /// Use what this machine provides
     Auto,
-    /// Or the run ends with 44
+    /// End with exit code 44 without isolation
     Require,
-    /// Not at all
+    /// Never
     Off,
 }
 
@@ -297,40 +297,40 @@ pub enum SandboxMode {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Changes")]
 pub struct ChangeArgs {
-    /// Propose changes only; not one byte of the tree changes [this is the default]
+    /// Only propose changes; nothing in the working tree changes [this is the default]
     #[arg(long, conflicts_with_all = ["apply", "commit", "branch"])]
     pub dry_run: bool,
-    /// Apply the changes to the tree at the end: all of them or nothing
+    /// Apply all changes to the working tree if the run succeeds
     #[arg(long, conflicts_with_all = ["commit", "branch"])]
     pub apply: bool,
     /// Apply the changes and commit them
     #[arg(long, conflicts_with = "branch")]
     pub commit: bool,
-    /// Commit the changes on a new branch; work tree and index stay untouched
+    /// Commit the changes to a new branch; working tree and index stay unchanged
     #[arg(long, value_name = "NAME", value_parser = not_blank)]
     pub branch: Option<String>,
-    /// Run this command on the changes; the model sees its failure and tries again (repeatable)
+    /// Run this check on the changes; if it fails, the model tries again (repeatable)
     #[arg(long, value_name = "CMD", value_parser = not_blank)]
     pub verify: Vec<String>,
-    /// Let the model try at most this often to make the checks pass [default: 3]
+    /// Maximum attempts to make the checks pass [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub verify_attempts: Option<u32>,
-    /// End with 65 when nothing changed
+    /// End with exit code 65 if nothing changed
     #[arg(long)]
     pub require_changes: bool,
-    /// Commit with this message [default: made from the prompt]
+    /// Commit message [default: made from the prompt]
     #[arg(long, value_name = "TEXT", value_parser = not_blank)]
     pub message: Option<String>,
-    /// Sign the commit as git is set up to
+    /// Sign the commit with git's configured key
     #[arg(long)]
     pub sign: bool,
-    /// Keep no undo record
+    /// Do not keep an undo record
     #[arg(long)]
     pub no_undo: bool,
-    /// Refuse to deliver more changed files than this [default: as the policy says]
+    /// Maximum changed files to deliver [default: the policy's limit]
     #[arg(long, value_name = "N")]
     pub max_changed_files: Option<u64>,
-    /// Refuse to deliver a larger patch than this, for example 2MiB [default: none]
+    /// Maximum size of the patch to deliver, e.g. 2MiB [default: none]
     #[arg(long, value_name = "N", value_parser = size)]
     pub max_patch_bytes: Option<u64>,
 }
@@ -367,49 +367,49 @@ pub enum ChangesMode {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// Choose what standard output carries [default: text]
+    /// Format of standard output [default: text]
     #[arg(short, long, value_name = "FORMAT")]
     pub output_format: Option<Format>,
-    /// Add pieces of answers to stream-json as they arrive
+    /// Add partial responses to stream-json as they arrive
     #[arg(long)]
     pub include_partial_messages: bool,
     /// Write the result object to a file
     #[arg(long, value_name = "FILE")]
     pub result_file: Option<PathBuf>,
-    /// Write every event to a file, one line of JSON each
+    /// Write all events to a file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub events_file: Option<PathBuf>,
     /// Write the patch to a file
     #[arg(long, value_name = "FILE")]
     pub patch_file: Option<PathBuf>,
-    /// Write a summary in markdown to a file
+    /// Write a Markdown summary to a file
     #[arg(long, value_name = "FILE")]
     pub summary_file: Option<PathBuf>,
-    /// Write findings as SARIF 2.1.0, for code scanning
+    /// Write findings to a SARIF 2.1.0 file, for code scanning
     #[arg(long, value_name = "FILE")]
     pub sarif_file: Option<PathBuf>,
-    /// Write findings and suggestions as rdjson, for reviewdog
+    /// Write findings and suggestions to an rdjson file, for reviewdog
     #[arg(long, value_name = "FILE")]
     pub rdjson_file: Option<PathBuf>,
     /// Findings as annotations of GitHub; `qwen ci github` alone sets it.
     #[arg(skip)]
     pub annotations_file: Option<PathBuf>,
-    /// Ask for an answer that fits this JSON Schema
+    /// Require an answer that matches this JSON Schema
     #[arg(long, alias = "output-schema", value_name = "LITERAL|@FILE")]
     pub json_schema: Option<String>,
-    /// End with 3 when a finding is at least this severe [default: as the recipe says]
+    /// End with exit code 3 if a finding is at least this severe [default: the recipe's choice]
     #[arg(long, value_name = "LEVEL")]
     pub fail_on: Option<FailOn>,
-    /// Use colours
+    /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Colour,
     /// Print only errors to standard error
     #[arg(short, long, conflicts_with_all = ["verbose", "debug"])]
     pub quiet: bool,
-    /// Print more to standard error; twice: all that the model saw
+    /// Print more to standard error; twice: everything that the model sees
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
-    /// The same as -vv
+    /// Same as -vv
     #[arg(short, long)]
     pub debug: bool,
 }
@@ -436,16 +436,16 @@ pub struct ContextArgs {
     /// Add to the system prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub append_system_prompt: Option<String>,
-    /// Use no context files, settings, commands, agents, skills, MCP servers or hooks from disk
+    /// Ignore context files, settings, commands, agents, skills, MCP servers and hooks on disk
     #[arg(long)]
     pub bare: bool,
-    /// Add MCP servers, as JSON or a file of it; one with a known name replaces that (repeatable)
+    /// Add MCP servers from JSON or a JSON file; replaces servers of the same name (repeatable)
     #[arg(long, value_name = "JSON|FILE", value_parser = not_blank)]
     pub mcp_config: Vec<String>,
-    /// Start these MCP servers alone (repeatable, or a list with commas)
+    /// Start only these MCP servers (repeatable, comma-separated)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub allowed_mcp_server_names: Vec<String>,
-    /// Make an error of what would be skipped with a warning
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
 }
@@ -454,19 +454,19 @@ pub struct ContextArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Session")]
 pub struct SessionArgs {
-    /// Go on with the last session of this folder
+    /// Resume the last session of this directory
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "no_session"])]
     pub continue_last: bool,
-    /// Go on with the session of this id
+    /// Resume the session with this id
     #[arg(short, long, value_name = "ID", conflicts_with = "no_session")]
     pub resume: Option<String>,
-    /// Leave the session that goes on as it is, and keep a new one
+    /// Resume into a new session
     #[arg(long)]
     pub fork_session: bool,
-    /// Give the new session this id
+    /// Id of the new session
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Keep no session [this is the default in CI]
+    /// Do not keep a session [this is the default in CI]
     #[arg(long)]
     pub no_session: bool,
 }
@@ -475,10 +475,10 @@ pub struct SessionArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Test")]
 pub struct TestArgs {
-    /// Record the conversation with the server to a file
+    /// Record requests and responses to a file
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
-    /// Answer from a recorded file; a request that differs ends with 66
+    /// Answer from a recorded file; end with exit code 66 if a request differs
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
     /// A scripted model; `qwen recipe test` alone sets it.

@@ -10,7 +10,7 @@ Example:
 /// What to do with the sandbox.
 #[derive(Debug, Clone, Subcommand)]
 pub enum SandboxVerb {
-    /// Show the tier, and the one thing that would improve it
+    /// Show the isolation tier, and what would improve it
     Doctor {
         /// Print JSON
         #[arg(long)]

@@ -15,7 +15,7 @@ Example:
 /// The flags of `schema`.
 #[derive(Debug, Clone, Args)]
 pub struct SchemaArgs {
-    /// Of what
+    /// What to describe
     #[arg(value_name = "KIND")]
     pub kind: SchemaKind,
 }

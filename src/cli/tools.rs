@@ -25,16 +25,16 @@ pub enum ToolsVerb {
     },
     /// Call one tool under the policy
     Call {
-        /// The tool
+        /// Name of the tool
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its arguments, `-` for standard input
+        /// Arguments of the call; `-` reads standard input
         #[arg(long, value_name = "JSON")]
         input: String,
-        /// Decide by this policy [env: QWEN_POLICY] [default: as a run here would]
+        /// Policy to apply [env: QWEN_POLICY] [default: the policy of a run in this directory]
         #[arg(long, value_name = "FILE|builtin:NAME", value_parser = not_blank)]
         policy: Option<String>,
-        /// Apply what the call changes
+        /// Apply the changes of the call
         #[arg(long)]
         apply: bool,
         /// Where to work.

@@ -9,15 +9,15 @@ use crate::emit::Format;
 pub const EXAMPLE: &str = "\
 Example:
   qwen undo            the last run in this workspace
-A file that has changed since is left alone and named.";
+A file that was changed after the run is kept and named.";
 
 /// The flags of `undo`.
 #[derive(Debug, Clone, Args)]
 pub struct UndoArgs {
-    /// The run [default: the last one in this workspace that changed something]
+    /// Id of the run [default: the last run that changed this workspace]
     #[arg(value_name = "RUN_ID")]
     pub run_id: Option<String>,
-    /// Choose what standard output carries [default: text]
+    /// Format of standard output [default: text]
     #[arg(short, long, value_name = "FORMAT")]
     pub output_format: Option<Format>,
     /// Where to work.

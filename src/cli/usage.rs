@@ -106,49 +106,49 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
     Ok(cli)
 }
 
-/// Commands of Qwen Code that are not there, with what does the same here.
+/// Commands of Qwen Code that do not exist here, with their replacement.
 const OTHERS: [(&str, &str); 10] = [
     ("auth", "set OPENAI_API_KEY, or `qwen mcp auth NAME` for a server"),
-    ("board", "it is not there"),
-    ("channel", "it is not there"),
+    ("board", "it is not available here"),
+    ("channel", "it is not available here"),
     ("extensions", "put its commands into .qwen/commands and its servers into settings (`qwen mcp add`)"),
-    ("hooks", "hooks of a run are `hooks` in the settings; git's hooks are `qwen hook`"),
+    ("hooks", "set `hooks` in the settings for hooks of a run; use `qwen hook` for git hooks"),
     ("review", "use a recipe: qwen run --recipe review-diff"),
-    ("serve", "it is not there: each run is a process of its own"),
+    ("serve", "it is not available here: each run is its own process"),
     ("sessions", "use --continue or --resume ID"),
-    ("skills", "skills are files: .qwen/skills/NAME/SKILL.md"),
-    ("update", "install the new version as you installed this one"),
+    ("skills", "write skills to .qwen/skills/NAME/SKILL.md"),
+    ("update", "install the new version the way you installed this one"),
 ];
 
-/// Flags of Qwen Code that are not there, with what does the same here.
+/// Flags of Qwen Code that do not exist here, with their replacement.
 const OTHER_FLAGS: [(&str, &str); 24] = [
-    ("--acp", "it is not there"),
+    ("--acp", "it is not available here"),
     ("--all-files", "name files with @ or --file"),
-    ("--checkpointing", "every delivery can be undone with `qwen undo`"),
-    ("--disabled-slash-commands", "it is not there"),
-    ("--experimental-lsp", "it is not there"),
+    ("--checkpointing", "undo applied changes with `qwen undo`"),
+    ("--disabled-slash-commands", "it is not available here"),
+    ("--experimental-lsp", "it is not available here"),
     ("--extensions", "put commands into .qwen/commands and servers into the settings"),
-    ("--input-file", "one prompt, one run: start a run for each"),
+    ("--input-file", "start one run for each prompt"),
     ("--insecure", "trust a certificate with --ca-file FILE"),
     ("--json-fd", "write events with --events-file /dev/fd/N"),
     ("--json-file", "write events with --events-file FILE"),
-    ("--list-extensions", "there are no extensions"),
-    ("--max-subagent-depth", "agents start no agents here"),
-    ("--openai-logging", "keep the conversation with --record FILE"),
-    ("--openai-logging-dir", "keep the conversation with --record FILE"),
+    ("--list-extensions", "extensions are not available here"),
+    ("--max-subagent-depth", "agents cannot start agents here"),
+    ("--openai-logging", "record requests and responses with --record FILE"),
+    ("--openai-logging-dir", "record requests and responses with --record FILE"),
     ("--output-style", "use --append-system-prompt TEXT"),
-    ("--prompt-interactive", "use -p: nothing waits for a person"),
+    ("--prompt-interactive", "use -p: runs are never interactive"),
     ("--proxy", "set `proxy` in the settings, or HTTPS_PROXY"),
-    ("--restore-ask-user-question", "nobody is asked anything"),
+    ("--restore-ask-user-question", "runs are never interactive"),
     ("--safe-mode", "use --bare"),
-    ("--sandbox-image", "commands are isolated by the kernel, without images: -s"),
-    ("--screen-reader", "output is plain text"),
+    ("--sandbox-image", "use -s: the kernel isolates commands, without images"),
+    ("--screen-reader", "output is plain text already"),
     ("--tavily-api-key", "set TAVILY_API_KEY"),
     ("--google-api-key", "set GOOGLE_API_KEY"),
-    ("--worktree", "deliver to a branch with --branch NAME"),
+    ("--worktree", "commit to a branch with --branch NAME"),
 ];
 
-/// Returns what does the same as the first flag of Qwen Code that is not there.
+/// Returns the replacement of the first flag of Qwen Code that does not exist here.
 fn instead_of_flag(arguments: &[OsString]) -> Option<&'static str> {
     let names = arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.split('=').next());
     let mut found = names.filter_map(|name| OTHER_FLAGS.iter().find(|(flag, _)| *flag == name));
@@ -160,12 +160,12 @@ fn no_command_of_qwen_code(run: &RunArgs, arguments: &[OsString]) -> Result<(), 
     let Some(first) = run.input.words.first().filter(|first| !is_literal(arguments, first)) else { return Ok(()) };
     let Some((name, instead)) = OTHERS.iter().find(|(name, _)| name == first) else { return Ok(()) };
     Err((
-        format!("`qwen {name}` is a command of Qwen Code, and not one here"),
+        format!("`qwen {name}` is a command of Qwen Code that does not exist here"),
         format!("{instead}; for a prompt that begins with this word: -p '{name} …'"),
     ))
 }
 
-/// Tells whether a word is the first one behind `--`.
+/// Tells whether a word is the first one after `--`.
 fn is_literal(arguments: &[OsString], word: &str) -> bool {
     arguments.iter().skip_while(|a| *a != "--").nth(1).is_some_and(|a| a == word)
 }
@@ -175,7 +175,7 @@ fn as_read_here(arguments: Vec<OsString>, definition: &clap::Command) -> Vec<OsS
     let first = arguments.get(1).and_then(|first| definition.find_subcommand(first));
     let (head, definition) = match first {
         Some(run) if run.get_name() == "run" => (2, run),
-        // What stands behind `mcp add` is read by the command itself: `--help` may be the server's.
+        // The command itself reads what follows `mcp add`: `--help` may be the server's.
         Some(mcp) if mcp.get_name() == "mcp" && arguments.get(2).is_some_and(|verb| verb == "add") => {
             let (head, words) = arguments.split_at(3);
             return [head, &["--".into()], words].concat();
@@ -218,8 +218,8 @@ pub fn no_recipe_as_prompt(run: &RunArgs, is_recipe: impl Fn(&str) -> bool) -> R
     if word.ends_with(".yaml") || word.ends_with(".yml") || is_recipe(word) {
         let name = escape(word);
         return Err((
-            format!("the prompt is the one word `{name}`, which names a recipe"),
-            format!("to run the recipe: qwen run --recipe {name}; to send the word: qwen -p {name}"),
+            format!("the prompt `{name}` is the name of a recipe"),
+            format!("run the recipe with `qwen run --recipe {name}`, or send the word with `qwen -p {name}`"),
         ));
     }
     Ok(())
@@ -238,8 +238,8 @@ fn command_behind_flags(run: &mut RunArgs, arguments: &[OsString]) -> Result<(),
         return Ok(());
     }
     Err((
-        format!("the command `{first}` stands behind flags"),
-        format!("put it first: qwen {first} …; for a prompt that begins with this word: -p '{first} …'"),
+        format!("the command `{first}` must come before flags"),
+        format!("write `qwen {first} …`; for a prompt that begins with this word: -p '{first} …'"),
     ))
 }
 
@@ -395,7 +395,7 @@ mod tests {
             ("policy", "a command is missing", "see `qwen policy --help`"),
             (
                 "run --max-wall-time 1d",
-                "invalid value '1d' for '--max-wall-time <D>': `1d` is no duration; write for example 90, 90s, 1.5h or 500ms",
+                "invalid value '1d' for '--max-wall-time <D>': `1d` is not a duration; write for example 90, 90s, 1.5h or 500ms",
                 "see `qwen run --help`",
             ),
         ] {

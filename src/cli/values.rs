@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Parses a duration: a number without a unit is seconds, else `ms`, `s`, `m` or `h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration; write for example 90, 90s, 1.5h or 500ms");
+    let wrong = || format!("`{text}` is not a duration; write for example 90, 90s, 1.5h or 500ms");
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let factor = match unit {
@@ -20,7 +20,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// Parses a size: a number without a unit is bytes, else `B`, `KB`, `KiB`, `MB`, `MiB`, `GB` or `GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size; write for example 65536, 64KiB or 2MB");
+    let wrong = || format!("`{text}` is not a size; write for example 65536, 64KiB or 2MB");
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
@@ -54,7 +54,7 @@ pub fn positive(text: &str) -> Result<u64, String> {
 /// Parses a number of US dollars, 0 or more.
 pub fn dollars(text: &str) -> Result<f64, String> {
     plain_number(text.strip_prefix('$').unwrap_or(text))
-        .ok_or_else(|| format!("`{text}` is no amount in US dollars; write for example 0.50"))
+        .ok_or_else(|| format!("`{text}` is not an amount in US dollars; write for example 0.50"))
 }
 
 /// Parses a temperature, 0 to 2.
