@@ -394,10 +394,17 @@ fn whatever_call_fails_once_the_delivery_is_whole_or_not_at_all() {
                     code if CODES.contains(&code) => bench.put_right(),
                     _ => Err("no documented code".to_owned()),
                 };
-                failures.extend(ending.and_then(|()| bench.left_over(&outcome.stderr)).err().map(|problem| {
-                    let said: String = outcome.stderr.chars().take(1500).collect();
-                    format!("{} at {when}, {}: {problem}\nexit {}: {said}", call.0, bench.case.name, outcome.code)
-                }));
+                failures.extend(
+                    ending.and_then(|()| bench.left_over(&format!("{}{}", outcome.stdout, outcome.stderr))).err().map(
+                        |problem| {
+                            let said: String = outcome.stderr.chars().take(1500).collect();
+                            format!(
+                                "{} at {when}, {}: {problem}\nexit {}: {said}",
+                                call.0, bench.case.name, outcome.code
+                            )
+                        },
+                    ),
+                );
             }
         }
         eprintln!("{}: {reached} faults, {} failures", call.0, failures.len() - failed);

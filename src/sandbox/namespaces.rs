@@ -307,7 +307,9 @@ mod linux {
         }
         mount_bind_recursive(from, target)?;
         restrict(target, read_only)?;
-        for inner in mounts_below(target)? {
+        // Nothing is mounted below a file, and the kernel takes its time to write its table.
+        let inner = if is_folder { mounts_below(target)? } else { Vec::new() };
+        for inner in inner {
             match restrict(&inner, read_only) {
                 // What we cannot reach, the command cannot reach either; and some are covered by what was mounted later.
                 Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
