@@ -305,9 +305,18 @@ impl<'a> Answers<'a> {
             return Err(call.deny("git starts its programs itself").hint(format!("write `git {name}`")));
         }
         let mut table = programs::find(name);
+        programs::interpreters::refuse_text(&call)?;
+        let texts: Vec<&str> = words[1..].iter().map(|word| word.text.as_str()).collect();
+        if untabled::leaves_work(name, &texts) {
+            let denial = call.deny("it changes what runs, or what is set, outside this run").by("G4");
+            return Err(denial.hint("keep settings in files of the workspace"));
+        }
         if words[0].text.contains('/') {
             let place = self.program_path(cx, &words[0].text)?;
             if place {
+                if let Some(denial) = table.and_then(|table| code_among(cx, name, table, words)) {
+                    return Err(denial);
+                }
                 // A file of the workspace is not the program that a table describes.
                 table = None;
                 call.read(&words[0]);
@@ -317,7 +326,6 @@ impl<'a> Answers<'a> {
             return programs::interpreters::judge(&mut call).map(|()| call.out);
         }
         let Some(table) = table else {
-            programs::interpreters::refuse_text(&call)?;
             words_as_paths(&mut call, &words[1..])?;
             return Ok(call.out);
         };
@@ -730,6 +738,21 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
         && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
 }
 
+// A program of the workspace by the name of a known one takes code where that does.
+fn code_among(cx: Context<'_>, name: &str, table: &Table, words: &[Word]) -> Option<Denial> {
+    let mut call = Call::new(cx, words, &[]);
+    call.name = name.to_owned();
+    let judged = call.parse(table, &words[1..]).and_then(|()| {
+        let rest = std::mem::take(&mut call.operands);
+        match rest.split_first().and_then(|(first, rest)| Some((subcommand(table, &first.text)?, rest))) {
+            Some((sub, rest)) => call.apply(sub, rest),
+            None if table.subcommands.is_empty() => call.apply(table, &words[1..]),
+            None => Ok(()),
+        }
+    });
+    judged.err().filter(|denial| denial.unanalysable)
+}
+
 // Whether the next level of a rule is after any options. Once an option's arity is unknown, each later word counts.
 fn subcommand_matches(
     program: &str,
@@ -857,7 +880,11 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
         let text = rest[at].text.as_str();
         at += 1;
         if ended || text.len() < 2 || !text.starts_with('-') {
-            match value.operands.unwrap_or(OperandKind::None) {
+            let operands = value.operands.unwrap_or(OperandKind::None);
+            if text.len() > 1 && text.starts_with('@') && matches!(operands, OperandKind::Read | OperandKind::Write) {
+                return refuse(format!("`{text}` may stand for the words in a file"));
+            }
+            match operands {
                 OperandKind::None => return refuse(format!("the operand `{text}` is not listed")),
                 OperandKind::Read => call.read(&rest[at - 1]),
                 OperandKind::Write => call.write(&rest[at - 1]),
@@ -943,9 +970,6 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
     }
     let program = call.name.split(' ').next().unwrap_or_default().to_owned();
     let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-    if named(untabled::LEAVES_WORK, &call.name) {
-        return Err(call.deny("it changes what runs outside this run").by("G4"));
-    }
     let named_so = untabled::downloads(&program, &texts).map_err(|what| call.deny(what).hint("name the file"))?;
     named_so.iter().for_each(|name| call.write(&Word::literal(name.as_str())));
     if untabled::unpacks(&program, &texts) {
@@ -971,6 +995,10 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
             return Err(call.deny(what));
         }
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
+        if untabled::is_response_file(&word.text, is_option) && !programs::takes_at(&program) {
+            let denial = call.deny(format!("`{}` may stand for the words in a file", word.text));
+            return Err(denial.hint("write the words themselves"));
+        }
         if is_option {
             hidden_path(&call.cx, word.text.trim_start_matches('-'))?;
         } else {

@@ -5,13 +5,27 @@ fn named(names: &str, word: &str) -> bool {
     names.split_whitespace().any(|name| name == word)
 }
 
+/// Tells whether a program might read words from a file that a word names: `@FILE`, `--option=@FILE`, `-Wl,@FILE`.
+pub(super) fn is_response_file(word: &str, is_option: bool) -> bool {
+    let glued =
+        word.starts_with('-') && !word.starts_with("--") && word.get(2..).is_some_and(|rest| rest.starts_with('@'));
+    word.len() > 1 && word.starts_with('@')
+        || is_option && (glued || [",@", "=@", ":@"].iter().any(|mark| word.contains(mark)))
+}
+
 /// Returns why a word is refused in any case.
 pub(super) fn refused(program: &str, word: &str) -> Option<String> {
     if runs_program(program, word) {
         return Some(format!("`{word}` runs a program"));
     }
-    let lists = is_listed_option(&LISTS, program, word) || is_list_of_7z(program, word);
+    let lists = is_listed_option(&LISTS, program, word) || is_list_of_7z(program, word) || is_playlist(program, word);
     lists.then(|| format!("the files that `{word}` names are not known"))
+}
+
+// A playlist names further files.
+fn is_playlist(program: &str, word: &str) -> bool {
+    let ends = [".m3u8", ".m3u", ".ffconcat", ".txt"].iter().any(|end| word.to_ascii_lowercase().ends_with(end));
+    named("ffmpeg ffprobe ffplay", program) && (word == "concat" || ends)
 }
 
 /// Tells whether an option runs the program in its value.
@@ -183,8 +197,102 @@ pub(super) fn unpacks(program: &str, words: &[&str]) -> bool {
 }
 
 /// Programs that leave work or settings behind outside the workspace.
-pub(super) const LEAVES_WORK: &str =
-    "crontab systemctl launchctl loginctl at atq atrm batch anacron schtasks gsettings dconf defaults";
+const LEAVES_WORK: &str = "crontab systemctl launchctl loginctl at atq atrm batch anacron schtasks gsettings dconf defaults chsh chfn \
+    update-alternatives ldconfig sysctl xcode-select hostnamectl timedatectl localectl";
+
+/// Verbs after which a program of [`KEEPS_SETTINGS`] shows its settings; every other one changes them.
+const LOOKS: &str = "list ls get show view dump check validate doctor debug describe explain help";
+
+/// Words after which a program with subcommands keeps settings of the user.
+const KEEPS_SETTINGS: &str = "config c conf settings configure";
+
+/// Words with which a program with subcommands signs in or out, as its first word or the second.
+const SIGNS_IN: &str = "login logout adduser add-user signin signout whoami-set";
+
+/// Programs, a word, and the words after it that change what the user has everywhere; none: any.
+const USERS: [(&str, &str, &str); 23] = [
+    ("go", "env", "-w -u --w --u"),
+    ("npm pnpm yarn bun", "set", ""),
+    ("npm pnpm yarn", "token", ""),
+    ("npm pnpm yarn", "profile", ""),
+    ("npm pnpm bun", "link ln", ""),
+    ("yarn composer deno", "global", ""),
+    ("poetry pdm", "self", "add remove update install"),
+    ("rustup", "default override set toolchain target component self update", ""),
+    (
+        "nvm fnm nodenv pyenv rbenv goenv jenv asdf mise volta sdk",
+        "alias default global use-global install uninstall pin",
+        "",
+    ),
+    ("gem", "sources", "-a -r -u -c --add --remove --update --clear-all"),
+    ("conda mamba micromamba", "config", ""),
+    ("dotnet nuget", "nuget sources", "add remove update enable disable setapikey"),
+    ("dotnet", "new workload", "install uninstall update"),
+    ("mise", "use", "-g --global"),
+    ("flutter", "config", ""),
+    ("helm", "repo plugin registry", "add remove update install uninstall login"),
+    ("kubectl oc", "config", ""),
+    ("gcloud az aws heroku flyctl fly vercel netlify firebase", "auth config configure login", ""),
+    ("git", "lfs", "install uninstall"),
+    ("git", "credential credential-store credential-cache", ""),
+    ("brew", "services tap untap link unlink pin unpin", ""),
+    ("terraform tofu pulumi", "login logout", ""),
+    ("pre-commit", "init-templatedir", ""),
+];
+
+/// Options by which a package manager works for the user and not for the project.
+const FOR_USER: [(&str, &str); 6] = [
+    ("npm pnpm bun", "-g --global --location=global --location=user"),
+    ("dotnet", "-g --global"),
+    ("deno", "-g --global"),
+    ("git", "--global --system"),
+    ("composer", "-g --global"),
+    ("code codium cursor", "--install-extension --uninstall-extension"),
+];
+
+/// Tells whether a command changes what runs, or what is set, outside the workspace; the words follow the program.
+pub(super) fn leaves_work(program: &str, words: &[&str]) -> bool {
+    let reads = |table: &super::programs::table::Table| table.writes_nothing && table.subcommands.is_empty();
+    if super::programs::find(program).is_some_and(reads) {
+        return false;
+    }
+    if named(LEAVES_WORK, program) {
+        return true;
+    }
+    let mut verbs = words.iter().filter(|word| !word.starts_with('-'));
+    let (first, second) = (verbs.next().copied().unwrap_or_default(), verbs.next().copied().unwrap_or_default());
+    // With a name alone these show the value.
+    let shows = named("bundle composer poetry pdm", program)
+        && verbs.next().is_none()
+        && !words.iter().any(|word| matches!(*word, "--unset" | "--delete" | "-e" | "--editor"));
+    let keeps = has_settings(program)
+        && named(KEEPS_SETTINGS, first)
+        && !(second.is_empty() || named(LOOKS, second) || shows || words.contains(&"--local"));
+    let signs_in = has_subcommands(program) && (named(SIGNS_IN, first) || first == "auth" && named(SIGNS_IN, second));
+    let users = USERS.iter().any(|(programs, verb, after)| {
+        named(programs, program)
+            && named(verb, first)
+            && (after.is_empty() || words.iter().any(|word| named(after, word.split('=').next().unwrap_or(word))))
+    });
+    let looks = named("list ls ll la view info outdated root bin prefix show search why explain", first)
+        || matches!((program, second), ("dotnet", "list" | "search" | "run"));
+    let options = FOR_USER.iter().filter(|(programs, _)| named(programs, program));
+    let for_user = !looks && options.flat_map(|(_, options)| options.split(' ')).any(|option| words.contains(&option));
+    keeps || signs_in || users || for_user
+}
+
+fn has_subcommands(program: &str) -> bool {
+    super::programs::find(program).is_none_or(|table| !table.subcommands.is_empty())
+}
+
+/// Programs whose settings are the user's.
+fn has_settings(program: &str) -> bool {
+    named(
+        "npm pnpm yarn yarnpkg bun pip pip3 uv poetry pdm pipenv hatch rye conda mamba bundle gem composer dotnet nuget luarocks opam stack \
+         gh glab hub helm gcloud aws az heroku firebase vercel netlify flutter dart deno rustup mise asdf brew raco cabal ddev",
+        program,
+    )
+}
 
 // Tells whether a word is one of the options that a list gives a program, with its value or without.
 fn is_listed_option(lists: &[(&str, &str)], program: &str, word: &str) -> bool {

@@ -1,5 +1,8 @@
 //! Judges programs without a table that run code among their words: database clients, evaluators.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
 /// with an evaluator, an interpreter whose scripts are anywhere.
 pub(super) struct Client {
@@ -16,7 +19,51 @@ pub(super) struct Client {
 
 const ANY: usize = usize::MAX;
 
-pub(super) const CLIENTS: &[Client] = &[
+const CLIENTS: &[Client] = &[
+    // Frameworks and build tools with an evaluator.
+    Client { names: "mix", code: "-e --eval --rpc-eval", words: "eval", operands: ANY, reads: false },
+    Client { names: "swift", code: "-e", words: "repl", operands: ANY, reads: false },
+    Client {
+        names: "stack cabal",
+        code: "--exec",
+        words: "eval ghci repl runghc runhaskell",
+        operands: ANY,
+        reads: false,
+    },
+    Client { names: "lein", code: "", words: "update-in exec eval repl shell assoc", operands: ANY, reads: false },
+    Client { names: "v", code: "-e", words: "repl", operands: ANY, reads: false },
+    Client { names: "haxe", code: "--cmd -cmd --macro", words: "", operands: ANY, reads: false },
+    Client { names: "artisan", code: "", words: "tinker db", operands: ANY, reads: false },
+    Client {
+        names: "manage.py django-admin django flask scrapy celery gleam",
+        code: "",
+        words: "shell shell_plus dbshell",
+        operands: ANY,
+        reads: false,
+    },
+    Client {
+        names: "wp wp.phar wp-cli.phar",
+        code: "--exec --require",
+        words: "eval shell db",
+        operands: ANY,
+        reads: false,
+    },
+    Client {
+        names: "drush drush.phar drush.php",
+        code: "",
+        words: "ev eval php:eval php-eval php:cli php-cli core:cli core-cli php php:script sql:query sql-query sqlq sql:cli sqlc \
+            sh exec core:execute core-execute",
+        operands: ANY,
+        reads: false,
+    },
+    Client { names: "dotnet dotnet-script", code: "", words: "eval", operands: ANY, reads: false },
+    Client {
+        names: "powershell",
+        code: "-c -e -command -Command -enc -EncodedCommand",
+        words: "",
+        operands: ANY,
+        reads: true,
+    },
     // Their words are lines for a shell, or code.
     Client { names: "pee mispipe fx", code: "", words: "", operands: 0, reads: false },
     Client {
@@ -134,12 +181,24 @@ pub(super) const CLIENTS: &[Client] = &[
     },
 ];
 
+/// Returns what is known of a program of this name, by one entry or more.
+pub(super) fn clients(name: &str) -> &'static [&'static Client] {
+    static BY_NAME: LazyLock<HashMap<&str, Vec<&Client>>> = LazyLock::new(|| {
+        let mut known: HashMap<&str, Vec<&Client>> = HashMap::new();
+        for client in CLIENTS {
+            client.names.split_whitespace().for_each(|name| known.entry(name).or_default().push(client));
+        }
+        known
+    });
+    BY_NAME.get(name).map_or(&[], Vec::as_slice)
+}
+
 /// Tells whether a word gives code, or begins it.
 pub(super) fn is_code(known: &Client, word: &str) -> bool {
     if known.words.split_whitespace().any(|name| name == word) {
         return true;
     }
-    let name = word.split('=').next().unwrap_or(word);
+    let name = word.split(['=', ':']).next().unwrap_or(word);
     known.code.split_whitespace().any(|code| match code.len() {
         // A letter may be among others, and its value after it.
         2 => {

@@ -16,7 +16,8 @@ use super::table::{Call, Dashes, Operands, Style, TABLE, Table, arity};
 use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use content::{Order, confine, refuse_ids};
+pub(crate) use content::refuse_ids;
+use content::{Order, confine, refuse_known_ids};
 use held::{Kept, refuse_held, refuse_restored};
 use options::{BRANCH, GLOBAL, GREP, NOTHING, SILENT, SILENT_LOG, diff_options, log_options};
 use words::{Operand, as_written, denied_magic, is_exclusion, lines, one, only_files, words};
@@ -92,7 +93,7 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "blame annotate",
             options: "-b --root --show-stats -L=D --score-debug -f,--show-name -n,--show-number -p,--porcelain --line-porcelain -c -t -l -s \
-                -e,--show-email -w -M=?D -C=?D --date=D --since=D --abbrev=D --no-abbrev --ignore-rev=D --ignore-revs-file=R --color-lines --color-by-age \
+                -e,--show-email -w -M=?D -C=?D --date=D --since=D --abbrev=D --no-abbrev --ignore-rev=G --ignore-revs-file=R --color-lines --color-by-age \
                 --reverse=?D --first-parent --progress --no-progress --incremental --contents=R --encoding=D --minimal -S=R -h \
                 !!--textconv !!--ext-diff !--output=W --diff-algorithm=D --indent-heuristic --no-indent-heuristic",
             operands: Operands::Special,
@@ -104,7 +105,7 @@ pub(crate) const GIT: Table = Table {
             names: "ls-files",
             options: "-c,--cached -d,--deleted -m,--modified -o,--others -i,--ignored -s,--stage --directory --no-empty-directory -u,--unmerged \
                 -k,--killed --resolve-undo -z --deduplicate -x,--exclude=D -X,--exclude-from=R --exclude-per-directory=R --exclude-standard \
-                --error-unmatch --with-tree=D -t -v -f --full-name --recurse-submodules --abbrev=?D --debug --eol --sparse --format=D",
+                --error-unmatch --with-tree=G -t -v -f --full-name --recurse-submodules --abbrev=?D --debug --eol --sparse --format=D",
             operands: Operands::Special,
             special: Some(ids),
             ..TABLE
@@ -120,10 +121,10 @@ pub(crate) const GIT: Table = Table {
             names: "rev-parse",
             options: "--show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree \
                 --is-inside-git-dir --is-bare-repository --is-shallow-repository --abbrev-ref=?D --short=?D --symbolic --symbolic-full-name \
-                --verify -q,--quiet --revs-only --no-revs --flags --no-flags --default=D --not --all --branches=?D --tags=?D --remotes=?D --glob=D \
+                --verify -q,--quiet --revs-only --no-revs --flags --no-flags --default=G --not --all --branches=?D --tags=?D --remotes=?D --glob=D \
                 --exclude=D --disambiguate=D --since=D --after=D --until=D --before=D --show-object-format=?D --show-superproject-working-tree \
                 --git-path=D --local-env-vars --path-format=D --prefix=D --sq --end-of-options --show-ref-format --output-object-format=D",
-            operands: Operands::Data,
+            operands: Operands::Revisions,
             style: Style::Whole,
             special: Some(named_blobs),
             ..TABLE
@@ -131,13 +132,13 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "merge-base",
             options: "-a,--all --octopus --independent --is-ancestor --fork-point",
-            operands: Operands::Data,
+            operands: Operands::Revisions,
             ..TABLE
         },
         Table { names: "branch", options: BRANCH, operands: Operands::Special, special: Some(branch), ..TABLE },
         Table {
             names: "merge-tree",
-            options: "--write-tree --messages --no-messages --name-only --allow-unrelated-histories --merge-base=D --quiet -z !!--trivial-merge !!--stdin",
+            options: "--write-tree --messages --no-messages --name-only --allow-unrelated-histories --merge-base=G --quiet -z !!--trivial-merge !!--stdin",
             operands: Operands::Special,
             special: Some(merge_tree),
             ..TABLE
@@ -145,12 +146,12 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "describe name-rev cherry show-branch",
             options: "--all --tags --contains --abbrev=D --candidates=D --exact-match --debug --long --match=D --exclude=D --always --first-parent --dirty=?D --broken=?D --name-only --refs=D --no-undefined -v --write-tree --messages --no-messages",
-            operands: Operands::Data,
+            operands: Operands::Revisions,
             ..TABLE
         },
         Table {
             names: "for-each-ref show-ref",
-            options: "--count=D --sort=D --format=D --points-at=D --merged=*D --no-merged=*D --contains=*D --no-contains=*D --head --tags --heads --branches -d,--dereference -s,--hash=?D --verify -q,--quiet --abbrev=?D --exists --color=?D -p,--perl --shell --ignore-case --omit-empty --exclude=D",
+            options: "--count=D --sort=D --format=D --points-at=G --merged=*G --no-merged=*G --contains=*G --no-contains=*G --head --tags --heads --branches -d,--dereference -s,--hash=?D --verify -q,--quiet --abbrev=?D --exists --color=?D -p,--perl --shell --ignore-case --omit-empty --exclude=D",
             operands: Operands::Data,
             special: Some(formats),
             ..TABLE
@@ -170,7 +171,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "check-ignore check-attr",
-            options: "-q,--quiet -v,--verbose -z -n,--non-matching --no-index -a,--all --cached --source=D",
+            options: "-q,--quiet -v,--verbose -z -n,--non-matching --no-index -a,--all --cached --source=G",
             operands: Operands::List,
             ..TABLE
         },
@@ -215,7 +216,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "tag",
-            options: "-l,--list=*D -n=?D --sort=D --contains=*D --no-contains=*D --merged=*D --no-merged=*D --points-at=D --format=D --column=?D --no-column -i,--ignore-case --color=?D !-a,--annotate !-s,--sign !-d,--delete !-f,--force !-m,--message=D !-F,--file=R !-u=D !-v,--verify",
+            options: "-l,--list=*D -n=?D --sort=D --contains=*G --no-contains=*G --merged=*G --no-merged=*G --points-at=G --format=D --column=?D --no-column -i,--ignore-case --color=?D !-a,--annotate !-s,--sign !-d,--delete !-f,--force !-m,--message=D !-F,--file=R !-u=D !-v,--verify",
             operands: Operands::Special,
             special: Some(tag),
             ..TABLE
@@ -259,7 +260,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "restore",
-            options: "-q,--quiet -s,--source=D -S,--staged -W,--worktree -m,--merge --conflict=D --ours -2 --theirs -3 --ignore-unmerged --overlay \
+            options: "-q,--quiet -s,--source=G -S,--staged -W,--worktree -m,--merge --conflict=D --ours -2 --theirs -3 --ignore-unmerged --overlay \
                 --no-overlay --ignore-skip-worktree-bits --progress --no-progress --recurse-submodules=?D --no-recurse-submodules !!-p,--patch \
                 --pathspec-from-file=F --pathspec-file-nul",
             operands: Operands::Special,
@@ -356,7 +357,8 @@ pub(crate) const GIT: Table = Table {
         Table {
             names: "init",
             options: "-q,--quiet --bare -b,--initial-branch=D !!--template=D !--separate-git-dir=W --object-format=D --shared=?D",
-            operands: Operands::Write,
+            operands: Operands::Special,
+            special: Some(init),
             writes_nothing: false,
             ..TABLE
         },
@@ -372,7 +374,7 @@ pub(crate) const GIT: Table = Table {
         },
         Table {
             names: "rebase",
-            options: "-q,--quiet -i,--interactive --onto=D --continue --abort --skip --autostash !!-x,--exec=D !!--show-current-patch=?D --root --no-ff -f -s,--strategy=D -X,--strategy-option=D --update-refs --autosquash --no-autosquash --keep-base --no-verify",
+            options: "-q,--quiet -i,--interactive --onto=G --continue --abort --skip --autostash !!-x,--exec=D !!--show-current-patch=?D --root --no-ff -f -s,--strategy=D -X,--strategy-option=D --update-refs --autosquash --no-autosquash --keep-base --no-verify",
             operands: Operands::Special,
             special: Some(rebase),
             writes_nothing: false,
@@ -436,9 +438,19 @@ pub(crate) const GIT: Table = Table {
             writes_nothing: false,
             ..TABLE
         },
+        // They print ids, of files as well.
+        Table {
+            names: "fsck prune verify-pack",
+            options: "--full --no-full --strict --no-dangling --dangling --connectivity-only --progress --no-progress --reflogs --no-reflogs --root --tags \
+                --expire=D",
+            operands: Operands::Revisions,
+            special: Some(tells_ids),
+            writes_nothing: false,
+            ..TABLE
+        },
         // Others, under `shell.default: allow` alone. One that is not named here may be an alias, or start a program.
         Table {
-            names: "bugreport cherry column commit-graph config fsck gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune prune-packed refs repack replay rerere show-index sparse-checkout stripspace symbolic-ref unpack-objects update-server-info verify-commit verify-pack verify-tag write-tree",
+            names: "bugreport cherry column commit-graph config gc get-tar-commit-id hash-object help index-pack interpret-trailers last-modified multi-pack-index notes pack-redundant pack-refs patch-id prune-packed refs repack replay rerere show-index sparse-checkout stripspace symbolic-ref unpack-objects update-server-info verify-commit verify-tag write-tree",
             options: "!!--exec=D !!--upload-pack=D !!--receive-pack=D !!--extcmd=D !!--blob=D !!--reuse-message=D !!--reedit-message=D !!--stdin-paths --output=W -o=W -f,--file=R -F=R !!-C=D !!-c=D",
             operands: Operands::Special,
             special: Some(work_tree),
@@ -520,14 +532,16 @@ fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
         refuse_held(call, "its id", "leave the objects out: commits alone are shown then")?;
     }
     let operands = std::mem::take(&mut call.operands);
-    words(call, &operands, false)?;
+    let named = words(call, &operands, false)?;
+    refuse_known_ids(call, named.revisions())?;
     call.operands = operands;
     Ok(())
 }
 
 fn blame(call: &mut Call<'_>) -> Result<(), Denial> {
     let operands = std::mem::take(&mut call.operands);
-    words(call, &operands, true)?;
+    let named = words(call, &operands, true)?;
+    refuse_known_ids(call, named.revisions())?;
     call.operands = operands;
     Ok(())
 }
@@ -601,8 +615,21 @@ fn merge_tree(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     let base = call.values("--merge-base");
     base.iter().chain(&call.operands).try_for_each(|word| refuse_tree(call, word))?;
+    refuse_ids(call, &call.operands)?;
     if !call.has("--name-only") && !call.has("--quiet") {
         refuse_held(call, "its id", "write `--name-only`")?;
+    }
+    Ok(())
+}
+
+// Unknown options are refused before: `--verbose`, `--unreachable` and `--lost-found` show every object.
+fn tells_ids(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.out.writes_git = true;
+    if call.unknown || !call.is_open() {
+        return Err(call.deny("an option of it may show the ids of files").hint("use `git fsck --no-dangling`"));
+    }
+    if call.name.ends_with(" fsck") && !call.has("--no-dangling") {
+        return refuse_held(call, "the ids of its files", "write `git fsck --no-dangling`");
     }
     Ok(())
 }
@@ -621,6 +648,7 @@ fn ids(call: &mut Call<'_>) -> Result<(), Denial> {
         true => !names.iter().any(|name| call.has(name)),
         false => ["-s", "-u", "--format", "--debug"].iter().any(|name| call.has(name)) || call.unknown,
     };
+    refuse_known_ids(call, call.operands.iter().take(usize::from(tree)))?;
     if !shows {
         return Ok(());
     }
@@ -757,6 +785,8 @@ fn branch(call: &mut Call<'_>) -> Result<(), Denial> {
         if !call.is_open() {
             return Err(call.deny("only listing branches is allowed").hint("use --list before a pattern"));
         }
+        // The first one is the new branch, or the one that is changed.
+        refuse_ids(call, call.operands.iter().skip(1))?;
     }
     Ok(())
 }
@@ -951,6 +981,12 @@ fn remove(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
+// The directory of a copy that has no name of its own.
+fn copied_to(url: &Word) -> Word {
+    let name = url.text.trim_end_matches('/').trim_end_matches(".git");
+    Word { text: name.rsplit(['/', ':']).next().unwrap_or(name).to_owned(), literal: url.literal }
+}
+
 fn clone(call: &mut Call<'_>) -> Result<(), Denial> {
     keeps(call)?;
     let operands = call.operands.clone();
@@ -959,12 +995,27 @@ fn clone(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
         }
         [url] => {
-            let name = url.text.trim_end_matches('/').trim_end_matches(".git");
-            let name = name.rsplit(['/', ':']).next().unwrap_or(name);
-            call.write(&Word::literal(name));
+            call.write(&copied_to(url));
         }
         [_, folder, ..] => call.write(&folder.clone()),
         [] => {}
+    }
+    Ok(())
+}
+
+// A repository inside the workspace has its own rules; what is there already is only looked at again.
+fn init(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.out.writes_git = true;
+    if call.has("--separate-git-dir") {
+        return Err(call.deny("a second directory of git's own files").hint("leave `--separate-git-dir` out"));
+    }
+    for word in call.operands.clone() {
+        call.write(&word);
+        let own = Word { text: format!("{}/.git", word.text.trim_end_matches('/')), literal: word.literal };
+        call.write(&own);
+    }
+    if call.operands.is_empty() && call.node(".git")?.is_none() {
+        call.write(&Word::literal(".git"));
     }
     Ok(())
 }
@@ -987,6 +1038,11 @@ fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
     let adds = call.operands.first().is_some_and(|word| word.text == "add");
     if adds && !call.operands.iter().any(|word| word.text.contains("://") && !word.text.starts_with("file:")) {
         return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
+    }
+    if adds && call.name.ends_with(" submodule") {
+        let words = call.operands.clone();
+        words.iter().skip(1).filter(|word| !word.text.contains("://")).for_each(|word| call.write(word));
+        words.iter().filter(|word| word.text.contains("://")).for_each(|word| call.write(&copied_to(word)));
     }
     if call.name.ends_with(" bisect")
         && !call.operands.first().is_none_or(|word| matches!(word.text.as_str(), "log" | "terms" | "help"))

@@ -1,7 +1,7 @@
 //! Judges interpreters, shells and editors under `shell.default: allow`: they may run a script file, but not inline
 //! code, which cannot be analysed.
 
-use super::clients::{CLIENTS, Client, is_code};
+use super::clients::{Client, clients, is_code};
 use super::table::Call;
 use super::words::begins_like_an_option;
 use super::{Stdin, Word};
@@ -214,9 +214,39 @@ pub(crate) fn refuse_text(call: &Call<'_>) -> Result<(), Denial> {
     if let Some(word) = words.iter().find(hides) {
         return Err(unknown(call, &format!("code in `{}`", word.text)));
     }
-    let plain = call.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let has = |known: &&Client| known.names.split_whitespace().any(|name| name == call.name || name == plain);
-    let Some(known) = CLIENTS.iter().find(has) else { return Ok(()) };
+    properties(call)?;
+    client(call, &call.name, words)
+}
+
+// A property of MSBuild may be a line of a shell, or a program: `PreBuildEvent`, `CscToolExe`.
+fn properties(call: &Call<'_>) -> Result<(), Denial> {
+    if !matches!(call.name.as_str(), "dotnet" | "msbuild" | "xbuild") {
+        return Ok(());
+    }
+    let words = call.words.iter().map(|word| word.text.trim_start_matches(['-', '/']));
+    let sets = words.filter(|text| text.contains('=')).map(|text| {
+        let names = ["property:", "property=", "p:", "p="];
+        names.iter().find_map(|name| text.strip_prefix(name)).unwrap_or(text)
+    });
+    for (name, value) in sets.flat_map(|text| text.split([';', ','])).filter_map(|set| set.split_once('=')) {
+        let name = name.to_ascii_lowercase();
+        let runs = ["event", "command", "exe", "program", "tool", "toolpath", "arguments", "script", "shell"];
+        let plain = |c: char| c.is_alphanumeric() || "_.+-/:*|".contains(c);
+        if runs.iter().any(|end| name.ends_with(end)) || !value.chars().all(plain) {
+            return Err(unknown(call, &format!("the property `{name}={value}` may be a command")));
+        }
+    }
+    Ok(())
+}
+
+// Code among the words of a program of this name, which may be a script that an interpreter runs.
+fn client(call: &Call<'_>, name: &str, words: &[Word]) -> Result<(), Denial> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let other = if plain == name { &[] } else { clients(plain) };
+    clients(name).iter().chain(other).try_for_each(|known| gives(call, known, words))
+}
+
+fn gives(call: &Call<'_>, known: &Client, words: &[Word]) -> Result<(), Denial> {
     if words.iter().any(|word| is_code(known, &word.text)) {
         return Err(unknown(call, "code among its words"));
     }
@@ -250,10 +280,7 @@ fn is_renaming(word: &str) -> bool {
 pub(crate) fn gives_code(words: &[Word]) -> bool {
     let Some(name) = words.first().map(|word| crate::policy::rules::base_name(&word.text)) else { return false };
     let Some(known) = interpreter(name) else {
-        return CLIENTS.iter().any(|known| {
-            known.names.split_whitespace().any(|known| known == name)
-                && words.get(1).is_some_and(|word| is_code(known, &word.text))
-        });
+        return words.get(1).is_some_and(|word| clients(name).iter().any(|known| is_code(known, &word.text)));
     };
     words.iter().skip(1).take_while(|word| word.text.starts_with('-')).any(|word| {
         let text = word.text.as_str();
@@ -524,6 +551,7 @@ fn script_of(call: &mut Call<'_>, known: &Interpreter, script: &Word, rest: &[Wo
         call.out.starts.extend((!rest.is_empty()).then(|| rest.to_vec()));
         return Ok(());
     }
+    client(call, crate::policy::rules::base_name(&script.text), rest)?;
     call.read(script);
     Ok(())
 }
@@ -543,6 +571,7 @@ fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(
         return Err(unknown(call, "code that is given inline"));
     }
     let operands: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
+    outputs(call, words, false);
     match operands.first().map(|word| word.text.as_str()) {
         None | Some("eval" | "repl" | "exec" | "x") => Err(unknown(call, "code that is given inline")),
         Some("run") => match operands.get(1) {
@@ -551,9 +580,38 @@ fn runtime(call: &mut Call<'_>, known: &Interpreter, words: &[Word]) -> Result<(
         },
         Some(
             "test" | "check" | "lint" | "fmt" | "install" | "task" | "info" | "build" | "add" | "remove" | "doc"
-            | "bench" | "cache" | "types",
-        ) => Ok(()),
+            | "bench" | "cache" | "types" | "compile" | "bundle" | "pm" | "coverage" | "vendor" | "i" | "a",
+        ) => {
+            outputs(call, words, true);
+            // `deno bundle SOURCE OUTPUT`.
+            if operands[0].text == "bundle" {
+                operands.iter().skip(2).for_each(|word| call.write(word));
+            }
+            Ok(())
+        }
         Some(_) => script_of(call, known, &operands[0].clone(), &[]),
+    }
+}
+
+// The word after an option, and a value in it, may be a file that is written.
+fn outputs(call: &mut Call<'_>, words: &[Word], apart: bool) {
+    let mut after = false;
+    for word in words {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        let is_option = name.starts_with('-');
+        let grants =
+            ["--allow-", "--deny-", "--define", "--external", "-D"].iter().any(|start| name.starts_with(start));
+        let file = match (is_option, after) {
+            (true, _) if grants || value.is_empty() => "",
+            (true, _) => value,
+            (false, true) => word.text.as_str(),
+            (false, false) => "",
+        };
+        if !file.is_empty() {
+            call.effect(Effect::Read, &Word::literal(file));
+            call.write(&Word::literal(file));
+        }
+        after = apart && is_option && value.is_empty() && !grants;
     }
 }
 

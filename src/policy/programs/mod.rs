@@ -161,6 +161,18 @@ pub(crate) fn is_described(table: &table::Table) -> bool {
     table.writes_nothing && !git::reaches_hosts(table) || files::TABLES.iter().any(|known| std::ptr::eq(known, table))
 }
 
+/// Tools for building, and programs without a table, to which a word that begins with `@` is that word: a package, a
+/// label, an alias, a place on the network, a user.
+const TAKES_AT: &str = "npm pnpm yarn yarnpkg npx pnpx bunx bun deno corepack lerna nx turbo rush ng changeset ncu eslint eslint_d prettier \
+    jest vitest mocha biome stylelint standard xo bazel bazelisk dune curl curlie wget wget2 http https xh dig drill kdig host gh glab hub \
+    drush wp cucumber ssh scp rsync elm vercel netlify systemctl sd say cowsay logger";
+
+/// Tells whether a program takes a word that begins with `@` for what it says, where others read words from a file.
+pub(crate) fn takes_at(name: &str) -> bool {
+    let builds = || build::TABLES.iter().flat_map(|tables| *tables).any(|table| super::rules::named(table.names, name));
+    super::rules::named(TAKES_AT, name) || name != "strings" && find(name).is_some() && !builds()
+}
+
 /// Returns every table.
 pub(crate) fn all() -> impl Iterator<Item = &'static table::Table> {
     static LONE: &[table::Table] = &[git::GIT, find::FIND, find::XARGS, sed::SED, awk::AWK, jq::JQ];

@@ -14,7 +14,8 @@ use crate::policy::{Facts, Policy};
 
 /// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then the kind of value). Before
 /// an option `!`: it loads code or configuration, and is denied unless a rule lists it, where rules list what may run;
-/// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs.
+/// `~`: as `!`, but usual and harmless: `builtin:ci-dev` allows it; `!!`: denied everywhere, since it runs programs; `!$`:
+/// as `!`, and where rules list what may not run, its code or command cannot be analysed.
 /// Kinds of value: `D` data, `R` a file that is read, `W` one that is written, `L` one of which only metadata is read,
 /// `T` a directory read with all below, `E` a directory to work in, `I` the program's own directory inside, `O` a
 /// directory written below, `F` a list of files, always denied, as its contents are unknown, `N` a bare name that is
@@ -53,6 +54,10 @@ pub(crate) type Special = fn(&mut Call<'_>) -> Result<(), Denial>;
 pub(crate) enum Operands {
     /// Text.
     Data,
+    /// Revisions of git.
+    Revisions,
+    /// Code, or a command, that no rule can examine.
+    Code,
     /// Files that are read; `-` is the standard input.
     Read,
     /// Paths of which only names and metadata are read.
@@ -276,6 +281,7 @@ enum Denied {
     Never,
     Usual,
     Strict,
+    Code,
     Always,
 }
 
@@ -302,7 +308,7 @@ fn specs(options: &'static str) -> Arc<[Spec]> {
 }
 
 fn spec(text: &'static str) -> Spec {
-    let marks = [("!!", Denied::Always), ("!", Denied::Strict), ("~", Denied::Usual)];
+    let marks = [("!!", Denied::Always), ("!$", Denied::Code), ("!", Denied::Strict), ("~", Denied::Usual)];
     let marked = marks.iter().find_map(|(mark, denied)| Some((*denied, text.strip_prefix(mark)?)));
     let (denied, text) = marked.unwrap_or((Denied::Never, text));
     let (names, kind) = text.split_once('=').unwrap_or((text, ""));
@@ -358,9 +364,15 @@ impl<'a> Call<'a> {
             return Err(self.deny("an option of it is not known").hint("leave it out"));
         }
         self.unknown_words(table)?;
+        if table.operands != Operands::Starts {
+            self.operands.iter().try_for_each(|word| self.no_response_file(word))?;
+        }
+        self.values_of_unknown(table);
         let operands = std::mem::take(&mut self.operands);
         match table.operands {
             Operands::Special | Operands::Raw | Operands::Data => {}
+            Operands::Revisions => super::git::refuse_ids(self, &operands)?,
+            Operands::Code => return Err(self.code("code, or a command, among its words")),
             Operands::Read => operands.iter().for_each(|word| self.read(word)),
             Operands::List => operands.iter().for_each(|word| self.effect(Effect::List, word)),
             Operands::Write => operands.iter().for_each(|word| self.write(word)),
@@ -403,6 +415,41 @@ impl<'a> Call<'a> {
         Denial::new(format!("{}: {what}", self.name)).by("G8")
     }
 
+    /// A denial of code that no rule can examine.
+    pub(crate) fn code(&self, what: impl std::fmt::Display) -> Denial {
+        let denial = match self.is_open() {
+            true => Denial::unanalysable(format!("{}: {what}", self.name)).by("G3"),
+            false => self.deny(what),
+        };
+        denial.hint("put the code in a file and run the file")
+    }
+
+    // `@FILE`: most build tools put the lines of the file in its place, wherever it is, before they read their options.
+    pub(crate) fn no_response_file(&self, word: &Word) -> Result<(), Denial> {
+        let program = self.words.first().map_or("", |word| crate::policy::rules::base_name(&word.text));
+        if word.text.len() < 2 || !word.text.starts_with('@') || super::takes_at(program) {
+            return Ok(());
+        }
+        Err(self.deny(format!("`{}` may stand for the words in a file", word.text)).hint("write the words themselves"))
+    }
+
+    // The word after an option that is not known may be its value: a file that is read, or written.
+    fn values_of_unknown(&mut self, table: &Table) {
+        if !self.unknown {
+            return;
+        }
+        let specs = specs(table.options);
+        let known = |found: &Found| specs.iter().any(|spec| spec.names.contains(&found.name.as_str()));
+        let after = self.found.iter().filter(|found| found.value.is_none() && !known(found));
+        let values: Vec<Word> = after.filter_map(|found| self.operands.get(found.at).cloned()).collect();
+        for value in values.iter().filter(|value| value.text != "-") {
+            self.effect(Effect::Read, value);
+            if !table.writes_nothing {
+                self.effect(Effect::Write, value);
+            }
+        }
+    }
+
     // Words that xargs adds are operands of programs that read or print, and of nothing else.
     fn unknown_words(&self, table: &Table) -> Result<(), Denial> {
         let unknown = |word: &Word| !word.literal && !word.is_process();
@@ -411,13 +458,15 @@ impl<'a> Call<'a> {
         }
         let Some(first) = self.operands.iter().position(unknown) else { return Ok(()) };
         let ended = self.dashes.is_some_and(|dashes| first >= dashes);
-        let harmful = specs(table.options)
-            .iter()
-            .any(|spec| spec.denied == Denied::Always || (spec.value != Value::None && matches!(spec.kind, 'W' | 'O')));
+        let harmful = specs(table.options).iter().any(|spec| {
+            matches!(spec.denied, Denied::Always | Denied::Code)
+                || (spec.value != Value::None && matches!(spec.kind, 'W' | 'O'))
+        });
         let reads = match table.operands {
-            Operands::Data | Operands::Read | Operands::List => true,
+            Operands::Data | Operands::Revisions | Operands::Read | Operands::List => true,
             Operands::TextThenRead(_) => first > 0 || self.found.iter().any(|found| found.name == "-e"),
-            Operands::Write
+            Operands::Code
+            | Operands::Write
             | Operands::Inside
             | Operands::WrittenWith(_)
             | Operands::WrittenWithout(_)
@@ -512,12 +561,7 @@ impl<'a> Call<'a> {
                 match candidates.as_slice() {
                     [one] => Some(*one),
                     [] => None,
-                    many if self.is_open() => {
-                        if many.iter().any(|spec| spec.denied == Denied::Always) {
-                            return Err(self.deny(format!("`{name}` may mean an option that runs programs")));
-                        }
-                        None
-                    }
+                    _ if self.is_open() => None,
                     _ => return Err(self.deny(format!("`{name}` is ambiguous"))),
                 }
             }
@@ -527,8 +571,17 @@ impl<'a> Call<'a> {
             if !self.is_open() {
                 return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
             }
+            let begins = |spec: &Spec| spec.names.iter().any(|known| name.len() > 3 && known.starts_with(name));
+            match specs.iter().find(|spec| matches!(spec.denied, Denied::Always | Denied::Code) && begins(spec)) {
+                Some(spec) if spec.denied == Denied::Code => {
+                    return Err(self.code(format!("code or a command given by `{name}`")));
+                }
+                Some(_) => return Err(self.deny(format!("`{name}` may mean an option that runs programs"))),
+                None => {}
+            }
             self.unknown = true;
             self.note(name.to_owned(), attached.clone());
+            attached.iter().try_for_each(|value| self.no_response_file(value))?;
             if let Some(value) = attached.filter(|value| !value.text.is_empty()) {
                 self.out.effects.push(Effect::Read(value.text.clone()));
                 self.out.effects.push(Effect::Write(value.text));
@@ -675,16 +728,23 @@ impl<'a> Call<'a> {
             Denied::Always => {
                 return Err(self.deny(format!("`{name}` (`{}`) runs programs or hides what is done", spec.names[0])));
             }
-            Denied::Strict | Denied::Usual
+            Denied::Code if self.is_open() => {
+                return Err(self.code(format!("code or a command given by `{name}`")));
+            }
+            Denied::Strict | Denied::Usual | Denied::Code
                 if !(self.is_open()
                     || spec.denied == Denied::Usual && self.everyday
                     || spec.names.iter().any(|name| self.granted.contains(name))) =>
             {
                 return Err(self.deny(format!("the option `{name}` is denied")));
             }
-            Denied::Strict | Denied::Usual | Denied::Never => {}
+            Denied::Strict | Denied::Usual | Denied::Code | Denied::Never => {}
         }
         if let Some(value) = &value {
+            self.no_response_file(value)?;
+            if self.is_open() && value.text.to_ascii_lowercase().contains("data:text/") {
+                return Err(self.code(format!("code in the address given by `{name}`")));
+            }
             if matches!(spec.kind, 'E' | 'I') {
                 self.out.directories.push(value.text.clone());
             }
@@ -706,7 +766,7 @@ impl<'a> Call<'a> {
                 }
                 'I' => self.own_folder(value)?,
                 'C' => self.setting(value)?,
-                'P' => self.looks_at(&value.text),
+                'P' => self.leads_to(&value.text),
                 'V' => {
                     let parts = value.text.split(|c: char| c.is_whitespace() || ",:;=[]{}()'\"".contains(c));
                     parts.for_each(|part| self.looks_at(part));

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Word;
 use super::table::{Call, Found, Operands, Style, TABLE, Table};
 use super::words::could_match;
+use crate::path::Node;
 use crate::policy::decision::Denial;
 use crate::policy::effect::{Effect, Pattern};
 use crate::policy::protected::braces;
@@ -279,7 +280,6 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         names: "strings",
         options: "-a,--all -f,--print-file-name -n,--bytes=D -t,--radix=D -o -e,--encoding=D -s=D -w -d -NUM -h,--help -v,--version",
-        special: Some(no_response_file),
         ..TABLE
     },
     Table {
@@ -305,9 +305,17 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table { names: "type", options: "-a -f -p -P -t", operands: Operands::Data, ..TABLE },
     Table {
-        names: "man info",
-        options: "-k,--apropos -f,--whatis !!-P,--pager=D !!-H,--html=?D -w -a -K --help",
-        operands: Operands::Data,
+        names: "man",
+        options: "-k,--apropos -f,--whatis -w,--where,--path,--location -a,--all -s,-S,--sections=N -h,--help -V,--version",
+        operands: Operands::Special,
+        special: Some(pages),
+        ..TABLE
+    },
+    Table {
+        names: "info",
+        options: "-a,--all -k,--apropos=D -n,--node=D -O,--usage -w,--where,--location -h,--help --version",
+        operands: Operands::Special,
+        special: Some(pages),
         ..TABLE
     },
     Table {
@@ -363,11 +371,21 @@ fn sums(call: &mut Call<'_>) -> Result<(), Denial> {
     Ok(())
 }
 
-fn no_response_file(call: &mut Call<'_>) -> Result<(), Denial> {
-    match call.operands.iter().find(|word| word.text.starts_with('@')) {
-        Some(word) => Err(call.deny(format!("`{}` takes its words from a file", word.text)).hint("write the words")),
-        None => Ok(()),
+// A page that has no name of the system is a file of this directory, and a page may take in other files.
+fn pages(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown {
+        return Err(call.deny("an option of it may name a file").hint("name a section and a page"));
     }
+    for word in call.operands.clone() {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+:@-[ ".contains(c);
+        let named = !word.text.starts_with('.') && word.text.chars().all(plain);
+        if !word.literal || !named || call.node(&word.text)?.is_some_and(|node| node != Node::Dir) {
+            let denial = call.deny(format!("`{}` may be a file", word.text));
+            return Err(denial.hint("name a section and a page; read files with `cat`"));
+        }
+        call.read(&word);
+    }
+    Ok(())
 }
 
 fn unpacked(call: &mut Call<'_>) -> Result<(), Denial> {

@@ -36,7 +36,9 @@ impl Call<'_> {
     pub(crate) fn inside(&mut self, word: &Word) -> Result<(), Denial> {
         let text = word.text.as_str();
         if text.starts_with('@') {
-            return Err(self.deny(format!("`{text}` takes options from a file")).hint("write the options"));
+            return Err(self
+                .deny(format!("`{text}` may stand for the words in a file"))
+                .hint("write the words themselves"));
         }
         let scheme = |(scheme, rest): (&str, &str)| rest.starts_with("//") || SCHEMES.contains(&scheme);
         if text.split_once(':').is_some_and(scheme) {
@@ -113,7 +115,8 @@ impl Call<'_> {
         if word.text.starts_with('-') || word.text.contains("[-") {
             return Err(self.deny(format!("`{}` is no revision", word.text)));
         }
-        Ok(())
+        // Other tools say no more than git's error, which they do not print.
+        if self.name.starts_with("git ") { super::git::refuse_ids(self, [word]) } else { Ok(()) }
     }
 
     // A launcher may hand a program's name with spaces to a shell.
@@ -164,9 +167,14 @@ impl Call<'_> {
         if !word.literal {
             return Err(self.deny("a word of it is not known"));
         }
-        if !self.is_open() {
-            self.looks_at(&word.text);
+        if self.is_open() {
+            return Ok(());
         }
+        if word.text.len() > 1 && word.text.starts_with('@') {
+            let denial = self.deny(format!("`{}` may stand for the words in a file", word.text));
+            return Err(denial.hint("write the words themselves"));
+        }
+        self.looks_at(&word.text);
         Ok(())
     }
 
@@ -248,8 +256,24 @@ impl Call<'_> {
         if !self.is_open() {
             return Err(self.deny(format!("the value `{}` of `{option}` is not known to be harmless", word.text)));
         }
-        self.looks_at(&word.text);
+        self.leads_to(&word.text);
         Ok(())
+    }
+
+    /// Where rules list what may not run, a value that is not known may name a file anywhere in it (`file:PATH`), which
+    /// the program may write as well.
+    pub(super) fn leads_to(&mut self, text: &str) {
+        let before = self.out.effects.len();
+        self.looks_at(text);
+        if !self.is_open() {
+            return;
+        }
+        text.split([':', '=', ',', ';']).skip(1).for_each(|part| self.looks_at(part));
+        let read: Vec<Effect> = self.out.effects[before..].to_vec();
+        self.out.effects.extend(read.into_iter().filter_map(|effect| match effect {
+            Effect::Read(path) => Some(Effect::Write(path)),
+            _ => None,
+        }));
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) const TABLES: &[Table] = &[
             -Dorg.slf4j.simpleLogger.log.org.apache.maven.cli.transfer.Slf4jMavenTransferListener=D -Dorg.slf4j.simpleLogger.defaultLogLevel=D \
             !-f,--file=R !-s,--settings=R !-gs,--global-settings=R !-t,--toolchains=R !-gt=R !-D,--define=P !-b=P !-ep=P !-emp=P !--raw-streams",
         style: Style::SingleDash,
+        special: Some(maven),
         ..TASKS
     },
     Table {
@@ -68,10 +69,42 @@ fn arguments<'w>(call: &Call<'_>, words: impl Iterator<Item = &'w str>) -> Resul
     Ok(())
 }
 
+/// Properties of Maven's plugins that hold a command or code: what `exec` runs, what Groovy and others evaluate.
+const CODE: [&str; 9] =
+    ["exec.", "source", "script", "jvm", "argLine", "groovy.", "jshell.", "beanshell.", "maven.ext.class.path"];
+
+fn maven(call: &mut Call<'_>) -> Result<(), Denial> {
+    if !call.is_open() {
+        return call.tasks("", &call.operands.clone());
+    }
+    let texts = call.words.iter().map(|word| word.text.as_str());
+    let set = texts.map(|text| text.strip_prefix("--define=").or_else(|| text.strip_prefix("-D")).unwrap_or(text));
+    let mut named = set.filter(|text| CODE.iter().any(|code| text.starts_with(code)));
+    match named.find(|text| text.contains('=')) {
+        Some(text) => Err(call.code(format!("`{text}` may be code or a command"))),
+        None => Ok(()),
+    }
+}
+
+/// Commands of sbt that evaluate the words after them, or give them another name.
+const EVALUATES: [&str; 8] =
+    ["eval", "set", "alias", "apply", "console", "consoleQuick", "consoleProject", "onFailure"];
+
 // A word may hold several commands of sbt, each a task after its project and configuration, and its arguments.
 fn sbt(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.is_open() {
-        return Ok(());
+        let commands = call.operands.iter().flat_map(|word| word.text.split([';', '\n']));
+        let names = commands.map(|command| command.trim_start_matches(|c: char| c.is_whitespace() || "+~".contains(c)));
+        let evaluates = |text: &&str| {
+            let name = text.split_whitespace().next().unwrap_or_default();
+            text.contains(['!', '{'])
+                || text.contains(":=")
+                || EVALUATES.contains(&name.rsplit('/').next().unwrap_or(name))
+        };
+        return match names.into_iter().find(evaluates) {
+            Some(text) => Err(call.code(format!("`{text}` may be code or a command"))),
+            None => Ok(()),
+        };
     }
     let mut tasks = Vec::new();
     for word in call.operands.clone() {

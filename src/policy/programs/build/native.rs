@@ -156,7 +156,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "-j,--parallel=*D -R,--tests-regex=D -E,--exclude-regex=D -L,--label-regex=D -LE,--label-exclude=D -I,--tests-information=D -V,--verbose -VV,--extra-verbose \
             --output-on-failure -N,--show-only=?D -Q,--quiet --rerun-failed --repeat=D --timeout=D --test-dir=I --stop-on-failure --progress -C,--build-config=D \
             --no-tests=D --schedule-random --output-junit=W --preset=D --list-presets --version --help --print-labels -F --no-label-summary \
-            --test-load=D -j1 -j2 -j4 -j8 -j16 -j32 !-S=R !-SP=R !-D=P !-M=P !-T=P !-O,--output-log=W !--build-and-test=P !--build-makeprogram=P",
+            --test-load=D -j1 -j2 -j4 -j8 -j16 -j32 !-S=R !-SP=R !-D=P !-M=P !-T=P !-O,--output-log=W !$--build-and-test=P !$--build-makeprogram=P !$--test-command=>",
         operands: Operands::Special,
         style: Style::SingleDash,
         writes_nothing: false,
@@ -204,7 +204,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "test",
                 options: "-C=E --suite=D --no-suite=D -v,--verbose -q,--quiet --no-rebuild --repeat=D --print-errorlogs --num-processes=D -j=D -t,--timeout-multiplier=D --list \
-                    --benchmark --maxfail=D --no-stdsplit --logbase=N -h,--help !--wrapper=P !--gdb !--gdb-path=P !--setup=P !--test-args=P",
+                    --benchmark --maxfail=D --no-stdsplit --logbase=N -h,--help !$--wrapper=P !--gdb !$--gdb-path=P !--setup=P !--test-args=P",
                 operands: Operands::Data,
                 ..TOOL
             },
@@ -226,7 +226,7 @@ pub(super) const TABLES: &[Table] = &[
                 --nokeep_going -j,--jobs=D --verbose_failures -s,--subcommands --cache_test_results=D --nocache_test_results --runs_per_test=D --test_env=D --output=D --show_progress \
                 --noshow_progress --color=D --curses=D --flaky_test_attempts=D --build_tests_only --announce_rc --show_result=D --ui_event_filters=D --test_arg=D --nobuild --instrumentation_filter=D \
                 --combined_report=D --local_test_jobs=D --features=D --expunge \
-                !--run_under=P !--action_env=P !--define=P !--override_repository=P !--spawn_strategy=P !--strategy=P !--sandbox_writable_path=P !--crosstool_top=P !--symlink_prefix=P !--remote_cache=P !--bes_backend=P",
+                !$--run_under=P !$--workspace_status_command=P !--action_env=P !--define=P !--override_repository=P !--spawn_strategy=P !--strategy=P !--sandbox_writable_path=P !--crosstool_top=P !--symlink_prefix=P !--remote_cache=P !--bes_backend=P",
             operands: Operands::Special,
             special: Some(labels),
             dashes: Dashes::Passed,
@@ -262,7 +262,7 @@ pub(super) const TABLES: &[Table] = &[
             },
             Table {
                 names: "env help",
-                options: "-json -changed !-w !-u=P",
+                options: "-json -changed !-w !-u",
                 operands: Operands::Data,
                 style: Style::SingleDash,
                 ..TABLE
@@ -332,7 +332,7 @@ pub(super) const TABLES: &[Table] = &[
             Table {
                 names: "test build-exe build-lib build-obj ast-check",
                 options: "-O=D -OReleaseSafe -OReleaseFast -ODebug --test-filter=D -fsummary --name=N -target=N -lc -freference-trace --color=D -t \
-                    !-I=P !-L=P !-l=P !--test-cmd=P !--test-cmd-bin !--mod=P !--dep=P !--main-mod-path=L !-femit-bin=W !--zig-lib-dir=R",
+                    !-I=P !-L=P !-l=P !$--test-cmd=P !--test-cmd-bin !--mod=P !--dep=P !--main-mod-path=L !-femit-bin=W !--zig-lib-dir=R",
                 style: Style::SingleDash,
                 ..TOOL
             },
@@ -348,14 +348,14 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "swift",
-        options: "--version -h,--help",
+        options: "--version -h,--help !$-e=D",
         subcommands: &[
             Table {
                 names: "build test package",
                 options: "-c,--configuration=D -v,--verbose --very-verbose -q,--quiet --filter=D --skip=D --parallel --num-workers=D --enable-code-coverage --list-tests -l --target=N --product=N --build-tests \
                     --skip-build -j,--jobs=D --enable-test-discovery --show-bin-path --xunit-output=W --skip-update --disable-automatic-resolution --explicit-target-dependency-import-check=D --enable-swift-testing \
                     --enable-xctest --disable-xctest --sanitize=D \
-                    !--package-path=L !--chdir=E !--scratch-path=I !--build-path=I !-Xswiftc=P !-Xcc=P !-Xcxx=P !-Xlinker=P !--toolchain=P !--swift-sdk=P !--destination=R !--sdk=P !--triple=P !--disable-sandbox !--cache-path=O !--config-path=R",
+                    !--package-path=I !--chdir=E !--scratch-path=I !--build-path=I !-Xswiftc=P !-Xcc=P !-Xcxx=P !-Xlinker=P !--toolchain=P !--swift-sdk=P !--destination=R !--sdk=P !--triple=P !--disable-sandbox !--cache-path=O !--config-path=R",
                 operands: Operands::Special,
                 special: Some(swift),
                 ..TOOL

@@ -9,7 +9,7 @@ macro_rules! npm_options {
         "~-s,--silent ~-q,--quiet ~-d ~-dd ~--verbose ~--loglevel=N ~--if-present ~-w,--workspace=L ~-ws,--workspaces ~-iwr,--include-workspace-root ~--prefix=E ~-C=E \
         ~--no-color ~--color=?D ~--ignore-scripts ~--foreground-scripts ~--no-audit ~--no-fund ~--offline ~--prefer-offline ~--no-update-notifier ~--no-progress \
         ~--progress=?D ~--coverage ~--ci ~--watch=?D ~--watchAll=?D ~--runInBand ~--json ~--long ~--all ~--depth=D ~--omit=D ~--production ~--dry-run ~--no-save ~--yes ~-y ~--no-install ~--no \
-        !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
+        --pack-destination=O !--script-shell=P !--shell=P !--node-options=P !--userconfig=R !--globalconfig=R !--cache=O !--registry=P !--init-module=R !-g,--global !--package=P !-c,--call=P"
     };
 }
 
@@ -188,7 +188,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "eslint eslint_d",
-        options: "--fix --fix-dry-run --fix-type=D --quiet --max-warnings=D --ext=D --cache --cache-strategy=D --color --no-color -f,--format={stylish|compact|json|unix|visualstudio|junit|checkstyle|html|tap|codeframe|json-with-metadata|jslint-xml} \
+        options: "--fix --fix-dry-run --fix-type=D --quiet --max-warnings=D --ext={js|jsx|cjs|mjs|ts|tsx|cts|mts|vue|svelte|astro|json|md|html|css|scss|less|.js|.jsx|.cjs|.mjs|.ts|.tsx|.cts|.mts|.vue|.svelte|.astro|.json|.md|.html|.css|.scss|.less} --cache --cache-strategy=D --color --no-color -f,--format={stylish|compact|json|unix|visualstudio|junit|checkstyle|html|tap|codeframe|json-with-metadata|jslint-xml} \
             --report-unused-disable-directives --report-unused-disable-directives-severity=D --no-eslintrc --no-ignore --ignore-pattern=D --no-error-on-unmatched-pattern --rule=D --env=D --debug -v,--version -h,--help --stats \
             --no-warn-ignored --pass-on-no-patterns --exit-on-fatal-error --no-inline-config --concurrency=D --print-config=R --flag=D --suppress-all --pass-on-unpruned-suppressions --stdin --stdin-filename=L --no-cache --ignore-path=R --global=D --parser-options=V \
             -o,--output-file=W --cache-location=W --cache-file=W \
@@ -222,7 +222,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "mocha",
         options: "-t,--timeout=D -b,--bail -g,--grep=D -f,--fgrep=D -i,--invert --recursive --exit --parallel -j,--jobs=D -C,--no-color --color --check-leaks --forbid-only --forbid-pending --retries=D -s,--slow=D -w,--watch --full-trace --dry-run --inline-diffs -S,--sort \
-            --extension=D -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
+            --extension={js|jsx|cjs|mjs|ts|tsx|cts|mts|coffee} -R,--reporter={spec|dot|nyan|tap|landing|list|progress|json|json-stream|min|doc|markdown|xunit|html} --ignore=D --no-diff --version -h,--help -u,--ui={bdd|tdd|qunit|exports} \
             !-r,--require=R --config={.mocharc.*|.mocharc} !--package=R !--file=R !--opts=R !-n,--node-option=P !--loader=R !--import=R !-O,--reporter-option=P",
         ..YARGS
     },
@@ -241,7 +241,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "stylelint standard xo",
         options: "--fix --quiet -q --color --no-color --cache --allow-empty-input --max-warnings=D --ignore-pattern=D --global=D --env=D --verbose --version --help -f,--formatter={compact|github|json|string|tap|unix|verbose} \
-            --report-needless-disables --ext=D --config={.stylelintrc|.stylelintrc.*|stylelint.config.*} !--config-basedir=L !--custom-syntax=P !--plugins=P !--parser=P",
+            --report-needless-disables --ext={js|jsx|cjs|mjs|ts|tsx|cts|mts|vue|svelte|astro|json|md|html|css|scss|less|.js|.jsx|.cjs|.mjs|.ts|.tsx|.cts|.mts|.vue|.svelte|.astro|.json|.md|.html|.css|.scss|.less} --config={.stylelintrc|.stylelintrc.*|stylelint.config.*} !--config-basedir=L !--custom-syntax=P !--plugins=P !--parser=P",
         operands: Operands::WrittenWith("--fix"),
         ..YARGS
     },
@@ -285,6 +285,13 @@ fn other(call: &mut Call<'_>) -> Result<(), Denial> {
         .iter()
         .filter(|word| word.text.starts_with(['.', '/']))
         .for_each(|word| call.read_tree(word, false));
+    // A template, and the directory that is made of it.
+    let makes =
+        ["init", "create", "innit", "dlx", "deploy"].iter().any(|verb| call.name.ends_with(&format!(" {verb}")));
+    if call.is_open() && makes {
+        let template = usize::from(!call.name.ends_with(" deploy"));
+        call.operands.clone().iter().skip(template).for_each(|word| call.write(word));
+    }
     Ok(())
 }
 

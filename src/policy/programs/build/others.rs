@@ -1,6 +1,7 @@
 //! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
+use crate::policy::rules::words_as_paths;
 
 /// A checker that is written in Go: long options with one dash or two.
 const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };
@@ -41,7 +42,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "rake",
         options: "-n,--dry-run -q,--quiet -s,--silent -v,--verbose -t,--trace=?D -T,--tasks=*D -A,--all -P,--prereqs -j,--jobs=*D -m,--multitask -D,--describe=*D -W,--where=*D -N,--no-search,--nosearch --backtrace=?D -V,--version -h,--help --suppress-backtrace=D -B,--build-all \
-            !-e,--execute=P !-E,--execute-continue=P !-p,--execute-print=P !-f,--rakefile=R !-r,--require=R !-R,--rakelibdir=L !-I,--libdir=L !-G !-g,--system !-C=E",
+            !$-e,--execute=P !$-E,--execute-continue=P !$-p,--execute-print=P !-f,--rakefile=R !-r,--require=R !-R,--rakelibdir=L !-I,--libdir=L !-G !-g,--system !-C=E",
         special: Some(rake),
         ..TASKS
     },
@@ -74,6 +75,7 @@ pub(super) const TABLES: &[Table] = &[
                 operands: Operands::None,
                 ..TOOL
             },
+            Table { names: "runner r console c dbconsole db", operands: Operands::Code, ..TOOL },
         ],
         ..GROUP
     },
@@ -151,7 +153,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "~--version ~-h,--help ~-v ~--silent",
         subcommands: &[Table {
             names: "build test check",
-            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w=N --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
+            options: "--fast --pedantic --test --no-run-tests --coverage --bench -j,--jobs=D -v=?D --enable-tests --enable-coverage --test-show-details=D --ta=D --test-arguments=D -w=N --offline --dry-run --only-dependencies --haddock --ghc-options={-Wall|-Werror|-O0|-O2|-Wall*} !--ghc-options=P !--with-compiler=P !--stack-yaml=R !--project-file=R !$--exec=P !--package-db=L !--extra-lib-dirs=L !--build-tool-depends=P !--custom-preprocessor-extensions=P",
             operands: Operands::Data,
             ..TOOL
         }],
@@ -236,7 +238,7 @@ pub(super) const TABLES: &[Table] = &[
             --order-by=D --random-order --random-order-seed=D --fail-on-warning --fail-on-risky --fail-on-skipped --fail-on-incomplete --fail-on-deprecation --fail-on-notice --fail-on-empty-test-suite --do-not-cache-result --cache-result --display-deprecations --display-warnings --display-notices --display-skipped --display-incomplete --display-errors --display-all-issues --dont-report-useless-tests \
             --repeat=D --teamcity --coverage-text=?W --covers=D --uses=D --disallow-test-output --process-isolation --columns=D --reverse-list --no-extensions --version -h,--help --parallel --processes=D -p=D --compact --bail --retry --dirty --ci --coverage --min=D --type-coverage --profile --todos --mutate --shard=D \
             --log-junit=W --testdox-html=W --testdox-text=W --coverage-html=O --coverage-clover=W --coverage-xml=O --coverage-cobertura=W --coverage-filter=L --log-teamcity=W --test-suffix=D --strict-coverage --no-logging --path-coverage --disable-coverage-ignore \
-            -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !--passthru-php=P",
+            -c,--configuration={phpunit.xml|phpunit.xml.dist|phpunit.dist.xml} !--bootstrap=R !--include-path=L !-d=P !--printer=P !--extension=P !--loader=P !--no-configuration !--cache-directory=O !--generate-configuration !--migrate-configuration !--prepend=R !--coverage-php=W !--runner=P !$--passthru-php=P",
         ..TOOL
     },
     Table {
@@ -244,7 +246,7 @@ pub(super) const TABLES: &[Table] = &[
         options: "--memory-limit=D --error-format=D --no-progress --level,-l=D --ansi --no-ansi -q,--quiet -n,--no-interaction -v,--verbose -vv -vvv --debug --xdebug -V,--version -h,--help --threads=D --no-diff --diff -s -p \
             --parallel=D --dry-run --using-cache=D --allow-risky=D --rules=D --path-mode=D --format=D --output-format=D --show-progress=D --test --dirty --preset={laravel|psr12|per|symfony|empty} --stop-on-violation --clear-cache --repair --sequential \
             --min-msi=D --min-covered-msi=D --generate-baseline=?W --allow-empty-baseline --use-baseline=R --pro --fail-without-result-cache --no-cache \
-            -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !--initial-tests-php-options=P",
+            -c,--config,--configuration={phpstan.neon|phpstan.neon.dist|phpstan.dist.neon|.php-cs-fixer.*|.php-cs-fixer.dist.php|pint.json|rector.php} !-a,--autoload-file=R !--bootstrap=R !-d=P !--init !--test-framework-options=P !$--initial-tests-php-options=P",
         operands: Operands::Special,
         special: Some(php_verb),
         ..TOOL
@@ -260,7 +262,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "phpcs phpcbf",
-        options: "-q -n -w -v -vv -vvv -s -p -l -a -e --colors --no-colors --no-cache --extensions=D --ignore=D --report={full|summary|json|diff|source|emacs|checkstyle|junit} --warning-severity=D --error-severity=D --severity=D --parallel=D \
+        options: "-q -n -w -v -vv -vvv -s -p -l -a -e --colors --no-colors --no-cache --extensions={php|inc|phtml|module|install|theme|profile|js|css} --ignore=D --report={full|summary|json|diff|source|emacs|checkstyle|junit} --warning-severity=D --error-severity=D --severity=D --parallel=D \
             --standard={PSR1|PSR2|PSR12|PEAR|Squiz|Generic|Zend|PSR-*} --report-width=D --tab-width=D --encoding=N --version -h,--help !-d=P !--bootstrap=R !--runtime-set=P !--installed_paths=P",
         operands: Operands::Special,
         special: Some(php_verb),
@@ -417,10 +419,18 @@ fn rake(call: &mut Call<'_>) -> Result<(), Denial> {
             Some(("TEST" | "SPEC", path)) => call.inside(&Word::literal(path))?,
             Some(("TESTOPTS", value)) if test_options(value) => {}
             Some(("SEED" | "VERBOSE" | "V", value)) if value.chars().all(|c| c.is_ascii_alphanumeric()) => {}
+            // Many tasks put such a value into a line of a shell.
+            Some((_, value)) if call.is_open() && !value.chars().all(is_plain) => {
+                return Err(call.code(format!("`{}` may be code or a command", word.text)));
+            }
             _ => tasks.push(word),
         }
     }
     call.tasks("", &tasks)
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_alphanumeric() || "_-.,:/+@%=".contains(letter)
 }
 
 // rake puts these into a line of a shell.
@@ -441,7 +451,10 @@ fn syntax_alone(call: &mut Call<'_>) -> Result<(), Denial> {
 }
 
 fn refused(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.is_open() { Ok(()) } else { Err(call.deny("it changes what is installed")) }
+    match call.is_open() {
+        true => words_as_paths(call, &call.operands.clone()),
+        false => Err(call.deny("it changes what is installed")),
+    }
 }
 
 fn passes_all(call: &mut Call<'_>) -> Result<(), Denial> {

@@ -1,6 +1,7 @@
 //! Tables for the tools of Python.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
+use crate::policy::rules::words_as_paths;
 
 const PYTEST: Table = Table {
     names: "pytest py.test",
@@ -10,7 +11,7 @@ const PYTEST: Table = Table {
         -l,--showlocals --no-showlocals --tb=D --xfail-tb --show-capture=D --full-trace --color=D --code-highlight=D --junit-xml,--junitxml=W \
         --junit-prefix=D -W,--pythonwarnings=D --maxfail=D --strict-config --strict-markers --strict --continue-on-collection-errors --collect-only,--co \
         --pyargs --ignore=D --ignore-glob=D --deselect=D --noconftest --keep-duplicates --collect-in-virtualenv --import-mode=D --doctest-modules \
-        --doctest-report=D --doctest-glob=D --doctest-ignore-import-errors --doctest-continue-on-failure --setup-only --setup-show --setup-plan --version -V \
+        --doctest-report=D --doctest-glob={*.md|*.rst|*.txt|*.py|test*.txt|test*.md|test*.rst|README*} --doctest-ignore-import-errors --doctest-continue-on-failure --setup-only --setup-show --setup-plan --version -V \
         -h,--help --log-level=D --log-format=D --log-cli-level=D --log-file=W -n,--numprocesses=D --dist=D --cov=?V --cov-report=D --cov-fail-under=D \
         --no-cov --cov-branch --cov-append --cov-context=D --no-cov-on-fail --cov-reset --forked --looponfail --random-order --randomly-seed=D --snapshot-update --timeout-method=D --only-rerun=D --reruns-delay=D --sugar --no-sugar --last-failed-no-failures=D --stepwise-reset --force-sugar --create-db --reuse-db --nomigrations --no-migrations --ds=N --benchmark-disable --memray --maxprocesses=D --max-worker-restart=D -d --hypothesis-seed=D --hypothesis-show-statistics --hypothesis-profile=N --log-cli-format=D --log-date-format=D --no-fold-skipped --force-short-summary --doctest-plus --mypy --ruff --flake8 --run-slow --runslow --timeout=D --reruns=D --benchmark-skip --benchmark-only --asyncio-mode=D \
         ~-p={no:*|xdist|pytest_cov|pytest_asyncio|pytest_mock|pytest_timeout|pytest_randomly|randomly|terminal|cacheprovider} !--pastebin=P !-c,--config-file=R !-o,--override-ini=P !--rootdir=L !--confcutdir=L !--basetemp=W !--debug=?W !--pdbcls=P",
@@ -122,7 +123,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "black",
-        options: "--check --diff --color --no-color -q,--quiet -v,--verbose -l,--line-length=D -t,--target-version=D -S,--skip-string-normalization -C,--skip-magic-trailing-comma --preview --unstable --fast --safe --pyi --ipynb -W,--workers=D --include=D --exclude=D \
+        options: "--check --diff --color --no-color -q,--quiet -v,--verbose -l,--line-length=D -t,--target-version=D -S,--skip-string-normalization -C,--skip-magic-trailing-comma --preview --unstable --fast --safe --pyi --ipynb -W,--workers=D --include={\\.pyi?$|\\.py$|\\.pyi$|\\.ipynb$} --exclude=D \
             --extend-exclude=D --force-exclude=D --line-ranges=D --required-version=D --no-cache -x,--skip-source-first-line --stdin-filename=L --version -h,--help !-c,--code=P --config={pyproject.toml} --enable-unstable-feature=D --python-cell-magics=D",
         operands: Operands::WrittenWithout("--check,--diff"),
         ..TOOL
@@ -138,7 +139,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         names: "flake8",
-        options: "-v,--verbose -q,--quiet --count --color=D --diff --exclude=D --extend-exclude=D --filename=D --format=N --hang-closing --ignore=D --extend-ignore=D --per-file-ignores=D --max-line-length=D --max-doc-length=D --select=D --extend-select=D --disable-noqa \
+        options: "-v,--verbose -q,--quiet --count --color=D --diff --exclude=D --extend-exclude=D --filename={*.py|*.pyi|*.pyx|*.ipynb|./*.py} --format=N --hang-closing --ignore=D --extend-ignore=D --per-file-ignores=D --max-line-length=D --max-doc-length=D --select=D --extend-select=D --disable-noqa \
             --show-source --no-show-source --statistics --exit-zero -j,--jobs=D --max-complexity=D --benchmark --bug-report --indent-size=D --doctests --version -h,--help --enable-extensions=D --isolated --require-plugins=D --output-file=W --tee --import-order-style=D --application-import-names=D --docstring-convention=D --inline-quotes=D --stdin-display-name=L \
             --config={.flake8|setup.cfg|tox.ini} !--append-config=R !--local-plugins=P",
         ..TOOL
@@ -147,7 +148,7 @@ pub(super) const TABLES: &[Table] = &[
         names: "pylint",
         options: "-E,--errors-only -d,--disable=D -e,--enable=D -f,--output-format={text|colorized|parseable|json|json2|msvs|github|no-header} -r,--reports=D -s,--score=D -j,--jobs=D --fail-under=D --fail-on=D --ignore=D --ignore-patterns=D --ignore-paths=D --recursive=D --max-line-length=D --msg-template=D -v,--verbose --py-version=D \
             --exit-zero --persistent=D --list-msgs --list-msgs-enabled --good-names=D --max-args=D --min-similarity-lines=D --disable-all --from-stdin --clear-cache-post-run=D --confidence=D -h,--help --version --output=W --ignored-modules=D --ignored-classes=D --generated-members=D --extension-pkg-whitelist=N --max-locals=D --max-branches=D --suggestion-mode=D --notes=D --errors-only --source-roots=L \
-            --rcfile={.pylintrc|pylintrc|pyproject.toml|setup.cfg} !--load-plugins=P !--init-hook=P !--extension-pkg-allow-list=P !--unsafe-load-any-extension=P !--spelling-dict=P",
+            --rcfile={.pylintrc|pylintrc|pyproject.toml|setup.cfg} !--load-plugins=P !$--init-hook=P !--extension-pkg-allow-list=P !--unsafe-load-any-extension=P !--spelling-dict=P",
         ..TOOL
     },
     Table {
@@ -167,7 +168,7 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         names: "tox",
         options: "-e=D -q,--quiet -v,--verbose -r,--recreate -p,--parallel=*D --parallel-no-spinner -o --skip-missing-interpreters=?D -s=D --skip-pkg-install --notest -n -l,--listenvs -a,--listenvs-all --colored=D -m=D -f=D --develop --no-provision --skip-env=D --version -h,--help --result-json=W -vv \
-            -c,--conf,--config-file={tox.ini|pyproject.toml|setup.cfg} !-x,--override=P !--workdir=O !--root=L !--runner=P !--default-runner=P !-i=P !--pre !--installpkg=R !--discover=P !--sitepackages !--force-dep=P",
+            -c,--conf,--config-file={tox.ini|pyproject.toml|setup.cfg} !$-x,--override=P !--workdir=O !--root=L !--runner=P !--default-runner=P !-i=P !--pre !--installpkg=R !--discover=P !--sitepackages !--force-dep=P",
         operands: Operands::Special,
         special: Some(only_known),
         dashes: Dashes::Passed,
@@ -488,7 +489,7 @@ const PIP_OPTIONS: [&str; 17] = [
 
 fn pip_looks(call: &mut Call<'_>) -> Result<(), Denial> {
     match call.operands.first().map(|word| word.text.as_str()) {
-        _ if call.is_open() => Ok(()),
+        _ if call.is_open() => words_as_paths(call, &call.operands.clone()),
         // `--python` and `--target` choose what is run and looked at.
         Some("list" | "show" | "freeze" | "check" | "tree") => {
             let known = |word: &Word| PIP_OPTIONS.contains(&word.text.split('=').next().unwrap_or_default());

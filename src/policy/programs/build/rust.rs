@@ -15,7 +15,7 @@ macro_rules! cargo_options {
         --filter-platform=D -e,--edges=D -i,--invert=*D --prune=D --depth=D --prefix=D --no-dedupe -d,--duplicates --charset=D -f,--format=D \
         --emit=D --frozen --retries=D --failure-output=D --success-output=D --status-level=D --final-status-level=D --test-threads=D \
         --run-ignored=D --partition=D --filter-expr=D -E=D --no-capture --nocapture --no-tests=D -P=D --dry-run --aggressive -w --bless --max-fail=D \
-        --baseline=D !--config=C !-Z=P !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
+        --baseline=D !--config=C !-Z=P !--root=O !--artifact-dir=I !--open !--lockfile-path=R --list --fail-fast --ff"
     };
 }
 
@@ -87,6 +87,9 @@ fn cargo(call: &mut Call<'_>) -> Result<(), Denial> {
         if left == 0 {
             break;
         }
+    }
+    if ["new", "init", "vendor"].iter().any(|verb| call.name.ends_with(&format!(" {verb}"))) {
+        seen.iter().for_each(|word| call.write(word));
     }
     call.operands = seen;
     call.dashes = None;

@@ -63,14 +63,28 @@ pub(super) fn confine(call: &mut Call<'_>, operands: &Operands<'_>, order: Order
 }
 
 /// Refuses words that lead to a file or directory by its id, past the rules on paths.
-pub(super) fn refuse_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'w Word>) -> Result<(), Denial> {
-    for word in words {
-        if named(call.cx.paths.facts_tree(), call.cx.root, &word.text) == Named::Other {
+pub(crate) fn refuse_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'w Word>) -> Result<(), Denial> {
+    refuse_named(call, words, &[Named::Other, Named::Unknown])
+}
+
+/// The same where an id that no object has does no harm. Of an object that is no commit git tells the whole id.
+pub(super) fn refuse_known_ids<'w>(call: &Call<'_>, words: impl IntoIterator<Item = &'w Word>) -> Result<(), Denial> {
+    refuse_named(call, words, &[Named::Other])
+}
+
+fn refuse_named<'w>(
+    call: &Call<'_>,
+    words: impl IntoIterator<Item = &'w Word>,
+    refused: &[Named],
+) -> Result<(), Denial> {
+    let of = |word: &Word| named(call.cx.paths.facts_tree(), call.cx.root, &word.text);
+    match words.into_iter().find(|word| refused.contains(&of(word))) {
+        None => Ok(()),
+        Some(word) => {
             let denial = call.deny(format!("`{}` may be the id of a file, past the rules on paths", word.text));
-            return Err(denial.hint("write `ID^{commit}` for a commit, and `COMMIT:PATH` for a file"));
+            Err(denial.hint("write `ID^{commit}` for a commit, and `COMMIT:PATH` for a file"))
         }
     }
-    Ok(())
 }
 
 /// Returns the workspace's path in its repository, with `/` after it; empty where it is the top.

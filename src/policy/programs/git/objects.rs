@@ -12,8 +12,10 @@ pub(super) enum Named {
     NoId,
     /// A commit: its paths are those of the workspace.
     Commit,
-    /// A file or directory of some commit, or an object that is not there.
+    /// A file or directory of some commit, or more than one object.
     Other,
+    /// An object that is not there, or cannot be looked up.
+    Unknown,
 }
 
 /// Looks up the ids in a revision or range of revisions, in the repository of a directory.
@@ -21,13 +23,16 @@ pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
     let mut found = Named::NoId;
     for one in revision.split("..").map(|part| part.trim_start_matches(['.', '^', '+'])) {
         let base = one.split(['^', '~', ':', '@']).next().unwrap_or_default();
-        // The parents of what is not a commit are an error.
         let suffix = &one[base.len()..];
         let parent = suffix.starts_with('~')
             || suffix.strip_prefix('^').is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with(['^', '~', ':']) || rest.starts_with(|c: char| c.is_ascii_digit())
             });
+        // The error tells the whole id of what has no parents.
         if parent || suffix.starts_with("^{commit}") {
+            if id_of(base).and_then(|id| kind(tree, root, id)).is_some_and(|kind| kind != git2::ObjectType::Commit) {
+                return Named::Other;
+            }
             continue;
         }
         if references(tree, root, base).iter().any(|id| is_no_commit(tree, root, id)) {
@@ -35,8 +40,10 @@ pub(super) fn named(tree: &dyn Tree, root: &Path, revision: &str) -> Named {
         }
         let Some(id) = id_of(base) else { continue };
         match kind(tree, root, id) {
+            Some(git2::ObjectType::Commit) if found == Named::Unknown => {}
             Some(git2::ObjectType::Commit) => found = Named::Commit,
-            _ => return Named::Other,
+            Some(_) => return Named::Other,
+            None => found = Named::Unknown,
         }
     }
     found
@@ -77,7 +84,12 @@ fn kind(tree: &dyn Tree, root: &Path, id: &str) -> Option<git2::ObjectType> {
     let database = git2::Odb::new().ok()?;
     database.add_disk_alternate(objects.to_str()?).ok()?;
     let short = git2::Oid::from_str(&format!("{id:0<40}")).ok()?;
-    let whole = database.exists_prefix(short, id.len()).ok()?;
+    let whole = match database.exists_prefix(short, id.len()) {
+        Ok(whole) => whole,
+        // Git names all of them.
+        Err(error) if error.code() == git2::ErrorCode::Ambiguous => return Some(git2::ObjectType::Any),
+        Err(_) => return None,
+    };
     let (_, kind) = database.read_header(whole).ok()?;
     if kind != git2::ObjectType::Tag {
         return Some(kind);
@@ -136,7 +148,7 @@ mod tests {
             "+1a2b:refs/x",
             "1a2b^!",
         ] {
-            assert_eq!(named(&tree, nowhere, word), Named::Other, "{word}");
+            assert_eq!(named(&tree, nowhere, word), Named::Unknown, "{word}");
         }
     }
 }

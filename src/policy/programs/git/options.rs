@@ -52,7 +52,7 @@ pub(super) const GREP: &str = "--cached !--no-index --index --untracked -v,--inv
     -m,--max-count=D --no-textconv -y";
 
 pub(super) const BRANCH: &str = "-a,--all -r,--remotes -l,--list -v,--verbose -q,--quiet --show-current --color=?D --no-color --column=?D --no-column \
-    --sort=D --contains=*D --no-contains=*D --merged=*D --no-merged=*D --points-at=D --format=D -i,--ignore-case --abbrev=?D --no-abbrev \
+    --sort=D --contains=*G --no-contains=*G --merged=*G --no-merged=*G --points-at=G --format=D -i,--ignore-case --abbrev=?D --no-abbrev \
     --omit-empty !-d,--delete !-D !-m,--move !-M !-c,--copy !-C !-f,--force !-t,--track=?D !--no-track !-u,--set-upstream-to=D \
     !--unset-upstream !--edit-description !--create-reflog !--recurse-submodules";
 

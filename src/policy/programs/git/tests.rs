@@ -492,6 +492,39 @@ fn trees_and_references_show_no_denied_file() {
     }
 }
 
+/// Git's errors and listings tell the whole id of a file that an abbreviation names, in whatever form.
+#[test]
+fn an_abbreviated_id_of_a_file_is_refused_and_that_of_a_commit_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    sh(&root, SETUP);
+    let short = |revision: &str| sh(&root, &format!("git rev-parse --short=7 {revision}")).trim().to_owned();
+    let (file, commit) = (short("HEAD~2:private/a.txt"), short("HEAD~1"));
+    let policy = policy("paths: {read: {allow: [\"**\"]}, write: {allow: [\"**\"]}}\nshell: {default: allow}\n");
+    for command in [
+        "git rev-parse ID",
+        "git rev-parse ID^",
+        "git rev-parse x-gID",
+        "git rev-parse ID^{commit}",
+        "git log ID~1",
+        "git log --oneline HEAD..ID^0",
+        "git show ID~2",
+        "git shortlog ID^",
+        "git rev-list ID^",
+        "git blame ID^ -- README.md",
+        "git ls-tree --name-only ID",
+        "git merge-base ID HEAD",
+        "git branch --contains ID",
+        "git for-each-ref --contains=ID",
+        "git describe ID",
+    ] {
+        let of = |id: &str| printed(&policy, &root, &command.replace("ID", id));
+        assert_eq!(of(&file), None, "{command}");
+        let is_commit = of(&commit).is_some();
+        assert!(is_commit, "{command}");
+    }
+}
+
 #[test]
 fn a_stash_is_listed_without_its_contents() {
     let folder = tempfile::tempdir().unwrap();
