@@ -26,6 +26,13 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
+/// Tells whether a character has no place in a recipe or in text from strangers: it cannot be seen, changes how others
+/// are seen, or means only what two have agreed on (private use). Line ends of every system are text.
+pub fn is_foreign(c: char) -> bool {
+    let private = matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
+    private || (c != '\r' && is_hidden(c))
+}
+
 /// Returns a text without hidden characters, and how many there were. Line ends become `\n`.
 ///
 /// A byte order mark at the beginning and the carriage returns of line ends are no secret: they go uncounted.

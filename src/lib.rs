@@ -57,6 +57,7 @@
 )]
 
 pub mod agent;
+pub mod base;
 pub mod bounded;
 pub mod change;
 pub mod cli;
@@ -85,4 +86,3 @@ pub mod tool_name;
 pub mod tools;
 pub mod verify;
 pub mod workspace;
-pub mod yaml;

@@ -2,22 +2,23 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use qwen_run::settings::{edit, json};
+use qwen_run::base::document::jsonc;
 use serde_json::json;
 
+const SECTION: &str = "mcpServers";
+const NAME: &str = "s\"1";
+
 fuzz_target!(|text: &str| {
-    let parsed = json::parse(text);
-    if let Err(error) = &parsed {
-        assert!(!error.to_string().is_empty());
-    }
-    if let Ok(plain) = serde_json::from_str::<serde_json::Value>(text) {
-        assert_eq!(parsed.as_ref().map(json::Node::value), Ok(plain));
+    let value = |text: &str| jsonc::parse("f", text).map(|node| node.value.value());
+    let parsed = value(text);
+    match (&parsed, serde_json::from_str::<serde_json::Value>(text)) {
+        (Err(error), _) => assert!(error.span.line > 0 && !error.message.is_empty()),
+        (Ok(parsed), Ok(plain)) => assert_eq!(*parsed, plain),
+        (Ok(_), Err(_)) => {}
     }
     let server = json!({"command": "x", "args": ["--a", "é\n"]});
-    let Ok(with) = edit::set(text, "mcpServers", "s\"1", &server) else { return };
-    let now = json::parse(&with).expect("an edited file is read").value();
-    assert_eq!(now["mcpServers"]["s\"1"], server);
-    let Ok(Some(without)) = edit::remove(&with, "mcpServers", "s\"1") else { return };
-    let now = json::parse(&without).expect("an edited file is read").value();
-    assert!(now["mcpServers"].get("s\"1").is_none_or(|left| *left != server || text.contains("s\\\"1")));
+    let Ok(with) = jsonc::set("f", text, SECTION, NAME, &server) else { return };
+    assert_eq!(value(&with).expect("an edited file is read")[SECTION][NAME], server);
+    let without = jsonc::remove("f", &with, SECTION, NAME).expect("it can be removed").expect("it is there");
+    assert!(value(&without).expect("an edited file is read")[SECTION].get(NAME).is_none());
 });

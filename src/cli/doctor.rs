@@ -183,7 +183,7 @@ mod tests {
     use crate::settings::layers::{Layer, LayerKind, merge};
 
     fn facts(settings: &str, variables: &[(&str, &str)]) -> Facts {
-        let root = crate::settings::json::parse(settings).unwrap();
+        let root = crate::base::document::jsonc::parse("f", settings).unwrap();
         let layer = Layer { kind: LayerKind::User, path: "~/.qwen/settings.json".into(), root };
         let (settings, warnings) = merge(&[layer], |_| None).unwrap();
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();

@@ -81,7 +81,7 @@ mod tests {
         let schema = schema(SchemaKind::Recipe, || json!(true));
         let validator = jsonschema::validator_for(&schema).unwrap();
         for (name, text) in crate::recipe::builtin::BUILTINS {
-            let recipe: Value = crate::yaml::parse(name, text).unwrap();
+            let recipe: Value = crate::base::document::yaml::parse(name, text).unwrap();
             let errors: Vec<String> =
                 validator.iter_errors(&recipe).map(|e| format!("{}: {e}", e.instance_path())).collect();
             assert_eq!(errors, [] as [&str; 0], "{name}");

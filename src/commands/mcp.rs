@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Place, print};
+use crate::base::Diagnostic;
+use crate::base::document::jsonc;
 use crate::bounded;
 use crate::cli::mcp::{AddArgs, ListArgs, McpVerb, Scope, time};
 use crate::cli::{RunArgs, WorkspaceArgs};
@@ -24,7 +26,7 @@ use crate::run::servers::{self, Chosen, Wishes};
 use crate::run::tool_lists::ToolLists;
 use crate::run::trust::Trusted;
 use crate::sandbox::{Demand, own_executable};
-use crate::settings::{self, Environment, Settings, edit};
+use crate::settings::{self, Environment, Settings};
 use crate::tools::Registry;
 use crate::tools::mcp::oauth::{Tokens, WAIT};
 use crate::tools::mcp::{Connect, Servers};
@@ -60,11 +62,11 @@ pub(super) async fn run(
 fn add(add: &AddArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (file, shown) = settings_file(add.scope, &add.workspace, environment)?;
     let text = read(&file, &shown)?;
-    let cannot = |problem: String| Failure::new(Exit::Config, format!("{shown}: {problem}"), "correct the file first");
+    let cannot = |problem: Diagnostic| Failure::new(Exit::Config, problem.to_string(), "correct the file first");
     let known = text.contains(&add.name)
-        && settings::json::parse(&text)
-            .is_ok_and(|node| node.value().get(SECTION).is_some_and(|servers| servers.get(&add.name).is_some()));
-    let edited = edit::set(&text, SECTION, &add.name, &add.server()).map_err(cannot)?;
+        && jsonc::parse(&shown, &text)
+            .is_ok_and(|node| node.value.value().get(SECTION).is_some_and(|servers| servers.get(&add.name).is_some()));
+    let edited = jsonc::set(&shown, &text, SECTION, &add.name, &add.server()).map_err(cannot)?;
     write(&file, &shown, &edited)?;
     let what = if known { "updated in" } else { "added to" };
     let kind = match add.transport() {
@@ -94,8 +96,8 @@ fn remove(
 ) -> Result<Exit, Failure> {
     let (file, shown) = settings_file(scope, workspace, environment)?;
     let text = read(&file, &shown)?;
-    let cannot = |problem: String| Failure::new(Exit::Config, format!("{shown}: {problem}"), "correct the file first");
-    match edit::remove(&text, SECTION, name).map_err(cannot)? {
+    let cannot = |problem: Diagnostic| Failure::new(Exit::Config, problem.to_string(), "correct the file first");
+    match jsonc::remove(&shown, &text, SECTION, name).map_err(cannot)? {
         Some(edited) => {
             write(&file, &shown, &edited)?;
             print(out, &format!("Server \"{}\" removed from {} settings.\n", one_line(name), scope.name()))

@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{Place, print};
+use crate::base::Diagnostic;
 use crate::cli::recipe::RecipeVerb;
 use crate::emit::safe::{brief, escape};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
-use crate::recipe::RecipeError;
 use crate::run::Failure;
 use crate::run::recipe::{Surroundings, failure};
 use crate::run::trust::Trusted;
@@ -129,7 +129,7 @@ fn validate(
     // Whoever validates a recipe means the file as it is there.
     let trusted = Trusted::as_it_lies();
     let surroundings = surroundings(place, &top, environment, &trusted);
-    let mut wrong: Vec<RecipeError> = Vec::new();
+    let mut wrong: Vec<Diagnostic> = Vec::new();
     for word in &words {
         match surroundings.with_library(|library| library.load(word)) {
             Ok(recipe) => {

@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::yaml::{self, Spanned, YamlError};
+use crate::base::{Diagnostic, Spanned, document::yaml};
 
 /// A policy file. An absent key grants nothing in the layer that grants, and narrows nothing in the others.
 #[derive(Debug, Clone, Deserialize, schemars::JsonSchema)]
@@ -470,24 +470,23 @@ pub struct Span(#[schemars(with = "String")] pub Duration);
 
 impl PolicyFile {
     /// Reads a policy file; `file` is the name that errors carry.
-    pub fn parse(file: &str, text: &str) -> Result<PolicyFile, YamlError> {
+    pub fn parse(file: &str, text: &str) -> Result<PolicyFile, Diagnostic> {
         let policy: PolicyFile = yaml::parse(file, text)?;
         if policy.version != 1 {
-            return Err(YamlError::at(file, 0, 0, format!("version {} is unknown; this is version 1", policy.version)));
+            return Err(Diagnostic::of_file(file, format!("version {} is unknown; this is version 1", policy.version)));
         }
         policy.check(file)?;
         Ok(policy)
     }
 
     // What types cannot say.
-    fn check(&self, file: &str) -> Result<(), YamlError> {
+    fn check(&self, file: &str) -> Result<(), Diagnostic> {
         let shell = self.shell.as_ref();
         let allow = shell.and_then(|shell| shell.allow.as_deref()).unwrap_or_default();
         let deny = shell.map(|shell| shell.deny.as_slice()).unwrap_or_default();
         for (rules, kind) in [(allow, "allow"), (deny, "deny")] {
             for rule in rules {
-                let at =
-                    |message: String| YamlError::at(file, rule.referenced.line(), rule.referenced.column(), message);
+                let at = |message: String| Diagnostic::at(file, rule.span, message);
                 if rule.value.cmd.is_empty() || rule.value.cmd.iter().any(|element| element.0.is_empty()) {
                     return Err(at("`cmd` names no program".to_owned()));
                 }
@@ -513,15 +512,13 @@ impl PolicyFile {
         }
         for test in &self.tests {
             if test.value.allow.is_some() == test.value.deny.is_some() {
-                let place = test.referenced;
-                let message = "a test has either `allow` or `deny`";
-                return Err(YamlError::at(file, place.line(), place.column(), message));
+                return Err(Diagnostic::at(file, test.span, "a test has either `allow` or `deny`"));
             }
         }
         if let Some(Extends::File { sha256, .. }) = &self.extends
             && !is_sha256(sha256)
         {
-            return Err(YamlError::at(file, 0, 0, "`extends.sha256` is 64 hexadecimal digits"));
+            return Err(Diagnostic::of_file(file, "`extends.sha256` is 64 hexadecimal digits"));
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ use super::file::{
     Span, TestCase, Unanalysable, UntrustedInput,
 };
 use super::glob::Glob;
+use crate::base::{self, Diagnostic, Spanned};
 use crate::event::Limits;
-use crate::yaml::{self, Spanned, YamlError};
 
 /// A policy text with its standing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl LayerText {
 pub enum LayerError {
     /// A file was not understood.
     #[error(transparent)]
-    Yaml(#[from] YamlError),
+    Yaml(#[from] Diagnostic),
     /// `extends` names something that is not there.
     #[error("{file}: `extends`: {what}")]
     Extends {
@@ -207,7 +207,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 }
 
 impl Layer {
-    fn new(text: &LayerText, file: PolicyFile) -> Result<Layer, YamlError> {
+    fn new(text: &LayerText, file: PolicyFile) -> Result<Layer, Diagnostic> {
         let source = text.name.as_str();
         let names = |names: Option<super::file::Names>, key: &str| {
             let names = names.unwrap_or_default();
@@ -216,14 +216,13 @@ impl Layer {
                 deny: located(names.deny, source, &format!("{key}.deny")),
             }
         };
-        let globs = |list: Vec<Spanned<String>>, key: &str| -> Result<Rules<Glob>, YamlError> {
-            let compile = |located: Located<String>, line: u64, column: u64| match Glob::new(&located.value) {
+        let globs = |list: Vec<Spanned<String>>, key: &str| -> Result<Rules<Glob>, Diagnostic> {
+            let compile = |located: Located<String>, span: base::Span| match Glob::new(&located.value) {
                 Ok(value) => Ok(Located { value, rule: located.rule }),
-                Err(message) => Err(YamlError::at(source, line, column, message)),
+                Err(message) => Err(Diagnostic::at(source, span, message)),
             };
-            let places: Vec<_> = list.iter().map(|text| (text.referenced.line(), text.referenced.column())).collect();
-            let located = located(list, source, key).into_iter().zip(places);
-            located.map(|(glob, (line, column))| compile(glob, line, column)).collect()
+            let spans: Vec<base::Span> = list.iter().map(|text| text.span).collect();
+            located(list, source, key).into_iter().zip(spans).map(|(glob, span)| compile(glob, span)).collect()
         };
         let optional = |list: Option<Vec<Spanned<String>>>, key: &str| list.map(|list| globs(list, key)).transpose();
         let paths = file.paths.unwrap_or_default();
@@ -238,7 +237,7 @@ impl Layer {
             None => (None, None),
             Some(mcp) => {
                 let servers = mcp.servers.into_iter().map(|(name, server)| {
-                    let rule = place(source, server.referenced.line(), format!("mcp.servers.{name}"));
+                    let rule = place(source, server.span.line, format!("mcp.servers.{name}"));
                     (name, Located { value: server.value, rule })
                 });
                 (mcp.default, Some(servers.collect()))
@@ -400,14 +399,14 @@ impl Layer {
     }
 }
 
-fn place(source: &str, line: u64, rule: String) -> RuleRef {
+fn place(source: &str, line: u32, rule: String) -> RuleRef {
     let source = if source.starts_with("builtin:") { source.to_owned() } else { format!("{source}:{line}") };
     RuleRef { rule, source }
 }
 
-fn located<T>(list: Vec<yaml::Spanned<T>>, source: &str, key: &str) -> Rules<T> {
+fn located<T>(list: Vec<Spanned<T>>, source: &str, key: &str) -> Rules<T> {
     let one = |(index, item): (usize, Spanned<T>)| Located {
-        rule: place(source, item.referenced.line(), format!("{key}[{index}]")),
+        rule: place(source, item.span.line, format!("{key}[{index}]")),
         value: item.value,
     };
     list.into_iter().enumerate().map(one).collect()

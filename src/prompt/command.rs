@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value};
 
-use super::toml::{self, TomlValue};
+use crate::base::Diagnostic;
+use crate::base::document::{toml, yaml};
 use crate::path::RelPath;
-use crate::yaml;
 
 /// Where the arguments go.
 const ARGUMENTS: &str = "{{args}}";
@@ -41,22 +41,24 @@ impl Command {
         let command =
             if file.ends_with(".toml") { Command::from_toml(file, text) } else { Command::from_markdown(file, text) }?;
         if command.prompt.trim().is_empty() {
-            return Err(format!("{file}: there is no prompt"));
+            let hint = if file.ends_with(".toml") { "; write `prompt = \"…\"` at its top" } else { "" };
+            return Err(format!("{file}: there is no prompt{hint}"));
         }
         Ok(command)
     }
 
     fn from_toml(file: &str, text: &str) -> Result<Command, String> {
         let mut command = Command::default();
-        let entries = toml::parse(text).map_err(|error| format!("{file}:{error}"))?;
-        for entry in entries {
-            match (entry.key.as_str(), entry.value) {
-                ("prompt", TomlValue::Text(prompt)) => command.prompt = prompt,
-                ("description", TomlValue::Text(description)) => command.description = Some(description),
-                ("prompt" | "description", TomlValue::Other) => {
-                    return Err(format!("{file}:{}: {} must be text", entry.at, entry.key));
+        for (key, value) in toml::parse(file, text).map_err(|error| error.to_string())? {
+            let wrong = |message: String| Diagnostic::at(file, key.span, message).to_string();
+            let text = value.as_str().map(str::to_owned);
+            match &*key.value {
+                name @ ("prompt" | "description") if text.is_none() => {
+                    return Err(wrong(format!("{name} must be text")));
                 }
-                (key, _) => command.warnings.push(format!("{file}:{}: unknown key `{key}`", entry.at)),
+                "prompt" => command.prompt = text.unwrap_or_default(),
+                "description" => command.description = text,
+                name => command.warnings.push(wrong(format!("unknown key `{name}`"))),
             }
         }
         Ok(command)
@@ -248,7 +250,9 @@ mod tests {
         let markdown = Command::parse("a.md", "---\ndescription: d\nargument-hint: x\n---\nDo it.\n").unwrap();
         assert_eq!((markdown.description.as_deref(), markdown.prompt.as_str()), (Some("d"), "Do it.\n"));
         assert_eq!(Command::parse("a.md", "Just this.").unwrap().prompt, "Just this.");
-        assert_eq!(Command::parse("a.toml", "description = 'd'").unwrap_err(), "a.toml: there is no prompt");
+        let missing = "a.toml: there is no prompt; write `prompt = \"…\"` at its top";
+        assert_eq!(Command::parse("a.toml", "description = 'd'\n[x]\nprompt = 'p'").unwrap_err(), missing);
+        assert_eq!(Command::parse("a.md", "").unwrap_err(), "a.md: there is no prompt");
         assert_eq!(Command::parse("a.toml", "prompt = 3").unwrap_err(), "a.toml:1:1: prompt must be text");
     }
 

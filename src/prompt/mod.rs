@@ -4,4 +4,3 @@ pub mod command;
 pub mod context_files;
 pub mod first_message;
 pub mod system;
-pub mod toml;

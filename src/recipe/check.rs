@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::error::{Code, RecipeError, Warning};
 use super::file::{
-    Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType, Place,
-    RecipeFile, Severity, Text,
+    Before, CacheKey, CheckFile, Context, Limits, Needs, Offline, Output, OutputKind, Param, ParamType, RecipeFile,
+    Severity, Text,
 };
 use super::{needs, params};
+use crate::base::{Code, Diagnostic, Location, Span, document::yaml::nearest};
 use crate::event::RecipeFacts;
 use crate::policy::file::Delivery;
-use crate::yaml::nearest;
 
 /// A recipe that holds together.
 #[derive(Debug, Clone)]
@@ -25,7 +24,7 @@ pub struct Recipe {
     /// The digest of the merged form.
     pub sha256: String,
     /// What the owner should know.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Diagnostic>,
     /// The files that it is made of, for errors that are found later.
     pub texts: Texts,
 }
@@ -38,7 +37,7 @@ pub type Texts = BTreeMap<String, String>;
 
 impl Recipe {
     /// Checks a merged file. `stem` is the file's name without its ending. All errors are found at once.
-    pub fn check(file: RecipeFile, stem: &str, source: &str, texts: &Texts) -> Result<Recipe, Vec<RecipeError>> {
+    pub fn check(file: RecipeFile, stem: &str, source: &str, texts: &Texts) -> Result<Recipe, Vec<Diagnostic>> {
         let canonical = serde_json::to_vec(&file).expect("a recipe is a map of texts, numbers and lists");
         let sha256 = Sha256::digest(&canonical).iter().map(|byte| format!("{byte:02x}")).collect();
         let mut checker =
@@ -67,12 +66,12 @@ impl Recipe {
     }
 
     /// Adds the line of the file to an error that was found after loading.
-    pub fn with_line(&self, error: RecipeError) -> RecipeError {
+    pub fn with_line(&self, error: Diagnostic) -> Diagnostic {
         with_line(error, &self.texts)
     }
 
     /// Returns the place of a key, such as `requires.git`, or of what it would be in.
-    pub fn place(&self, path: &str) -> Place {
+    pub fn place(&self, path: &str) -> Location {
         self.file.places.of(path).unwrap_or_default()
     }
 
@@ -127,18 +126,19 @@ impl Recipe {
 }
 
 /// Keeps as many errors as somebody reads.
-fn cut(errors: &mut Vec<RecipeError>) {
+fn cut(errors: &mut Vec<Diagnostic>) {
     if let Some(more) = errors.len().checked_sub(MOST_ERRORS).filter(|more| *more > 0) {
         errors.truncate(MOST_ERRORS);
-        let last = errors.last().map_or(Code::R005, |error| error.code);
-        errors.push(RecipeError::new(last, Place::default(), format!("{more} more are not shown")));
+        let mut end = Diagnostic::of_file("", format!("{more} more are not shown"));
+        end.code = errors.last().and_then(|error| error.code);
+        errors.push(end);
     }
 }
 
 /// Adds the line of the file, if its text is at hand.
-pub(super) fn with_line(error: RecipeError, texts: &Texts) -> RecipeError {
-    match texts.get(&*error.place.file) {
-        Some(text) => error.with_snippet(text),
+pub(super) fn with_line(error: Diagnostic, texts: &Texts) -> Diagnostic {
+    match texts.get(&*error.file) {
+        Some(text) => error.with_line_of(text),
         None => error,
     }
 }
@@ -161,51 +161,51 @@ pub(super) struct Checker<'a> {
     pub(super) file: RecipeFile,
     pub(super) source: &'a str,
     pub(super) texts: &'a Texts,
-    pub(super) errors: Vec<RecipeError>,
-    pub(super) warnings: Vec<Warning>,
+    pub(super) errors: Vec<Diagnostic>,
+    pub(super) warnings: Vec<Diagnostic>,
     pub(super) used: BTreeSet<String>,
 }
 
 impl Checker<'_> {
-    pub(super) fn error(&mut self, code: Code, place: &Place, message: impl Into<String>) {
-        self.errors.push(RecipeError::new(code, place.clone(), message));
+    pub(super) fn error(&mut self, code: Code, place: &Location, message: impl Into<String>) {
+        self.errors.push(Diagnostic::new(code, place.clone(), message));
     }
 
     pub(super) fn error_with_help(
         &mut self,
         code: Code,
-        place: &Place,
+        place: &Location,
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.errors.push(RecipeError::new(code, place.clone(), message).help(help));
+        self.errors.push(Diagnostic::new(code, place.clone(), message).help(help));
     }
 
     /// Returns the place of a key, or of what it would be in.
-    fn at(&self, path: &str) -> Place {
-        self.file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 })
+    fn at(&self, path: &str) -> Location {
+        self.file.places.of(path).unwrap_or_else(|| Location { file: self.source.into(), span: Span::START })
     }
 
     /// Returns the place of a byte of a text: its own line and column where the file has the text as it is, else the
     /// place of the whole.
-    pub(super) fn place_in(&self, text: &Text, offset: usize) -> Place {
+    pub(super) fn place_in(&self, text: &Text, offset: usize) -> Location {
         // Where there are so many, nobody looks for each.
         let source = self.texts.get(&*text.place.file).filter(|_| self.errors.len() < MOST_ERRORS);
         let found = source.and_then(|source| {
             let before = &text.value[..offset];
             let line = before.matches('\n').count();
             let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-            let place = |more: usize| Place {
-                file: text.place.file.clone(),
-                line: text.place.line + line as u64,
-                column: text.place.column + (column + more) as u64,
+            let Span { line: from, column: margin } = text.place.span;
+            let place = |more: usize| {
+                let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+                let span = Span { line: from + count(line), column: margin + count(column + more) };
+                Location { span, ..text.place.clone() }
             };
             if *source == text.value {
                 return Some(place(0));
             }
-            let index = usize::try_from(text.place.line).ok()?.checked_sub(1)?;
-            let start =
-                source.lines().nth(index)?.chars().skip(usize::try_from(text.place.column).ok()?.checked_sub(1)?);
+            let index = usize::try_from(from).ok()?.checked_sub(1)?;
+            let start = source.lines().nth(index)?.chars().skip(usize::try_from(margin).ok()?.checked_sub(1)?);
             let (start, first): (String, &str) = (start.collect(), text.value.lines().next()?);
             let quotes = usize::from(start.starts_with(['"', '\'']));
             if !start[quotes..].starts_with(first) {

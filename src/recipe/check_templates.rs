@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::{Checker, untrusted};
-use super::error::Code;
 use super::file::{Kind, Param, ParamType, Text};
 use super::render::{self, NAMESPACES, Renderer, TemplateProblem, Values, is_template};
-use crate::yaml::nearest;
+use crate::base::Code;
+use crate::base::document::yaml::nearest;
 
 /// Mistakes for which a neighbour is looked for.
 const MOST_NEIGHBOURS: usize = 20;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::places::Places;
-pub use super::scalar::{Given, Place, Text, Time};
+pub use super::scalar::{Given, Text, Time};
 pub use super::texts::Kind;
 
 /// A recipe file. Keys that begin with `x-` are free; any other unknown key is an error.

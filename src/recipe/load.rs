@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::bounded;
 
 use super::check::{Texts, with_line};
-use super::error::{Code, RecipeError};
 use super::extends::{DEPTH, merge};
-use super::file::{Place, RecipeFile, Text};
+use super::file::{RecipeFile, Text};
 use super::parse::parse;
 use super::{Recipe, builtin, params};
+use crate::base::document::yaml;
+use crate::base::{Code, Diagnostic, Location, Span};
+use crate::hidden::is_foreign;
 
 /// Where recipes are looked for.
 pub struct Library<'a> {
@@ -61,7 +63,7 @@ struct Folder<'a> {
 
 impl Library<'_> {
     /// Finds and checks the recipe that a word on the command line means.
-    pub fn load(&self, word: &str) -> Result<Recipe, Vec<RecipeError>> {
+    pub fn load(&self, word: &str) -> Result<Recipe, Vec<Diagnostic>> {
         let (folder, file) = self.find(word).map_err(|error| vec![error])?;
         assemble(&folder, &file)
     }
@@ -96,7 +98,7 @@ impl Library<'_> {
         self.home.map(|home| home.join(".qwen/recipes"))
     }
 
-    fn find(&self, word: &str) -> Result<(Folder<'_>, String), RecipeError> {
+    fn find(&self, word: &str) -> Result<(Folder<'_>, String), Diagnostic> {
         if let Some(name) = word.strip_prefix("builtin:") {
             return match builtin::text(name) {
                 Some(_) => Ok((builtin_folder(), format!("{name}.yaml"))),
@@ -109,8 +111,8 @@ impl Library<'_> {
             let parent = path.parent().map(Path::to_path_buf).unwrap_or_default();
             let shown = word.strip_suffix(&file).unwrap_or_default().to_owned();
             let failed = |message: String, help: &str| {
-                let place = Place { file: word.into(), ..Place::default() };
-                Err(RecipeError::new(Code::R008, place, message).help(help))
+                let place = Location { file: word.into(), ..Location::default() };
+                Err(Diagnostic::new(Code::R008, place, message).help(help))
             };
             return match (self.named)(&path) {
                 Ok(Some(_)) => {
@@ -149,19 +151,19 @@ impl Library<'_> {
         of_project?.map_or_else(|| Err(self.unknown(word)), |file| Ok((project, file)))
     }
 
-    fn unknown(&self, word: &str) -> RecipeError {
+    fn unknown(&self, word: &str) -> Diagnostic {
         let mut names: Vec<String> = builtin::BUILTINS.iter().map(|(name, _)| (*name).to_owned()).collect();
         names.extend((self.project_names)().iter().map(|name| name.trim_end_matches(".yaml").to_owned()));
-        let message = match crate::yaml::nearest(word, names.iter().map(String::as_str)) {
+        let message = match yaml::nearest(word, names.iter().map(String::as_str)) {
             Some(near) => format!("there is no recipe `{word}`; did you mean `{near}`?"),
             None => format!("there is no recipe `{word}`"),
         };
-        RecipeError::new(Code::R008, Place::default(), message).help("`qwen recipe list` shows what there is")
+        Diagnostic::new(Code::R008, Location::default(), message).help("`qwen recipe list` shows what there is")
     }
 }
 
 /// Reads and checks a recipe from texts at hand, such as one that is being edited.
-pub fn from_text(shown: &str, text: &str) -> Result<Recipe, Vec<RecipeError>> {
+pub fn from_text(shown: &str, text: &str) -> Result<Recipe, Vec<Diagnostic>> {
     let name = shown.to_owned();
     let bytes = text.as_bytes().to_vec();
     let folder =
@@ -187,21 +189,20 @@ fn read(folder: &Folder<'_>, name: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Finds `NAME.yaml` or `NAME.yml`; both at once is an error, and so is one that cannot be read.
-fn one_of(folder: &Folder<'_>, name: &str) -> Result<Option<String>, RecipeError> {
+fn one_of(folder: &Folder<'_>, name: &str) -> Result<Option<String>, Diagnostic> {
     let (long, short) = (format!("{name}.yaml"), format!("{name}.yml"));
-    let place = |file: &String| Place { file: format!("{}{file}", folder.shown).into(), ..Place::default() };
+    let place = |file: &String| Location { file: format!("{}{file}", folder.shown).into(), ..Location::default() };
     let is_there = |file: &String| match (folder.read)(file) {
         Ok(found) => Ok(found.is_some()),
         Err(why) => {
             let message = format!("the recipe cannot be read: {why}");
-            Err(RecipeError::new(Code::R008, place(file), message)
-                .help("make it a file that can be read, or remove it"))
+            Err(Diagnostic::new(Code::R008, place(file), message).help("make it a file that can be read, or remove it"))
         }
     };
     match (is_there(&long)?, is_there(&short)?) {
         (true, true) => {
             let message = format!("{short} stands beside it");
-            Err(RecipeError::new(Code::R008, place(&long), message).help("remove one of them"))
+            Err(Diagnostic::new(Code::R008, place(&long), message).help("remove one of them"))
         }
         (true, false) => Ok(Some(long)),
         (false, true) => Ok(Some(short)),
@@ -215,7 +216,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 /// Reads a file with what it builds on, and checks the whole.
-fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>> {
+fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> {
     let mut texts = Texts::new();
     let mut chain: Vec<String> = Vec::new();
     let mut layers: Vec<RecipeFile> = Vec::new();
@@ -224,9 +225,9 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
         let shown = format!("{}{name}", folder.shown);
         let place = asked
             .as_ref()
-            .map_or_else(|| Place { file: shown.clone().into(), ..Place::default() }, |text| text.place.clone());
+            .map_or_else(|| Location { file: shown.clone().into(), ..Location::default() }, |text| text.place.clone());
         let failed = |message: String, help: &str, texts: &Texts| {
-            let error = RecipeError::new(Code::R008, place.clone(), message).help(help);
+            let error = Diagnostic::new(Code::R008, place.clone(), message).help(help);
             vec![with_line(error, texts)]
         };
         if chain.contains(&name) {
@@ -265,11 +266,11 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<RecipeError>>
 }
 
 /// Returns the path of a file that another one names, inside the directory of recipes.
-fn beside(file: &str, named: &Text) -> Result<String, RecipeError> {
+fn beside(file: &str, named: &Text) -> Result<String, Diagnostic> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let joined = if folder.is_empty() { named.value.clone() } else { format!("{folder}/{}", named.value) };
     let outside = || {
-        RecipeError::new(Code::R008, named.place.clone(), format!("`{}` leaves the folder of recipes", named.value))
+        Diagnostic::new(Code::R008, named.place.clone(), format!("`{}` leaves the folder of recipes", named.value))
             .help("name a file beside the recipe, by a relative path")
     };
     if named.value.starts_with('/') {
@@ -279,31 +280,30 @@ fn beside(file: &str, named: &Text) -> Result<String, RecipeError> {
 }
 
 /// Reads what is in files of its own: the prompt, the instructions, the schema.
-fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut Texts) -> Result<(), RecipeError> {
-    let mut read = |named: &Text| -> Result<Text, RecipeError> {
+fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut Texts) -> Result<(), Diagnostic> {
+    let mut read = |named: &Text| -> Result<Text, Diagnostic> {
         let path = beside(file, named)?;
         let shown = format!("{}{path}", folder.shown);
         let bytes = self::read(folder, &path).map_err(|why| {
-            RecipeError::new(Code::R008, named.place.clone(), format!("{shown} {why}"))
+            Diagnostic::new(Code::R008, named.place.clone(), format!("{shown} {why}"))
                 .help("name a file beside the recipe")
         })?;
-        let value = String::from_utf8(bytes)
-            .ok()
-            .filter(|text| text.len() <= crate::yaml::MAX_BYTES && !text.chars().any(super::error::is_hidden));
+        let value =
+            String::from_utf8(bytes).ok().filter(|text| text.len() <= yaml::MAX_BYTES && !text.chars().any(is_foreign));
         let value = value.ok_or_else(|| {
-            RecipeError::new(
+            Diagnostic::new(
                 Code::R001,
                 named.place.clone(),
                 format!("{shown} is not UTF-8, too long, or has a hidden character"),
             )
         })?;
         texts.insert(shown.clone(), value.clone());
-        Ok(Text { value, place: Place { file: shown.into(), line: 1, column: 1 } })
+        Ok(Text { value, place: Location { file: shown.into(), span: Span::START } })
     };
     if let Some(named) = recipe.prompt_file.take() {
         if recipe.prompt.is_some() {
             return Err(
-                RecipeError::new(Code::R005, named.place, "`prompt` and `prompt_file` are both given").help("keep one")
+                Diagnostic::new(Code::R005, named.place, "`prompt` and `prompt_file` are both given").help("keep one")
             );
         }
         recipe.prompt = Some(read(&named)?);
@@ -320,7 +320,7 @@ fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut 
     {
         let text = read(&named)?;
         let schema = serde_json::from_str(&text.value)
-            .map_err(|error| RecipeError::new(Code::R011, named.place.clone(), format!("{}: {error}", named.value)))?;
+            .map_err(|error| Diagnostic::new(Code::R011, named.place.clone(), format!("{}: {error}", named.value)))?;
         output.schema = Some(schema);
     }
     Ok(())

@@ -7,7 +7,6 @@
 pub mod builtin;
 pub mod check;
 mod check_templates;
-pub mod error;
 pub mod extends;
 pub mod file;
 pub mod load;
@@ -21,4 +20,3 @@ pub mod texts;
 mod warnings;
 
 pub use check::Recipe;
-pub use error::{Code, RecipeError, Warning};

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::error::{Code, RecipeError};
 use super::file::{Needs, Text};
+use crate::base::{Code, Diagnostic};
 use crate::policy::Policy;
 use crate::policy::layers::{LayerText, Standing};
 
@@ -98,13 +98,13 @@ pub fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> LayerTex
 }
 
 /// Returns every need that nothing could satisfy under this policy, each with the line that would grant it.
-pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<RecipeError> {
+pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<Diagnostic> {
     let Some(needs) = needs else { return Vec::new() };
     let mut missing = Vec::new();
     let mut lacks = |text: &Text, what: &str, line: String| {
         let message = format!("the policy {} does not grant {what} `{}`", policy.facts().name, text.value);
         missing.push(
-            RecipeError::new(Code::N001, text.place.clone(), message).help(format!("this line grants it: {line}")),
+            Diagnostic::new(Code::N001, text.place.clone(), message).help(format!("this line grants it: {line}")),
         );
     };
     for text in needs.tools.iter().flatten() {

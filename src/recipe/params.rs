@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Number, Value};
 
-use super::error::{Code, RecipeError, is_hidden};
-use super::file::{Given, Param, ParamType, Place, Text};
+use super::file::{Given, Param, ParamType, Text};
+use crate::base::document::yaml::nearest;
+use crate::base::{Code, Diagnostic, Location};
+use crate::hidden::is_foreign;
 use crate::path::RelPath;
-use crate::yaml::nearest;
 
 /// Where a value may come from next to the command line.
 pub trait World {
@@ -37,7 +38,7 @@ pub struct Sources {
 pub type Bound = BTreeMap<String, Value>;
 
 /// Finds and checks every value. All errors are found at once.
-pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn World) -> Result<Bound, Vec<RecipeError>> {
+pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn World) -> Result<Bound, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut flags: BTreeMap<String, Vec<Raw>> = BTreeMap::new();
     for flag in &sources.flags {
@@ -118,11 +119,11 @@ pub fn check_default(name: &str, param: &Param) -> Result<Value, String> {
 
 struct Raw(Vec<String>);
 
-fn usage(code: Code, message: String) -> RecipeError {
-    RecipeError::new(code, Place::default(), message)
+fn usage(code: Code, message: String) -> Diagnostic {
+    Diagnostic::new(code, Location::default(), message)
 }
 
-fn unknown(name: &str, params: &BTreeMap<String, Param>) -> RecipeError {
+fn unknown(name: &str, params: &BTreeMap<String, Param>) -> Diagnostic {
     let error = |message: String| usage(Code::P002, message);
     match nearest(name, params.keys().map(String::as_str)) {
         Some(near) => error(format!("there is no parameter `{name}`; did you mean `{near}`?")),
@@ -133,7 +134,7 @@ fn unknown(name: &str, params: &BTreeMap<String, Param>) -> RecipeError {
 }
 
 /// Reads what is after the `=` of a flag.
-fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw, RecipeError> {
+fn read(name: &str, param: &Param, value: &str, world: &dyn World) -> Result<Raw, Diagnostic> {
     let failed = |what: String| usage(Code::P003, format!("{name}: {what}"));
     if let Some(literal) = value.strip_prefix("@@") {
         return Ok(Raw(vec![format!("@{literal}")]));
@@ -207,7 +208,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn World>) -> Result<Value, RecipeError> {
+fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn World>) -> Result<Value, Diagnostic> {
     // A message does not quote what is secret or untrusted.
     let quoted = |text: &str| {
         if param.untrusted || param.secret { "the value".to_owned() } else { format!("`{text}`") }
@@ -248,10 +249,10 @@ fn checked(
     param: &Param,
     mut text: String,
     quoted: &dyn Fn(&str) -> String,
-    wrong: &dyn Fn(String) -> RecipeError,
-) -> Result<String, RecipeError> {
+    wrong: &dyn Fn(String) -> Diagnostic,
+) -> Result<String, Diagnostic> {
     if param.untrusted {
-        text.retain(|c| !is_hidden(c));
+        text.retain(|c| !is_foreign(c));
     } else if text.contains('\0') {
         return Err(wrong("a NUL character".to_owned()));
     }
@@ -308,7 +309,7 @@ fn in_range(param: &Param, number: f64) -> Result<(), String> {
     }
 }
 
-fn path(name: &str, param: &Param, text: &str, world: Option<&dyn World>, quoted: &str) -> Result<Value, RecipeError> {
+fn path(name: &str, param: &Param, text: &str, world: Option<&dyn World>, quoted: &str) -> Result<Value, Diagnostic> {
     let wrong = |what: String| usage(Code::P004, format!("{name}: {what}"));
     let normal = normalised(text).ok_or_else(|| {
         wrong(format!("{quoted} is not inside the workspace")).help("give a relative path without `..` out of it")

@@ -5,38 +5,37 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::error::{Code, RecipeError, is_hidden};
 use super::file::{KEYS, RESERVED, RecipeFile};
 use super::places::Node;
-use super::scalar::{Given, NUMBER, Place, Text};
-use crate::yaml::{self, MAX_BYTES, Spanned, YamlError, nearest};
+use super::scalar::{Given, NUMBER, Text};
+use crate::base::document::yaml::{self, MAX_BYTES, nearest};
+use crate::base::{Code, Diagnostic, Location, Span};
+use crate::hidden::is_foreign;
 
 /// The number of the format that is read.
 pub const FORMAT: u64 = 1;
 
 /// Reads one file. `name` is how messages call it.
-pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
+pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, Diagnostic> {
     let file: Arc<str> = name.into();
-    let at = |line: u64, column: u64| Place { file: Arc::clone(&file), line, column };
+    let at = |span: Span| Location { file: Arc::clone(&file), span };
     if bytes.len() > MAX_BYTES {
         let message = format!("the file has {} bytes; at most {MAX_BYTES} are read", bytes.len());
-        return Err(RecipeError::new(Code::R001, at(0, 0), message).help("move long texts into `prompt_file`"));
+        return Err(
+            Diagnostic::new(Code::R001, at(Span::default()), message).help("move long texts into `prompt_file`")
+        );
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let line = before.matches('\n').count() as u64 + 1;
-        let column = before.lines().last().map_or(0, |line| line.chars().count()) as u64 + 1;
+        let span = Span::START.after(&String::from_utf8_lossy(&bytes[..error.valid_up_to()]));
         let text = String::from_utf8_lossy(bytes);
-        RecipeError::new(Code::R001, at(line, column), "not UTF-8").help("save the file as UTF-8").with_snippet(&text)
+        Diagnostic::new(Code::R001, at(span), "not UTF-8").help("save the file as UTF-8").with_line_of(&text)
     })?;
-    for (index, line) in text.lines().enumerate() {
-        if let Some((column, c)) = line.chars().enumerate().find(|(_, c)| is_hidden(*c)) {
-            let (line, column) = (index as u64 + 1, column as u64 + 1);
-            let message = format!("hidden character U+{:04X}", u32::from(c));
-            return Err(RecipeError::new(Code::R001, at(line, column), message).help("remove it").with_snippet(text));
-        }
+    if let Some((offset, c)) = text.char_indices().find(|(_, c)| is_foreign(*c)) {
+        let message = format!("hidden character U+{:04X}", u32::from(c));
+        let problem = Diagnostic::new(Code::R001, at(Span::of(text, offset)), message);
+        return Err(problem.help("remove it").with_line_of(text));
     }
-    let fault = |code: Code, error: YamlError| {
+    let fault = |code: Code, mut error: Diagnostic| {
         let help = [
             ("a tab", "write blanks"),
             ("duplicate key", "keep one of them"),
@@ -46,15 +45,13 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
             ("too large or too deep", "move long texts into `prompt_file`, and parts into `extends`"),
         ];
         let help = help.iter().find(|(start, _)| error.message.starts_with(start));
-        let made = RecipeError::new(code, at(error.line, error.column), error.message).with_snippet(text);
-        match help {
-            Some((_, help)) => made.help(*help),
-            None => made,
-        }
+        error.help = help.map(|(_, help)| (*help).to_owned());
+        error.code = Some(code);
+        error.with_line_of(text)
     };
     let top: Node = yaml::parse(name, text).map_err(|error| fault(Code::R002, error))?;
     if let Some(problem) = check_top(&top, &at) {
-        return Err(problem.with_snippet(text));
+        return Err(problem.with_line_of(text));
     }
     let mut recipe: RecipeFile = yaml::parse(name, text).map_err(|error| {
         let code = if error.message.starts_with("unknown key") { Code::R003 } else { Code::R005 };
@@ -70,7 +67,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, RecipeError> {
 }
 
 /// Reads a file of parameters: one key each, a scalar or a list of them, as the file spells them.
-pub fn parse_params(name: &str, text: &str) -> Result<BTreeMap<String, Given>, YamlError> {
+pub fn parse_params(name: &str, text: &str) -> Result<BTreeMap<String, Given>, Diagnostic> {
     let mut params: BTreeMap<String, Given> = yaml::parse(name, text)?;
     let mut lines = Lines::of(text);
     for given in params.values_mut() {
@@ -102,13 +99,13 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns how the file spells the number at a place: `1.10` stays that, and so does `0x1f`.
-    fn spelling(&mut self, place: &Place) -> Option<&'a str> {
-        let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
-        let index = at(place.line)?;
+    fn spelling(&mut self, place: &Location) -> Option<&'a str> {
+        let at = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
+        let index = at(place.span.line)?;
         let line: &'a str = self.lines.get(index)?;
         let letters =
             self.letters.entry(index).or_insert_with(|| line.char_indices().map(|(offset, _)| offset).collect());
-        let start = *letters.get(at(place.column)?)?;
+        let start = *letters.get(at(place.span.column)?)?;
         let word = line[start..].split([' ', ',', ']', '}', '#']).next()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
         (!word.is_empty() && word.chars().all(plain)).then_some(word)
@@ -117,17 +114,16 @@ impl<'a> Lines<'a> {
 
 /// Judges the keys of the top level and the format number before everything else: a file of a later format is not to be
 /// judged by this one's keys.
-fn check_top(top: &Node, at: &dyn Fn(u64, u64) -> Place) -> Option<RecipeError> {
+fn check_top(top: &Node, at: &dyn Fn(Span) -> Location) -> Option<Diagnostic> {
     let Node::Map(entries) = top else {
         return Some(
-            RecipeError::new(Code::R005, at(1, 1), "a recipe is a map of keys")
+            Diagnostic::new(Code::R005, at(Span::START), "a recipe is a map of keys")
                 .help("begin with `recipe: 1`; `qwen recipe new NAME` writes one"),
         );
     };
-    let place = |key: &Spanned<String>| at(key.referenced.line(), key.referenced.column());
     let Some((key, format)) = entries.iter().find(|(key, _)| key.value == "recipe") else {
         return Some(
-            RecipeError::new(Code::R004, at(1, 1), "there is no `recipe:` key").help("begin with `recipe: 1`"),
+            Diagnostic::new(Code::R004, at(Span::START), "there is no `recipe:` key").help("begin with `recipe: 1`"),
         );
     };
     let number = match format {
@@ -140,17 +136,17 @@ fn check_top(top: &Node, at: &dyn Fn(u64, u64) -> Place) -> Option<RecipeError> 
         Some(number) => {
             let message = format!("this file is format {number}, this qwen reads {FORMAT}");
             let help = if number > FORMAT { "use a newer qwen" } else { "write `recipe: 1`" };
-            return Some(RecipeError::new(Code::R004, place(key), message).help(help));
+            return Some(Diagnostic::new(Code::R004, at(key.span), message).help(help));
         }
         None => {
             let message = "`recipe` is the number of the format";
-            return Some(RecipeError::new(Code::R004, place(key), message).help("write `recipe: 1`"));
+            return Some(Diagnostic::new(Code::R004, at(key.span), message).help("write `recipe: 1`"));
         }
     }
     let unknown = |key: &str| !KEYS.contains(&key) && !key.starts_with("x-");
     let (found, _) = entries.iter().find(|(key, _)| unknown(&key.value))?;
     let key = found.value.as_str();
-    let error = |message: String| RecipeError::new(Code::R003, place(found), message);
+    let error = |message: String| Diagnostic::new(Code::R003, at(found.span), message);
     if RESERVED.contains(&key) {
         return Some(
             error(format!("`{key}` is reserved for a later format"))

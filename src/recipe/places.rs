@@ -7,16 +7,15 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::scalar::Place;
-use crate::yaml::Spanned;
+use crate::base::{Location, Spanned};
 
 /// The places of keys by their path, such as `output.rules[0].id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places(BTreeMap<String, Place>);
+pub struct Places(BTreeMap<String, Location>);
 
 impl Places {
     /// Returns the place of a key; where the file does not have it, that of what it would be in.
-    pub fn of(&self, path: &str) -> Option<Place> {
+    pub fn of(&self, path: &str) -> Option<Location> {
         let mut path = path;
         loop {
             if let Some(place) = self.0.get(path) {
@@ -53,22 +52,20 @@ impl Node {
         Places(places)
     }
 
-    fn collect(&self, path: &str, file: &Arc<str>, places: &mut BTreeMap<String, Place>) {
+    fn collect(&self, path: &str, file: &Arc<str>, places: &mut BTreeMap<String, Location>) {
         match self {
             Node::Map(entries) => {
                 for (key, below) in entries {
                     let path = if path.is_empty() { key.value.clone() } else { format!("{path}.{}", key.value) };
-                    let (line, column) = (key.referenced.line(), key.referenced.column());
                     below.collect(&path, file, places);
-                    places.insert(path, Place { file: Arc::clone(file), line, column });
+                    places.insert(path, Location { file: Arc::clone(file), span: key.span });
                 }
             }
             Node::List(items) => {
                 for (index, item) in items.iter().enumerate() {
                     let path = format!("{path}[{index}]");
-                    let (line, column) = (item.referenced.line(), item.referenced.column());
                     item.value.collect(&path, file, places);
-                    places.insert(path, Place { file: Arc::clone(file), line, column });
+                    places.insert(path, Location { file: Arc::clone(file), span: item.span });
                 }
             }
             Node::Scalar(_) => {}
@@ -134,9 +131,9 @@ mod tests {
     #[test]
     fn a_key_that_is_not_there_has_the_place_of_what_it_would_stand_in() {
         let text = "recipe: 1\noutput:\n  kind: json\n  rules:\n    - {id: a}\n";
-        let node: Node = crate::yaml::parse("r.yaml", text).unwrap();
+        let node: Node = crate::base::document::yaml::parse("r.yaml", text).unwrap();
         let places = node.places(&"r.yaml".into());
-        let of = |path: &str| places.of(path).map(|place| (place.line, place.column));
+        let of = |path: &str| places.of(path).map(|place| (place.span.line, place.span.column));
         assert_eq!((of("output.kind"), of("output.schema")), (Some((3, 3)), Some((2, 1))));
         assert_eq!((of("output.rules[0].id"), of("output.rules[3]"), of("gone.x")), (Some((5, 8)), Some((4, 3)), None));
     }

@@ -12,7 +12,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::error::is_hidden;
+use crate::hidden::is_foreign;
 
 /// Steps that a template may take.
 const FUEL: u64 = 100_000;
@@ -127,7 +127,7 @@ impl Renderer {
             if text.is_empty() || !values.untrusted.contains(&name) {
                 return text.to_owned();
             }
-            untrusted.push(text.chars().filter(|c| !is_hidden(*c)).collect::<String>());
+            untrusted.push(text.chars().filter(|c| !is_foreign(*c)).collect::<String>());
             format!("{OPEN}{}{CLOSE}", untrusted.len() - 1)
         };
         let mut lists = BTreeMap::new();
@@ -550,7 +550,7 @@ mod tests {
             values.untrusted.insert("params.a".into());
             let shown = Renderer::new(&values).text("<{{ params.a | fence }}>").unwrap();
             // What nobody sees is taken out of an untrusted text; nothing else is.
-            let kept: String = text.chars().filter(|c| !is_hidden(*c)).collect();
+            let kept: String = text.chars().filter(|c| !is_foreign(*c)).collect();
             prop_assert!(shown.contains(&kept), "{shown}");
             prop_assert_eq!(shown.matches("<untrusted-").count(), usize::from(!text.is_empty()) + kept.matches("<untrusted-").count());
             prop_assert!(!shown.contains("TOP"));

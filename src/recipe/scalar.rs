@@ -1,25 +1,13 @@
 //! Defines the scalars of a recipe file: texts that know their position, values as the file spells them, durations.
 
 use std::fmt;
-use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::base::{Location, Spanned};
 use crate::policy::file::Span;
-use crate::yaml::Spanned;
-
-/// Where a text stands.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The file, as messages name it.
-    pub file: Arc<str>,
-    /// From 1; 0 where no place is known.
-    pub line: u64,
-    /// From 1.
-    pub column: u64,
-}
 
 /// A text of the file, with its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +15,7 @@ pub struct Text {
     /// The text.
     pub value: String,
     /// Its place.
-    pub place: Place,
+    pub place: Location,
 }
 
 impl Text {
@@ -40,7 +28,7 @@ impl Text {
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
         let spanned = Spanned::<String>::deserialize(deserializer)?;
-        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        let place = Location { span: spanned.span, ..Location::default() };
         Ok(Text { value: spanned.value, place })
     }
 }
@@ -75,7 +63,7 @@ pub enum Given {
 impl<'de> Deserialize<'de> for Given {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Given, D::Error> {
         let spanned = Spanned::<Loose>::deserialize(deserializer)?;
-        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        let place = Location { span: spanned.span, ..Location::default() };
         Ok(match spanned.value {
             Loose::One(value) => Given::One(Text { value, place }),
             Loose::Many(values) => Given::Many(values),
@@ -114,7 +102,7 @@ struct Word(Text);
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
         let spanned = Spanned::<Loose>::deserialize(deserializer)?;
-        let place = Place { file: "".into(), line: spanned.referenced.line(), column: spanned.referenced.column() };
+        let place = Location { span: spanned.span, ..Location::default() };
         match spanned.value {
             Loose::One(value) => Ok(Word(Text { value, place })),
             Loose::Many(_) => Err(de::Error::custom("a list inside a list")),

@@ -1,18 +1,19 @@
 //! Finds what the owner of a valid recipe should know.
 
 use super::check::{Checker, untrusted};
-use super::error::{Code, RecipeError};
-use super::file::{CacheKey, OnEmpty, OutputKind, Place};
+use super::file::{CacheKey, OnEmpty, OutputKind};
 use super::render;
+use crate::base::{Code, Diagnostic, Location, Span};
 
 impl Checker<'_> {
     pub(super) fn warn(&mut self) {
         let file = self.file.clone();
-        let mut warn = |code: Code, place: &Place, message: String| {
-            self.warnings.push(RecipeError::new(code, place.clone(), message));
+        let mut warn = |code: Code, place: &Location, message: String| {
+            self.warnings.push(Diagnostic::new(code, place.clone(), message));
         };
-        let at =
-            |path: &str| file.places.of(path).unwrap_or_else(|| Place { file: self.source.into(), line: 1, column: 1 });
+        let at = |path: &str| {
+            file.places.of(path).unwrap_or_else(|| Location { file: self.source.into(), span: Span::START })
+        };
         for name in file.params.iter().flat_map(|params| params.keys()) {
             if !self.used.contains(&format!("params.{name}")) {
                 warn(Code::W101, &at(&format!("params.{name}")), format!("the parameter `{name}` is not used"));

@@ -211,7 +211,7 @@ impl Wanted {
         let inner =
             text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
         let text = inner.map_or(text, |(_, inner)| inner);
-        let plain: String = text.chars().filter(|c| *c == '\n' || !crate::recipe::error::is_hidden(*c)).collect();
+        let plain: String = text.chars().filter(|c| *c == '\n' || !crate::hidden::is_foreign(*c)).collect();
         plain.trim().chars().take(self.max_chars).collect()
     }
 }

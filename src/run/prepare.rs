@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::base::Diagnostic;
 use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
 use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
@@ -173,7 +174,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     if let Some(active) = &recipe {
         active.requires(&super::programs(&environment, workspace.root()), repository.as_ref())?;
         policy = active.narrow(&policy)?;
-        warnings.extend(active.recipe.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)));
+        warnings.extend(active.recipe.warnings.iter().map(Diagnostic::brief));
     }
     if recipe.as_ref().and_then(|active| active.recipe.needs()).is_some_and(|needs| needs.tools.is_some()) {
         // A recipe that lists its tools gets no server's.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::base::{Code, Diagnostic, Location};
 use crate::bounded;
 use crate::cli::RunArgs;
 use crate::event::Limits;
@@ -16,11 +17,11 @@ use crate::git::trusted::TrustedTree;
 use crate::path::RelPath;
 use crate::policy::file::{Delivery, UntrustedInput};
 use crate::policy::{Denial, Policy};
-use crate::recipe::file::{Given, OutputKind, Place, RequiredGit, Text};
+use crate::recipe::file::{Given, OutputKind, RequiredGit, Text};
 use crate::recipe::load::Library;
 use crate::recipe::params::{Bound, Sources, World, bind};
 use crate::recipe::render::{Renderer, Values, plain};
-use crate::recipe::{Code, Recipe, RecipeError, check, needs};
+use crate::recipe::{Recipe, check, needs};
 use crate::settings::Environment;
 
 use super::Failure;
@@ -342,7 +343,7 @@ impl Active {
     }
 
     fn unrendered(&self, text: &Text, problem: String) -> Failure {
-        failure(&[self.recipe.with_line(RecipeError::new(Code::R006, text.place.clone(), problem))])
+        failure(&[self.recipe.with_line(Diagnostic::new(Code::R006, text.place.clone(), problem))])
     }
 
     /// Renders the user message.
@@ -370,7 +371,7 @@ impl Active {
     pub fn narrow(&self, policy: &Policy) -> Result<Policy, Failure> {
         let missing = needs::missing(self.recipe.needs(), policy);
         if !missing.is_empty() {
-            let missing: Vec<RecipeError> = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
+            let missing: Vec<Diagnostic> = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
             return Err(Failure { exit: Exit::Denied, ..failure(&missing) });
         }
         let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
@@ -381,13 +382,13 @@ impl Active {
     }
 
     /// Returns the ending of a run whose recipe needs what the policy does not grant.
-    pub fn not_granted(&self, place: &Place, message: impl Into<String>, help: impl Into<String>) -> Failure {
-        let error = RecipeError::new(Code::N001, place.clone(), message).help(help);
+    pub fn not_granted(&self, place: &Location, message: impl Into<String>, help: impl Into<String>) -> Failure {
+        let error = Diagnostic::new(Code::N001, place.clone(), message).help(help);
         Failure { exit: Exit::Denied, ..failure(&[self.recipe.with_line(error)]) }
     }
 
     /// The same for a command.
-    pub fn not_run(&self, place: &Place, what: &str, words: &[String], denial: Denial) -> Failure {
+    pub fn not_run(&self, place: &Location, what: &str, words: &[String], denial: Denial) -> Failure {
         let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         let hint = denial.hint.map_or_else(|| "; allow it in the policy".to_owned(), |hint| format!("; {hint}"));
         self.not_granted(
@@ -401,8 +402,8 @@ impl Active {
     pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), Failure> {
         let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
         let mut errors = Vec::new();
-        let mut lacks = |place: Place, message: String, help: &str| {
-            errors.push(self.recipe.with_line(RecipeError::new(Code::N002, place, message).help(help)));
+        let mut lacks = |place: Location, message: String, help: &str| {
+            errors.push(self.recipe.with_line(Diagnostic::new(Code::N002, place, message).help(help)));
         };
         let of_git = || self.recipe.place("requires.git");
         let version = env!("CARGO_PKG_VERSION");
@@ -501,9 +502,10 @@ impl Active {
 }
 
 /// Converts errors of a recipe to the ending of the run.
-pub fn failure(errors: &[RecipeError]) -> Failure {
+pub fn failure(errors: &[Diagnostic]) -> Failure {
     let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let of_parameters = |error: &RecipeError| matches!(error.code, Code::P001 | Code::P002 | Code::P003 | Code::P004);
+    let of_parameters =
+        |error: &Diagnostic| matches!(error.code, Some(Code::P001 | Code::P002 | Code::P003 | Code::P004));
     let hint = if errors.iter().all(of_parameters) {
         "`qwen recipe show NAME` says what each parameter takes"
     } else {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::base::document::jsonc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,7 +21,6 @@ use crate::policy::mcp::matches;
 use crate::policy::web::host_matches;
 use crate::policy::{Access, CommandPlan, Facts, Policy};
 use crate::sandbox::{self, Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
-use crate::settings::json::{self, Kind, Node};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
 use crate::tools::Registry;
@@ -159,14 +160,13 @@ fn of_flag(
         let body = body.map_err(|error| wrong(format!("{text}: {error}")))?;
         (body, Some(text))
     };
-    let node: Node =
-        json::parse(&body).map_err(|error| wrong(shown.map_or(error.to_string(), |file| format!("{file}:{error}"))))?;
-    let mut value = node.value();
+    let node = jsonc::parse(shown.unwrap_or_default(), &body).map_err(|error| wrong(error.to_string()))?;
+    let mut value = node.value.value();
     if let Some(servers) = value.get_mut("mcpServers").map(Value::take) {
         value = servers;
     }
     let Value::Object(servers) = &mut value else {
-        return Err(wrong(format!("the servers are an object, not {}", what(&node.kind))));
+        return Err(wrong(format!("the servers are an object, not {}", jsonc::kind(&value))));
     };
     let origin = Origin::Flag("--mcp-config".to_owned());
     let mut named = Vec::new();
@@ -180,13 +180,6 @@ fn of_flag(
         named.push((name.clone(), Valued::new(server, origin.clone())));
     }
     Ok(named)
-}
-
-fn what(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Object(_) => "something else",
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => "a plain value",
-    }
 }
 
 /// Returns the ending of a run whose required server is unavailable.

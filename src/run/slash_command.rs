@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::agent::invoke::Hooks as _;
+use crate::base::document::yaml;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::hidden::without_hidden;
@@ -18,7 +19,6 @@ use crate::prompt::context_files::Library as _;
 use crate::settings::Environment;
 use crate::tools::CommandRequest;
 use crate::tools::skill::{instructions, refusal};
-use crate::yaml;
 
 use super::Failure;
 use super::library::Folder;

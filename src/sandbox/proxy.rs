@@ -28,6 +28,9 @@ const PORTS: [u16; 2] = [443, 80];
 /// Maximum bytes before the body of a request.
 const MOST_HEAD: usize = 32 << 10;
 
+/// Maximum fields of a head.
+const MOST_FIELDS: usize = 100;
+
 /// Maximum connections at the same time.
 const MOST_CONNECTIONS: usize = 128;
 
@@ -276,19 +279,17 @@ async fn read_off(client: &mut TcpStream) {
 }
 
 fn read_request(head: &[u8]) -> Result<Request, Refusal> {
-    let text = std::str::from_utf8(head).map_err(|_| malformed("its head is no text"))?;
-    let text = text.strip_suffix("\r\n\r\n").ok_or_else(|| malformed("its head has no end"))?;
-    let mut lines = text.split("\r\n");
-    let first = lines.next().unwrap_or_default();
-    let lines: Vec<&str> = lines.collect();
-    if std::iter::once(&first).chain(&lines).any(|line| line.contains(|c: char| c.is_control() && c != '\t')) {
-        return Err(malformed("a control character in its head"));
-    }
-    let words: Vec<&str> = first.split(' ').collect();
-    let &[method, target, "HTTP/1.1" | "HTTP/1.0"] = words.as_slice() else {
-        return Err(malformed("its first line is not that of HTTP/1.1"));
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    let status = request.parse(head).map_err(|error| malformed(&error.to_string()))?;
+    // The parser also takes a line feed alone as the end of a line, and empty lines before the first.
+    let is_strict = status == httparse::Status::Complete(head.len())
+        && !head.starts_with(b"\r")
+        && memchr::memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r');
+    let (true, Some(method), Some(target)) = (is_strict, request.method, request.path) else {
+        return Err(malformed("the line ends of its head"));
     };
-    if method.is_empty() || !method.chars().all(|c| c.is_ascii_alphabetic()) {
+    if !method.chars().all(|c| c.is_ascii_alphabetic()) {
         return Err(malformed("its method"));
     }
     if method == "CONNECT" {
@@ -315,16 +316,11 @@ fn read_request(head: &[u8]) -> Result<Request, Refusal> {
     let at = if port == 80 { host.clone() } else { format!("{host}:{port}") };
     let mut out = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n");
     let mut body = None;
-    for line in lines {
-        let (name, value) = line.split_once(':').ok_or_else(|| malformed("a field without a colon"))?;
-        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        if name.is_empty() || !name.chars().all(is_token) {
-            return Err(malformed("the name of a field"));
-        }
+    for httparse::Header { name, value } in request.headers {
+        let value = std::str::from_utf8(value).map_err(|_| malformed("a field that is not UTF-8"))?;
         match name.to_ascii_lowercase().as_str() {
             "transfer-encoding" => return Err(("411 Length Required", "a body must state its length".to_owned())),
             "content-length" => {
-                let value = value.trim();
                 let digits = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
                 let length: Option<u64> = value.parse().ok().filter(|_| digits);
                 if length.is_none() || body.replace(length.unwrap_or_default()).is_some() {
@@ -335,7 +331,7 @@ fn read_request(head: &[u8]) -> Result<Request, Refusal> {
             // Fields about this connection, not the other; `Upgrade` would turn it into a tunnel.
             "host" | "connection" | "keep-alive" | "upgrade" | "te" | "trailer" | "expect" => {}
             proxy if proxy.starts_with("proxy-") => {}
-            _ => out.push_str(&format!("{name}:{value}\r\n")),
+            _ => out.push_str(&format!("{name}: {value}\r\n")),
         }
     }
     out.push_str("\r\n");
@@ -410,6 +406,10 @@ mod tests {
             "GET http://a.example/ HTTP/1.1\r\nA: b\n\r\n\r\n",
             "GET http://a.example/ HTTP/1.1\r\nA: b\r\n folded\r\n\r\n",
             "GET http://a.example/ HTTP/1.1\r\nA : b\r\n\r\n",
+            "GET http://a.example/ HTTP/1.1\r\nA: b\rC: d\r\n\r\n",
+            "GET http://a.example/ HTTP/1.1\r\nA: \x01\r\n\r\n",
+            "GET http://a.example/ HTTP/1.1\nA: b\r\n\r\n",
+            "\r\nGET http://a.example/ HTTP/1.1\r\n\r\n",
             "POST http://a.example/ HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n",
             "POST http://a.example/ HTTP/1.1\r\nContent-Length: +3\r\n\r\n",
         ] {

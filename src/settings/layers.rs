@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::json::{Entry, Kind, Node};
-use super::schema::{KEYS, Key, Merge, UNUSED, Untrusted, nearest};
+use super::schema::{KEYS, Key, Merge, Shape, UNUSED, Untrusted, nearest};
 use super::{Origin, SettingsError, Valued};
+use crate::base::document::jsonc::{Entry, Node, kind};
+use crate::base::{Span, Spanned};
 
 /// Which file a layer is; a later one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +41,7 @@ pub struct Layer {
     /// Its name, for messages.
     pub path: String,
     /// Its contents.
-    pub root: Node,
+    pub root: Spanned<Node>,
 }
 
 /// Resolved settings. A field is `None` or empty where no file says anything.
@@ -115,21 +116,19 @@ pub fn merge(
 ) -> Result<(Settings, Vec<String>), SettingsError> {
     let mut merger = Merger { found: BTreeMap::new(), warnings: Vec::new(), variable: &variable };
     for layer in layers {
-        match &layer.root.kind {
-            Kind::Object(entries) => merger.walk(layer, "", entries)?,
-            Kind::Null => {}
-            Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => {
-                return Err(SettingsError {
-                    origin: origin(layer, layer.root.at),
-                    message: format!("settings are an object, not {}", layer.root.what()),
-                });
+        match &layer.root.value {
+            Node::Object(entries) => merger.walk(layer, "", entries)?,
+            Node::Other(Value::Null) => {}
+            Node::Other(value) => {
+                let message = format!("settings are an object, not {}", kind(value));
+                return Err(SettingsError { origin: origin(layer, layer.root.span), message });
             }
         }
     }
     Ok((merger.settings(), merger.warnings))
 }
 
-fn origin(layer: &Layer, at: super::json::Position) -> Origin {
+fn origin(layer: &Layer, at: Span) -> Origin {
     Origin::File { path: layer.path.clone(), line: at.line, column: at.column }
 }
 
@@ -149,58 +148,63 @@ struct Merger<'a> {
 
 impl Merger<'_> {
     fn walk(&mut self, layer: &Layer, prefix: &str, entries: &[Entry]) -> Result<(), SettingsError> {
-        for entry in entries {
-            let name = if prefix.is_empty() { entry.name.clone() } else { format!("{prefix}.{}", entry.name) };
+        for (key, node) in entries {
+            let name = if prefix.is_empty() { key.value.clone() } else { format!("{prefix}.{}", key.value) };
             let is_section = KEYS.iter().flat_map(Key::spellings).any(|s| s.starts_with(&format!("{name}.")));
-            match (&entry.node.kind, KEYS.iter().find(|key| key.spellings().any(|s| s == name))) {
-                (Kind::Null, _) => {}
-                (Kind::Object(inner), key)
-                    if is_section && key.is_none_or(|key| key.shape.check(&entry.node).is_err()) =>
+            match (&node.value, KEYS.iter().find(|key| key.spellings().any(|s| s == name))) {
+                (Node::Other(Value::Null), _) => {}
+                (Node::Object(inner), key)
+                    if is_section && key.is_none_or(|key| !matches!(key.shape, Shape::Object | Shape::Any)) =>
                 {
                     self.walk(layer, &name, inner)?;
                 }
-                (_, Some(key)) => self.take(layer, key, &name, entry)?,
+                (_, Some(key)) => self.take(layer, key, &name, node)?,
                 (_, None) if is_unused(&name) => {}
-                (_, None) if is_section => {
-                    return Err(SettingsError {
-                        origin: origin(layer, entry.node.at),
-                        message: format!("{name} must be an object, not {}", entry.node.what()),
-                    });
+                (Node::Other(value), None) if is_section => {
+                    let message = format!("{name} must be an object, not {}", kind(value));
+                    return Err(SettingsError { origin: origin(layer, node.span), message });
                 }
                 (_, None) => {
                     let hint = nearest(&name).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default();
-                    self.warnings.push(format!("{}: unknown key `{name}`{hint}", origin(layer, entry.at)));
+                    let at = origin(layer, key.span);
+                    self.warnings.push(format!("{at}: unknown key `{name}`{hint}"));
                 }
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, layer: &Layer, key: &'static Key, name: &str, entry: &Entry) -> Result<(), SettingsError> {
-        let origin = origin(layer, entry.node.at);
-        let mut value = key.shape.check(&entry.node).map_err(|problem| SettingsError {
-            origin: origin.clone(),
-            message: format!("{name} must be {problem}"),
-        })?;
-        if let Some(refusal) = self.refusal(layer.kind, key, &value) {
+    fn take(
+        &mut self,
+        layer: &Layer,
+        key: &'static Key,
+        name: &str,
+        node: &Spanned<Node>,
+    ) -> Result<(), SettingsError> {
+        let (origin, layer) = (origin(layer, node.span), layer.kind);
+        let mut value = match key.shape.check(&node.value.value()) {
+            Ok(value) => value,
+            Err(problem) => return Err(SettingsError { origin, message: format!("{name} must be {problem}") }),
+        };
+        if let Some(refusal) = self.refusal(layer, key, &value) {
             self.warnings.push(format!("{origin}: {name} left out: {refusal}"));
             return Ok(());
         }
         // What an untrusted checkout says never meets the environment's values.
-        if key.interpolated && layer.kind != LayerKind::UntrustedProject {
+        if key.interpolated && layer != LayerKind::UntrustedProject {
             let mut unset = Vec::new();
             interpolate(&mut value, self.variable, &mut unset);
             for variable in unset {
                 self.warnings.push(format!("{origin}: {name}: the variable {variable} is not set"));
             }
         }
-        if key.name == "mcpServers" && layer.kind.is_project() {
+        if key.name == "mcpServers" && layer.is_project() {
             self.distrust(&mut value, &origin);
         }
         let files = self.found.entry(key.name).or_default();
         // Two spellings in one file: the later one counts.
-        files.retain(|found| found.kind != layer.kind);
-        files.push(Found { value, origin, kind: layer.kind });
+        files.retain(|found| found.kind != layer);
+        files.push(Found { value, origin, kind: layer });
         Ok(())
     }
 
@@ -464,7 +468,6 @@ fn interpolated(text: &str, variable: &dyn Fn(&str) -> Option<String>, unset: &m
 
 #[cfg(test)]
 mod tests {
-    use super::super::json::parse;
     use super::*;
 
     fn layer(kind: LayerKind, text: &str) -> Layer {
@@ -474,7 +477,7 @@ mod tests {
             LayerKind::Project | LayerKind::UntrustedProject => "project",
             LayerKind::System => "system",
         };
-        Layer { kind, path: path.into(), root: parse(text).unwrap() }
+        Layer { kind, path: path.into(), root: crate::base::document::jsonc::parse("f", text).unwrap() }
     }
 
     fn merged(layers: &[(LayerKind, &str)]) -> (Settings, Vec<String>) {

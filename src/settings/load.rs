@@ -4,12 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::base::document::jsonc;
+use crate::base::{Diagnostic, Span};
 use crate::bounded;
 use crate::git::disregard_user_configuration;
 use crate::git::trusted::committed_in_checkout;
 
 use super::environment::Environment;
-use super::json::parse;
 use super::layers::{Layer, LayerKind, Settings, merge};
 use super::{Origin, SettingsError};
 
@@ -116,12 +117,11 @@ fn places(request: &Request, environment: &Environment) -> Vec<(LayerKind, PathB
 }
 
 fn layer(kind: LayerKind, path: String, text: &str) -> Result<Layer, SettingsError> {
-    match parse(text) {
+    match jsonc::parse(&path, text) {
         Ok(root) => Ok(Layer { kind, path, root }),
-        Err(error) => Err(SettingsError {
-            origin: Origin::File { path, line: error.at.line, column: error.at.column },
-            message: error.message,
-        }),
+        Err(Diagnostic { span: Span { line, column }, message, .. }) => {
+            Err(SettingsError { origin: Origin::File { path, line, column }, message })
+        }
     }
 }
 

@@ -3,9 +3,7 @@
 //! Every value knows its origin, so that `qwen doctor` and each error can name the place. Only `load` reads files and
 //! the environment; everything else is a function of its arguments.
 
-pub mod edit;
 pub mod environment;
-pub mod json;
 pub mod keys;
 pub mod layers;
 pub mod load;

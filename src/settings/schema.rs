@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::json::{Kind, Node};
+use crate::base::document::jsonc::kind;
 
 /// What a value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -275,20 +275,23 @@ pub const UNUSED: &[&str] = &[
 
 impl Shape {
     /// Returns the value where it fits, else what it should be.
-    pub fn check(self, node: &Node) -> Result<Value, String> {
-        let texts = |nodes: &[Node]| nodes.iter().all(|node| matches!(node.kind, Kind::Text(_)));
-        match (self, &node.kind) {
-            (Shape::Bool, Kind::Bool(_))
-            | (Shape::Text, Kind::Text(_))
-            | (Shape::Object, Kind::Object(_))
-            | (Shape::Any, Kind::Bool(_) | Kind::Text(_) | Kind::Object(_) | Kind::Number(_)) => Ok(node.value()),
-            (Shape::Texts | Shape::TextOrTexts, Kind::List(nodes)) if texts(nodes) => Ok(node.value()),
-            (Shape::TextOrTexts, Kind::Text(_)) => Ok(Value::Array(vec![node.value()])),
-            (Shape::Count, Kind::Number(number)) if number.as_u64().is_some() => Ok(node.value()),
-            (Shape::Count, Kind::Number(number)) if number.as_i64() == Some(-1) => Ok(u64::MAX.into()),
-            (Shape::Word(words), Kind::Text(text)) if words.contains(&text.as_str()) => Ok(node.value()),
-            (Shape::Word(_), Kind::Text(text)) => Err(format!("{}, not `{text}`", self.what())),
-            _ => Err(format!("{}, not {}", self.what(), node.what())),
+    pub fn check(self, value: &Value) -> Result<Value, String> {
+        match (self, value) {
+            (Shape::Bool, Value::Bool(_))
+            | (Shape::Text, Value::String(_))
+            | (Shape::Object, Value::Object(_))
+            | (Shape::Any, Value::Bool(_) | Value::String(_) | Value::Object(_) | Value::Number(_)) => {
+                Ok(value.clone())
+            }
+            (Shape::Texts | Shape::TextOrTexts, Value::Array(list)) if list.iter().all(Value::is_string) => {
+                Ok(value.clone())
+            }
+            (Shape::TextOrTexts, Value::String(_)) => Ok(Value::Array(vec![value.clone()])),
+            (Shape::Count, Value::Number(number)) if number.as_u64().is_some() => Ok(value.clone()),
+            (Shape::Count, Value::Number(number)) if number.as_i64() == Some(-1) => Ok(u64::MAX.into()),
+            (Shape::Word(words), Value::String(text)) if words.contains(&text.as_str()) => Ok(value.clone()),
+            (Shape::Word(_), Value::String(text)) => Err(format!("{}, not `{text}`", self.what())),
+            _ => Err(format!("{}, not {}", self.what(), kind(value))),
         }
     }
 

@@ -95,7 +95,9 @@ impl AgentFile {
         let (front, body) = super::skill::split_front_matter(text);
         let front: FrontMatter = match front.trim() {
             "" => FrontMatter::default(),
-            front => crate::yaml::parse(&format!("{stem}.md"), front).map_err(|error| error.to_string())?,
+            front => {
+                crate::base::document::yaml::parse(&format!("{stem}.md"), front).map_err(|error| error.to_string())?
+            }
         };
         let name = front.name.clone().unwrap_or_else(|| stem.to_owned());
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {

@@ -15,6 +15,7 @@ pub(crate) type Breaches = BTreeMap<String, BTreeMap<String, u32>>;
 
 /// Module → the layer that it is part of; the longest matching prefix counts.
 const LAYER_OF: &[(&str, &str)] = &[
+    ("base", "base"),
     ("bounded", "base"),
     ("event", "base"),
     ("exit", "base"),
@@ -22,14 +23,9 @@ const LAYER_OF: &[(&str, &str)] = &[
     ("marked", "base"),
     ("path", "base"),
     ("properties", "base"),
-    ("prompt::toml", "base"),
-    ("recipe::error", "base"),
     ("secret", "base"),
-    ("settings::edit", "base"),
-    ("settings::json", "base"),
     ("threads", "base"),
     ("tool_name", "base"),
-    ("yaml", "base"),
     ("change", "change"),
     ("policy", "policy"),
     ("git", "git"),

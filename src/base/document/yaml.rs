@@ -1,71 +1,32 @@
 //! Parses YAML as this program's files use it: strictly, with limits, and with errors that name the line and the
 //! nearest known key.
 
-use std::fmt;
-
 use serde::de::DeserializeOwned;
 use serde_yaml::{Budget, Error, options::MergeKeyPolicy};
 
-pub use serde_yaml::Spanned;
+use crate::base::{Diagnostic, Span};
 
 /// Maximum bytes that a file of ours may have.
 pub const MAX_BYTES: usize = 256 * 1024;
 
-/// Why a file was not understood: `policy.yaml:14:7: unknown key `alow`; did you mean `allow`?`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct YamlError {
-    /// The file, as the user named it.
-    pub file: String,
-    /// The line, from 1; 0 where no place is known.
-    pub line: u64,
-    /// The column, from 1.
-    pub column: u64,
-    /// What is wrong there.
-    pub message: String,
-}
-
-impl fmt::Display for YamlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.line == 0 {
-            write!(f, "{}: {}", self.file, self.message)
-        } else {
-            write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
-        }
-    }
-}
-
-impl std::error::Error for YamlError {}
-
-impl YamlError {
-    /// An error at a place.
-    pub fn at(file: &str, line: u64, column: u64, message: impl Into<String>) -> YamlError {
-        YamlError { file: file.to_owned(), line, column, message: message.into() }
-    }
-}
-
 /// Reads one document. Refuses unknown and duplicate keys, anchors, aliases, merge keys, tabs, several documents, tags
 /// and more than [`MAX_BYTES`]; only `true` and `false` are booleans, and a scalar read as text keeps its spelling.
-pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, YamlError> {
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnostic> {
     if text.len() > MAX_BYTES {
-        return Err(YamlError::at(file, 0, 0, format!("{} bytes; at most {MAX_BYTES} are read", text.len())));
+        return Err(Diagnostic::of_file(file, format!("{} bytes; at most {MAX_BYTES} are read", text.len())));
     }
-    if let Some((line, column)) = find(text, '\t') {
-        return Err(YamlError::at(
-            file,
-            line,
-            column,
-            "a tab; indent with blanks, and write `\\t` inside double quotes",
-        ));
+    if let Some(span) = text.find('\t').map(|at| Span::of(text, at)) {
+        return Err(Diagnostic::at(file, span, "a tab; indent with blanks, and write `\\t` inside double quotes"));
     }
-    if let Some((line, column)) = find(text, '\0') {
-        return Err(YamlError::at(file, line, column, "a NUL byte"));
+    if let Some(span) = text.find('\0').map(|at| Span::of(text, at)) {
+        return Err(Diagnostic::at(file, span, "a NUL byte"));
     }
-    if let Some((line, column)) = lone_return(text) {
+    if let Some(span) = lone_return(text).map(|at| Span::of(text, at)) {
         // YAML ends a line here, most editors do not, and a terminal overwrites the line.
-        return Err(YamlError::at(file, line, column, "a carriage return without a line feed; end lines with `\\n`"));
+        return Err(Diagnostic::at(file, span, "a carriage return without a line feed; end lines with `\\n`"));
     }
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---") {
-        return Err(YamlError::at(file, 0, 0, "nothing stands in it; it is a mapping, one `key: value` a line"));
+        return Err(Diagnostic::of_file(file, "nothing stands in it; it is a mapping, one `key: value` a line"));
     }
     let budget = serde_yaml::budget! {
         max_nodes: 20_000, max_depth: 64, max_events: 60_000, max_anchors: 0, max_aliases: 0, max_documents: 1,
@@ -86,23 +47,15 @@ fn options(budget: Option<Budget>) -> serde_yaml::Options {
     }
 }
 
-fn lone_return(text: &str) -> Option<(u64, u64)> {
-    text.split('\n').enumerate().find_map(|(index, line)| {
-        let column = line.strip_suffix('\r').unwrap_or(line).chars().position(|c| c == '\r')?;
-        Some((index as u64 + 1, column as u64 + 1))
-    })
+fn lone_return(text: &str) -> Option<usize> {
+    let mut returns = text.match_indices('\r').map(|(at, _)| at);
+    returns.find(|at| !matches!(text.as_bytes().get(at + 1), None | Some(b'\n')))
 }
 
-fn find(text: &str, wanted: char) -> Option<(u64, u64)> {
-    text.lines().enumerate().find_map(|(index, line)| {
-        let column = line.chars().position(|c| c == wanted)?;
-        Some((index as u64 + 1, column as u64 + 1))
-    })
-}
-
-fn translate(file: &str, text: &str, error: &Error) -> YamlError {
+fn translate(file: &str, text: &str, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
-    let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
+    let span = error.location().map(Span::from).unwrap_or_default();
+    let Span { line, column } = span;
     let message = match error {
         Error::SerdeUnknownField { field, expected, .. } => unknown("key", field, expected),
         Error::SerdeUnknownVariant { variant, expected, .. } => unknown("value", variant, expected),
@@ -110,13 +63,13 @@ fn translate(file: &str, text: &str, error: &Error) -> YamlError {
             Some(key) => format!("duplicate key `{key}`"),
             None => "duplicate key".to_owned(),
         },
-        Error::InvalidScalar { ty, .. } => unfit(text, line, column, kind_of_number(ty)),
-        Error::InvalidBooleanStrict { .. } => unfit(text, line, column, "`true` or `false`"),
+        Error::InvalidScalar { ty, .. } => unfit(text, span, kind_of_number(ty)),
+        Error::InvalidBooleanStrict { .. } => unfit(text, span, "`true` or `false`"),
         Error::SerdeInvalidType { unexpected, expected, .. }
         | Error::SerdeInvalidValue { unexpected, expected, .. } => {
             format!("expected {}, found {}", plainly(expected), plainly(unexpected))
         }
-        Error::Unexpected { expected, .. } => unfit(text, line, column, &plainly(expected)),
+        Error::Unexpected { expected, .. } => unfit(text, span, &plainly(expected)),
         Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
         Error::Eof { .. } => "it ends in the middle of a value".to_owned(),
         Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not read".to_owned(),
@@ -149,7 +102,7 @@ fn translate(file: &str, text: &str, error: &Error) -> YamlError {
             rest
         }
     };
-    YamlError { file: file.to_owned(), line, column, message }
+    Diagnostic::at(file, span, message)
 }
 
 fn kind_of_number(of_rust: &str) -> &str {
@@ -177,16 +130,11 @@ fn plainly(what: &str) -> String {
 }
 
 /// Names what is at a place, the key that it is the value of, and what should be there.
-fn unfit(text: &str, line: u64, column: u64, wanted: &str) -> String {
-    let (before, found) = line
-        .checked_sub(1)
-        .and_then(|index| text.lines().nth(usize::try_from(index).ok()?))
-        .map(|line| line.chars().collect::<Vec<char>>())
-        .map(|line| {
-            let at = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX).min(line.len());
-            (line[..at].iter().collect::<String>(), line[at..].iter().collect::<String>())
-        })
-        .unwrap_or_default();
+fn unfit(text: &str, span: Span, wanted: &str) -> String {
+    let line =
+        usize::try_from(span.line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?)).unwrap_or_default();
+    let column = usize::try_from(span.column).unwrap_or(usize::MAX).saturating_sub(1);
+    let (before, found) = line.split_at(line.char_indices().nth(column).map_or(line.len(), |(at, _)| at));
     let key = before.trim_end().strip_suffix(':').and_then(|key| key.rsplit([' ', '{', ',', '-']).next());
     let key = key.filter(|key| !key.is_empty()).map(|key| format!("`{key}` takes ")).unwrap_or_default();
     let end = found.find([',', '}', ']', '#']).unwrap_or(found.len());

@@ -1,8 +1,82 @@
-//! Describes what is wrong with a recipe: a code, a position, the line itself, and what to do.
+//! Describes what is wrong with a document: its position, the line itself, and what to do.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::file::Place;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::hidden::is_foreign;
+
+/// A position in a text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// From 1; 0 where no position is known.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+impl Span {
+    /// Where a text begins.
+    pub const START: Span = Span { line: 1, column: 1 };
+
+    /// Returns the position of a byte of a text.
+    pub fn of(text: &str, offset: usize) -> Span {
+        Span::START.after(&text[..offset])
+    }
+
+    /// Returns the position behind a text that begins here.
+    #[must_use]
+    pub fn after(self, text: &str) -> Span {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        match text.rsplit_once('\n') {
+            None => Span { column: self.column.saturating_add(count(text.chars().count())), ..self },
+            Some((before, last)) => Span {
+                line: self.line.saturating_add(count(before.matches('\n').count() + 1)),
+                column: count(last.chars().count() + 1),
+            },
+        }
+    }
+}
+
+/// A value with its position.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// The value.
+    pub value: T,
+    /// Where it begins.
+    pub span: Span,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
+    /// Takes the position that YAML's reader gives.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<T>, D::Error> {
+        let spanned = serde_yaml::Spanned::<T>::deserialize(deserializer)?;
+        Ok(Spanned { value: spanned.value, span: spanned.referenced.into() })
+    }
+}
+
+impl<T: Serialize> Serialize for Spanned<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
+
+impl From<serde_yaml::Location> for Span {
+    fn from(at: serde_yaml::Location) -> Span {
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Span { line: count(at.line()), column: count(at.column()) }
+    }
+}
+
+/// A position in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Location {
+    /// The file, as messages name it.
+    pub file: Arc<str>,
+    /// The position in it.
+    pub span: Span,
+}
 
 /// Which rule is broken. The letters are those of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,22 +207,24 @@ impl fmt::Display for Code {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecipeError {
-    /// The rule.
-    pub code: Code,
-    /// The place; without a file where it concerns the command line.
-    pub place: Place,
+pub struct Diagnostic {
+    /// The file, as the user named it; empty where it concerns the command line.
+    pub file: Arc<str>,
+    /// The position in it.
+    pub span: Span,
     /// What is wrong there.
     pub message: String,
     /// What to do.
     pub help: Option<String>,
+    /// The rule that is broken.
+    pub code: Option<Code>,
     /// The line of the file.
-    pub snippet: Option<Snippet>,
+    snippet: Option<Snippet>,
 }
 
 /// A line of the file, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snippet {
+struct Snippet {
     /// The line, or as much of it as is around the place.
     text: String,
     /// Columns of a terminal before the place.
@@ -160,9 +236,9 @@ impl Snippet {
     const WIDTH: usize = 90;
 
     /// Cuts a line to what is around a column, counted from 1.
-    fn of(line: &str, column: u64) -> Snippet {
+    fn of(line: &str, column: u32) -> Snippet {
         // What may hide in a line must not reach the terminal through its error.
-        let shown: Vec<char> = line.chars().map(|c| if is_hidden(c) || c == '\t' { '\u{fffd}' } else { c }).collect();
+        let shown: Vec<char> = line.chars().map(|c| if is_foreign(c) || c == '\t' { '\u{fffd}' } else { c }).collect();
         let place = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX).min(shown.len());
         let width = |chars: &[char]| chars.iter().map(|c| 1 + usize::from(is_wide(*c))).sum::<usize>();
         let (mut start, mut end) = (0, shown.len());
@@ -193,69 +269,78 @@ fn is_wide(c: char) -> bool {
         | '\u{1f300}'..='\u{1f64f}' | '\u{1f900}'..='\u{1f9ff}' | '\u{20000}'..='\u{3fffd}')
 }
 
-/// Something that the owner should know; `--strict` makes an error of it.
-pub type Warning = RecipeError;
+impl Diagnostic {
+    /// Returns an error at a position of a file.
+    pub fn at(file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { file: file.into(), span, message: message.into(), help: None, code: None, snippet: None }
+    }
 
-impl RecipeError {
-    /// An error at a place.
-    pub fn new(code: Code, place: Place, message: impl Into<String>) -> RecipeError {
-        RecipeError { code, place, message: message.into(), help: None, snippet: None }
+    /// Returns an error of a file as a whole.
+    pub fn of_file(file: &str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::at(file, Span::default(), message)
+    }
+
+    /// Returns what breaks a rule.
+    pub fn new(code: Code, Location { file, span }: Location, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { file, span, message: message.into(), help: None, code: Some(code), snippet: None }
+    }
+
+    /// Returns code and message alone.
+    pub fn brief(&self) -> String {
+        match self.code {
+            Some(code) => format!("{code}: {}", self.message),
+            None => self.message.clone(),
+        }
     }
 
     /// Adds what to do.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> RecipeError {
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 
     /// Adds the line of the file.
     #[must_use]
-    pub fn with_snippet(mut self, text: &str) -> RecipeError {
-        let index = usize::try_from(self.place.line).ok().and_then(|line| line.checked_sub(1));
+    pub fn with_line_of(mut self, text: &str) -> Diagnostic {
+        let index = usize::try_from(self.span.line).ok().and_then(|line| line.checked_sub(1));
         let line = index.and_then(|index| text.lines().nth(index));
-        self.snippet = line.map(|line| Snippet::of(line, self.place.column));
+        self.snippet = line.map(|line| Snippet::of(line, self.span.column));
         self
     }
 }
 
-impl fmt::Display for RecipeError {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { file, line, column } = &self.place;
-        match (file.is_empty(), *line) {
-            (true, _) => write!(f, "{}: {}", self.code, self.message)?,
-            (false, 0) => write!(f, "{file}: {}: {}", self.code, self.message)?,
-            (false, line) => write!(f, "{file}:{line}:{column}: {}: {}", self.code, self.message)?,
+        let Span { line, column } = self.span;
+        match (&*self.file, line) {
+            ("", 0) => {}
+            ("", line) => write!(f, "{line}:{column}: ")?,
+            (file, 0) => write!(f, "{file}: ")?,
+            (file, line) => write!(f, "{file}:{line}:{column}: ")?,
         }
-        if let Some(snippet) = &self.snippet {
+        f.write_str(&self.brief())?;
+        if let Some(Snippet { text, before }) = &self.snippet {
             let number = line.to_string();
             let margin = " ".repeat(number.len());
-            let Snippet { text, before } = snippet;
             write!(f, "\n{margin} |\n{number} | {text}\n{margin} | {}^", " ".repeat(*before))?;
         }
-        if let Some(help) = self.help.as_deref().or(self.code.help()) {
-            write!(f, "\n  help: {help}")?;
+        match self.help.as_deref().or(self.code.and_then(Code::help)) {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
-impl std::error::Error for RecipeError {}
-
-/// Tells whether a character has no place in a recipe or in text from strangers: it cannot be seen, changes how others
-/// are seen, or means only what two have agreed on (private use). Line ends of every system are text.
-pub fn is_hidden(c: char) -> bool {
-    let private = matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}');
-    private || (c != '\r' && crate::hidden::is_hidden(c))
-}
+impl std::error::Error for Diagnostic {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(line: &str, column: u64) -> String {
-        let place = Place { file: "r.yaml".into(), line: 1, column };
-        RecipeError::new(Code::R005, place, "wrong").with_snippet(line).to_string()
+    fn shown(line: &str, column: u32) -> String {
+        let location = Location { file: "r.yaml".into(), span: Span { line: 1, column } };
+        Diagnostic::new(Code::R005, location, "wrong").with_line_of(line).to_string()
     }
 
     #[test]
