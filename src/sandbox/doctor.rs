@@ -194,7 +194,7 @@ pub fn means(tier: Tier) -> &'static str {
     match tier {
         Tier::T3 => "own namespaces, Landlock and a filter of system calls",
         Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (untested)",
-        Tier::T2 => "Landlock and a filter of system calls",
+        Tier::T2 => "Landlock and a filter of system calls; command lines of other processes can be read",
         Tier::T1 => "a filter of system calls; files are not guarded",
         Tier::T0 => "nothing",
     }
@@ -248,7 +248,7 @@ mod tests {
         };
         let text = Diagnosis { tier: probe.tier(), advice: advice(&probe), probe }.text();
         insta::assert_snapshot!(text, @r"
-        tier       T2: Landlock and a filter of system calls
+        tier       T2: Landlock and a filter of system calls; command lines of other processes can be read
         namespaces no (EPERM: Operation not permitted)
         overlay    no (needs namespaces)
         landlock   version 6

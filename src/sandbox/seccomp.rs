@@ -73,17 +73,37 @@ const NEVER: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Denied where they are shared with the rest of the machine: below T3.
-const SHARED: &[i64] = &[libc::SYS_shmget, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
+/// Shared memory, queues and semaphores of System V and POSIX: denied where they are shared with the rest of the
+/// machine, below T3. An object is reached by a small number that anybody can guess, so no call on one is allowed.
+const SHARED: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
 
-/// Calls that act on the process in their first argument: denied for this program's processes, below T3.
-const TO_A_PROCESS: &[i64] = &[
+/// Calls that send a signal to the process in their first argument, or get hold of it: denied for this program's
+/// processes, below T3. Which processes are a command's own, a filter cannot know.
+const SIGNALS: &[i64] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
     libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_pidfd_open,
+];
+
+/// Calls that set what the process in their first argument may use: allowed for the caller alone, as 0, below T3.
+const TO_A_PROCESS: &[i64] = &[
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
     libc::SYS_sched_setscheduler,
@@ -92,6 +112,9 @@ const TO_A_PROCESS: &[i64] = &[
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
 ];
+
+/// As [`TO_A_PROCESS`]; the first argument says what the second one names, with this number for one process.
+const TO_SOME_PROCESSES: &[(i64, u64)] = &[(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
 /// Change metadata of a file, regardless of Landlock. The numbers are those of `fchmodat2`, `setxattrat`,
 /// `removexattrat` and `file_setattr`, the same on every architecture.
@@ -179,12 +202,19 @@ fn rules(wall: &Wall) -> Result<Rules, BackendError> {
     }
     if wall.tier < Tier::T3 {
         rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
-        for call in TO_A_PROCESS {
+        for call in SIGNALS {
             for pid in wall.guarded.iter().chain([-1].iter()) {
                 // As the low half of the register: the kernel reads an `int` from it.
                 let pid = u64::from(u32::from_ne_bytes(pid.to_ne_bytes()));
                 add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Eq, pid)?])?;
             }
+        }
+        for call in TO_A_PROCESS {
+            add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Ne, 0)?])?;
+        }
+        for (call, one) in TO_SOME_PROCESSES {
+            add(&mut rules, *call, vec![compare(0, SeccompCmpOp::Ne, *one)?])?;
+            add(&mut rules, *call, vec![compare(1, SeccompCmpOp::Ne, 0)?])?;
         }
     }
     if wall.tier < Tier::T3 && wall.keeps_attributes {

@@ -316,6 +316,60 @@ fn system_calls_that_lead_out_are_refused() {
     });
 }
 
+/// Calls that act on processes and objects of the whole machine, by number; `$o` is another process of the same user.
+/// Each is chosen so that it would do no harm.
+#[cfg(target_arch = "x86_64")]
+const ON_OTHERS: &[(&str, &str)] = &[
+    ("prlimit64, reading", "302, $o, 7, 0, $s"),
+    ("prlimit64, setting", "302, $o, 7, $s, 0"),
+    ("setpriority of a process", "141, 0, $o, 0"),
+    ("setpriority of the group", "141, 1, 0, 0"),
+    ("setpriority of the user", "141, 2, 0, 0"),
+    ("ioprio_set of a process", "251, 1, $o, 0"),
+    ("ioprio_set of the user", "251, 3, 0, 0"),
+    ("sched_setaffinity", "203, $o, 0, $s"),
+    ("sched_setscheduler", "144, $o, 0, $s"),
+    ("sched_setparam", "142, $o, $s"),
+    ("sched_setattr", "314, $o, $s, 0"),
+    ("migrate_pages", "256, $o, 0, 0, 0"),
+    ("move_pages", "279, $o, 0, 0, 0, 0, 0"),
+    ("shmat", "30, $shm, 0, 010000"),
+    ("shmctl", "31, $shm, 2, $s"),
+    ("semctl", "66, 0, 0, 2, $s"),
+    ("semop", "65, 0, $s, 0"),
+    ("semtimedop", "220, 0, $s, 0, 0"),
+    ("msgsnd", "69, 0, $s, 0, 0"),
+    ("msgrcv", "70, 0, $s, 0, 0, 04000"),
+    ("msgctl", "71, 0, 2, $s"),
+    ("mq_open", "240, $s, 0, 0, 0"),
+    ("mq_unlink", "241, $s"),
+];
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_others_on_the_machine_have_is_neither_set_nor_read_by_number() {
+    let place = Place::new();
+    let null = std::process::Stdio::null;
+    let mut sleep = std::process::Command::new("sleep");
+    let bystander = Bystander(sleep.arg("1000").stdin(null()).stdout(null()).stderr(null()).spawn().unwrap());
+    let other = bystander.0.id();
+    let Some(sandbox) = place.sandbox(Tier::T2) else { return };
+    let mut program = format!("$| = 1; $s = \"no such queue\" x 9; $o = {other}; $shm = 0;");
+    for (name, call) in ON_OTHERS {
+        program.push_str(&format!("$! = 0; $r = syscall({call}); print \"{name}: $r \" . ($!+0) . \"\\n\";"));
+    }
+    let answers = said(&sandbox, &place, &format!("perl -e '{program}'"));
+    let expected: String = ON_OTHERS.iter().map(|(name, _)| format!("{name}: -1 1\n")).collect();
+    assert_eq!(answers, expected);
+    each_tier(&place, |sandbox, tier| {
+        // What a program asks of itself.
+        for own in ["ulimit -n 100 && ulimit -n", "nice -n 5 true", "ionice -c 3 true", "taskset -c 0 true || true"] {
+            let output = run(sandbox, &script(own), place.request());
+            assert_eq!(output.exit_code, Some(0), "{tier:?} {own}: {}", text(&output.stderr));
+        }
+    });
+}
+
 #[test]
 fn other_processes_can_be_neither_read_nor_signalled() {
     let place = Place::new();
