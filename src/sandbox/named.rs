@@ -1,6 +1,5 @@
 //! Lists the files that an operator's own settings name explicitly, and which of them a command may see.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Names of files and directories with credentials, anywhere.
@@ -27,17 +26,6 @@ const CREDENTIALS: [&str; 15] = [
 pub(super) fn has_credentials(directory: &Path, is_there: impl Fn(&Path) -> bool) -> bool {
     let is_one = |name: &std::ffi::OsStr| CREDENTIALS.iter().any(|known| name == *known);
     directory.iter().any(is_one) || CREDENTIALS.iter().any(|name| is_there(&directory.join(name)))
-}
-
-/// Tells whether a file next to a `bin` directory looks like configuration or like credentials by its name.
-pub(super) fn is_private(name: &OsStr, is_directory: bool) -> bool {
-    const NEEDED: [&str; 4] = ["pyvenv.cfg", "version", "go.env", "package.json"];
-    const ENDINGS: [&str; 7] = [".yml", ".yaml", ".toml", ".json", ".ini", ".conf", ".env"];
-    const BEGINNINGS: [&str; 4] = ["token", "credential", "secret", "auth"];
-    let name = name.to_string_lossy().to_lowercase();
-    let is_marked =
-        ENDINGS.iter().any(|end| name.ends_with(end)) || BEGINNINGS.iter().any(|word| name.starts_with(word));
-    name.starts_with('.') || !is_directory && is_marked && !NEEDED.contains(&name.as_str())
 }
 
 /// Returns what must be readable of files and directories that are named by absolute paths: the directories of the

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::named::{has_credentials, is_private};
+use super::named::has_credentials;
 use crate::path::{Node, Tree};
 
 /// Devices that commands may read and write.
@@ -93,9 +93,9 @@ pub(super) struct Around<'a> {
 /// Returns the directories of PATH that may be read: none that contains the home, the workspace or the private
 /// directory.
 ///
-/// A program outside of the system's directories comes with its neighbours: `/opt/gradle` for `/opt/gradle/bin`, and
-/// below the home `~/tools/rust` for `~/tools/rust/bin`, unless credentials are there, or a table knows more of it. Where
-/// there are files beside it that look private, everything else of it is shown by itself.
+/// A program outside of the system's directories comes with the toolchain that it is part of: `/opt/gradle/lib` for
+/// `/opt/gradle/bin`, and below the home `~/tools/rust/lib` for `~/tools/rust/bin`, unless credentials are there, or a
+/// table knows more of it.
 pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> Vec<PathBuf> {
     let Around { home, workspace, private, toolchains } = around;
     let holds = |entry: &Path| {
@@ -116,7 +116,7 @@ pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> 
                 && prefix.components().count() > 2
                 && !has_credentials(prefix, is_there)
         });
-        prefix.map_or_else(|| vec![entry.clone()], |prefix| without_private(prefix, entry, disk))
+        prefix.map_or_else(|| vec![entry.clone()], |prefix| with_toolchain(prefix, entry, disk))
     };
     path.iter()
         .filter(|entry| !holds(entry) && matches!(disk.look(entry), Ok(Some(Node::Dir | Node::Link(_)))))
@@ -124,13 +124,86 @@ pub(super) fn of_path(path: &[PathBuf], around: Around<'_>, disk: &dyn Tree) -> 
         .collect()
 }
 
-/// Returns a directory without the files at its top that look private; the directory itself, if there are none.
-fn without_private(prefix: &Path, entry: &Path, disk: &dyn Tree) -> Vec<PathBuf> {
-    let Ok(names) = disk.names(prefix) else { return vec![entry.to_path_buf()] };
-    let is_directory = |name: &OsString| matches!(disk.look(&prefix.join(name)), Ok(Some(Node::Dir)));
-    let shown: Vec<PathBuf> =
-        names.iter().filter(|name| !is_private(name, is_directory(name))).map(|name| prefix.join(name)).collect();
-    if shown.len() == names.len() { vec![prefix.to_path_buf()] } else { shown }
+/// What programs need beside their directory, in every toolchain: directories, and files that state the version.
+const BESIDE: [&str; 25] = [
+    "bin",
+    "sbin",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "libexec",
+    "libs",
+    "share",
+    "include",
+    "man",
+    "VERSION",
+    "version",
+    "version.txt",
+    "build.txt",
+    "revision",
+    "release",
+    "pyvenv.cfg",
+    "go.env",
+    "asdf.sh",
+    // Of Conda: the certificates of authorities, not the keys beside them.
+    "ssl/cacert.pem",
+    "ssl/openssl.cnf",
+    // Of Maven, Gradle and older JDKs.
+    "boot",
+    "init.d",
+    "jre",
+];
+
+/// What a toolchain needs besides, where it is of the kind that has the mark.
+const BY_MARK: [(&str, &[&str]); 7] = [
+    ("lib/modules", &["conf", "jmods", "legal"]),
+    ("src/runtime", &["src", "pkg", "api", "misc"]),
+    ("package.json", &["package.json", "node_modules", "dist"]),
+    ("lib/groovy.jar", &["conf"]),
+    ("bin/cache/dart-sdk", &["packages"]),
+    ("composer/autoload_real.php", &["."]),
+    ("shims", &["shims", "versions", "installs", "plugins", "completions"]),
+];
+
+/// The processors whose names begin a directory of a cross compiler (`arm-none-eabi`, `x86_64-conda-linux-gnu`).
+const PROCESSORS: [&str; 14] = [
+    "x86_64",
+    "i386",
+    "i686",
+    "aarch64",
+    "arm",
+    "armv7",
+    "riscv32",
+    "riscv64",
+    "mips",
+    "mipsel",
+    "powerpc64le",
+    "s390x",
+    "avr",
+    "xtensa",
+];
+
+/// Returns the directory of programs `entry`, and of what is beside it below `prefix` the parts of a toolchain: by their
+/// names alone, as anything else may be the user's own.
+fn with_toolchain(prefix: &Path, entry: &Path, disk: &dyn Tree) -> Vec<PathBuf> {
+    let is_there = |name: &str| matches!(disk.look(&prefix.join(name)), Ok(Some(_)));
+    let by_mark = BY_MARK.into_iter().filter(|(mark, _)| is_there(mark)).flat_map(|(_, names)| names);
+    let mut shown: Vec<PathBuf> = vec![entry.to_path_buf()];
+    let names = BESIDE.iter().chain(by_mark).filter(|name| is_there(name));
+    shown.extend(
+        names
+            .map(|name| if *name == "." { prefix.to_path_buf() } else { prefix.join(name) })
+            .filter(|path| path != entry),
+    );
+    let is_target = |name: &OsString| {
+        let mut parts = name.to_str().unwrap_or_default().split('-');
+        parts.next().is_some_and(|first| PROCESSORS.contains(&first)) && parts.count() > 0
+    };
+    shown.extend(
+        disk.names(prefix).unwrap_or_default().iter().filter(|name| is_target(name)).map(|name| prefix.join(name)),
+    );
+    shown
 }
 
 #[cfg(test)]
@@ -158,23 +231,23 @@ mod tests {
     #[test]
     fn a_folder_of_path_never_shows_the_home_or_what_lies_beside_it() {
         let cases = [
-            ("/usr/bin", Some("/usr/bin")),
-            ("/opt/gradle/bin", Some("/opt/gradle")),
-            ("/opt/bin", Some("/opt/bin")),
-            ("/h/u/.local/bin", Some("/h/u/.local/bin")),
-            ("/h/u/bin", Some("/h/u/bin")),
-            ("/h/u", None),
-            ("/h", None),
-            ("/", None),
-            ("/p", None),
-            ("/w/x/bin", Some("/w/x/bin")),
-            ("/h/u/tools/rust/bin", Some("/h/u/tools/rust")),
-            ("/h/u/opt/node/bin", Some("/h/u/opt/node")),
-            ("/h/u/opt/rbenv/shims", Some("/h/u/opt/rbenv")),
-            ("/h/u/tools/rust/other", Some("/h/u/tools/rust/other")),
-            ("/h/u/.cargo/bin", Some("/h/u/.cargo/bin")),
-            ("/h/u/keys/bin", Some("/h/u/keys/bin")),
-            ("/h/u/.config/composer/bin", Some("/h/u/.config/composer/bin")),
+            ("/usr/bin", true, false),
+            ("/opt/gradle/bin", true, true),
+            ("/opt/bin", true, false),
+            ("/h/u/.local/bin", true, false),
+            ("/h/u/bin", true, false),
+            ("/h/u", false, false),
+            ("/h", false, false),
+            ("/", false, false),
+            ("/p", false, false),
+            ("/w/x/bin", true, false),
+            ("/h/u/tools/rust/bin", true, true),
+            ("/h/u/opt/node/bin", true, true),
+            ("/h/u/opt/rbenv/shims", true, true),
+            ("/h/u/tools/rust/other", true, false),
+            ("/h/u/.cargo/bin", true, false),
+            ("/h/u/keys/bin", true, false),
+            ("/h/u/.config/composer/bin", true, false),
         ];
         let around = Around {
             home: Some(Path::new("/h/u")),
@@ -182,33 +255,84 @@ mod tests {
             private: Path::new("/p/run"),
             toolchains: &["/h/u/.cargo".into(), "/h/u/.local".into()],
         };
-        for (entry, shown) in cases {
+        for (entry, is_shown, with_lib) in cases {
             let found = of_path(&[entry.into()], around, &Everything);
-            assert_eq!(found, shown.map(PathBuf::from).into_iter().collect::<Vec<_>>(), "{entry}");
+            let lib = Path::new(entry).with_file_name("lib");
+            assert_eq!(
+                (found.contains(&entry.into()), found.contains(&lib)),
+                (is_shown, with_lib),
+                "{entry}: {found:?}"
+            );
+            assert!(
+                found.iter().all(|path| path.starts_with(Path::new(entry).with_file_name(""))),
+                "{entry}: {found:?}"
+            );
         }
     }
 
     #[test]
-    fn files_beside_a_directory_of_programs_that_look_private_are_not_shown() {
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().canonicalize().unwrap();
-        let at = |name: &str| top.join(name);
-        for directory in ["fly/bin", "fly/lib", "fly/.git", "env/bin"] {
-            std::fs::create_dir_all(at(directory)).unwrap();
+    fn of_what_is_beside_a_directory_of_programs_the_parts_of_a_toolchain_are_shown_alone() {
+        // The directory of programs, what else is there, and what of it is shown; a name with `/` at its end is a directory.
+        let homes: [(&str, &[&str], &[&str]); 14] = [
+            (
+                "fly/bin",
+                &["config.yml", "credentials.json", ".session", "TOKEN", "VERSION", "lib/"],
+                &["VERSION", "lib"],
+            ),
+            (".foundry/bin", &["keystores/deployer", "share/man"], &["share"]),
+            (".sui/bin", &["sui_config/sui.keystore"], &[]),
+            (".lmstudio/bin", &["conversations/1.json", "models/m"], &[]),
+            (".acme/bin", &["session", "config/settings", "data/tokens", "etc/key"], &[]),
+            ("project/bin", &["server.key", "deploy.pem", "id_rsa", "src/a.rs", "lib/a.rb", "conf/x"], &["lib"]),
+            ("env/bin", &["pyvenv.cfg", "lib/python3/site.py", "include/", ".env"], &["pyvenv.cfg", "lib", "include"]),
+            (
+                "jdk/bin",
+                &["lib/modules", "conf/security/x", "jmods/", "release", "keys/"],
+                &["lib", "conf", "jmods", "release"],
+            ),
+            (
+                "go/bin",
+                &["VERSION", "go.env", "src/runtime/a.go", "pkg/tool/x", "api/", "secret"],
+                &["VERSION", "go.env", "src", "pkg", "api"],
+            ),
+            ("maven/bin", &["boot/x.jar", "lib/x.jar", "conf/settings.xml"], &["boot", "lib"]),
+            (
+                "node/bin",
+                &["lib/node_modules/npm/x.js", "include/", "share/", "etc/npmrc"],
+                &["lib", "include", "share"],
+            ),
+            ("gcc/bin", &["arm-none-eabi/lib/x", "libexec/", "avr"], &["arm-none-eabi", "libexec"]),
+            (
+                "cli/bin",
+                &["package.json", "node_modules/", "dist/x.js", "token"],
+                &["package.json", "node_modules", "dist"],
+            ),
+            (
+                "asdf/shims",
+                &["installs/x", "plugins/", "lib/", "asdf.sh", "auth"],
+                &["installs", "plugins", "lib", "asdf.sh"],
+            ),
+        ];
+        for (entry, beside, expected) in homes {
+            let folder = tempfile::tempdir().unwrap();
+            let top = folder.path().canonicalize().unwrap();
+            let prefix = top.join(entry).parent().unwrap().to_path_buf();
+            std::fs::create_dir_all(top.join(entry)).unwrap();
+            for name in beside {
+                let path = prefix.join(name);
+                std::fs::create_dir_all(if name.ends_with('/') { &path } else { path.parent().unwrap() }).unwrap();
+                if !name.ends_with('/') {
+                    std::fs::write(path, "").unwrap();
+                }
+            }
+            let around =
+                Around { home: Some(&top), workspace: &top.join("w"), private: &top.join("p"), toolchains: &[] };
+            let mut found = of_path(&[top.join(entry)], around, &crate::workspace::disk::Disk);
+            let mut expected: Vec<PathBuf> =
+                expected.iter().map(|name| prefix.join(name)).chain([top.join(entry)]).collect();
+            (found.sort(), expected.sort());
+            assert_eq!(found, expected, "{entry}");
         }
-        for file in
-            ["fly/config.yml", "fly/credentials.json", "fly/.session", "fly/TOKEN", "fly/VERSION", "env/pyvenv.cfg"]
-        {
-            std::fs::write(at(file), "").unwrap();
-        }
-        let around = Around { home: Some(&top), workspace: &at("w"), private: &at("p"), toolchains: &[] };
-        let shown = |entry: &str| {
-            let mut found = of_path(&[at(entry)], around, &crate::workspace::disk::Disk);
-            found.sort();
-            found
-        };
-        assert_eq!(shown("fly/bin"), [at("fly/VERSION"), at("fly/bin"), at("fly/lib")]);
-        assert_eq!(shown("env/bin"), [at("env")]);
     }
 
     #[test]
