@@ -87,18 +87,20 @@ pub(super) fn plan(
         coming.entry(top).or_default().push(output.path.clone());
     }
     let mut items = Vec::new();
-    let mut add = |path: RelPath, files: Vec<RelPath>, replaces: bool| {
+    let mut add = |path: RelPath, files: Vec<RelPath>, replaces: bool| -> Result<(), DeliverError> {
         let temporary = OsString::from(format!(".qwen-{run_id}-o{}", items.len()));
-        let folder = folders_between(&RelPath::root(), &path)
-            .into_iter()
-            .take_while(|folder| !going.contains(folder))
-            .take_while(|folder| look(root, folder).ok().flatten().is_some_and(|stat| is_directory(&stat)))
-            .last()
-            .unwrap_or_default();
+        let mut folder = RelPath::root();
+        for next in folders_between(&RelPath::root(), &path) {
+            if going.contains(&next) || !look(root, &next).map_err(failed)?.is_some_and(|stat| is_directory(&stat)) {
+                break;
+            }
+            folder = next;
+        }
         items.push(Item { path, folder, temporary, files, inode: None, replaces });
+        Ok(())
     };
     for path in &going {
-        add(path.clone(), Vec::new(), false);
+        add(path.clone(), Vec::new(), false)?;
     }
     for (path, files) in coming {
         let there = look(root, &path).map_err(failed)?.filter(|_| !going.contains(&path));
@@ -108,7 +110,7 @@ pub(super) fn plan(
                 "run again on the files as they are now",
             ));
         }
-        add(path, files, there.is_some());
+        add(path, files, there.is_some())?;
     }
     Ok(items)
 }
