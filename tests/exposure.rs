@@ -49,8 +49,7 @@ fn objects_that_a_repository_borrows_from_another_one_are_there() {
         project.run_git(&["repack", "-a", "-d", "-l", "-q"]);
         let Some((answers, ..)) = run_in(tier, project, &[], &["git log --oneline", "sh build.sh"]) else { continue };
         assert!(answers[0].contains("start"), "{tier}: {answers:?}");
-        // What else is in the other repository, nobody knows.
-        assert!(answers[1].contains("none"), "{tier}: {answers:?}");
+        assert!(answers[1].contains("start"), "{tier}: {answers:?}");
     }
 }
 
@@ -351,5 +350,89 @@ fn a_repository_that_lacks_nothing_shows_no_other_one() {
         };
         assert!(!answers.concat().contains("OTHER-SECRET"), "{tier}: {answers:?}");
         assert!(answers[1].contains("start") && answers[2].contains("start"), "{tier}: {answers:?}");
+    }
+}
+
+#[test]
+fn a_repository_that_lacks_something_shows_of_another_one_what_it_names_itself() {
+    const NOTHING: &str = "1234567890123456789012345678901234567890";
+    let broken = [
+        format!("mkdir -p .git/refs/x; echo {NOTHING} > .git/refs/x/y"),
+        format!("echo '{NOTHING} refs/heads/zz' >> .git/packed-refs"),
+        format!(
+            "T=$(printf '100644 blob {NOTHING}\\tq\\n' | git mktree --missing); \
+             git update-ref refs/heads/main $(git commit-tree -p HEAD -m start $T)"
+        ),
+        format!(
+            "T=$(printf '040000 tree {NOTHING}\\tq\\n' | git mktree --missing); \
+             git update-ref refs/heads/main $(git commit-tree -p HEAD -m start $T)"
+        ),
+        // An object that anybody knows, and that only the other repository has.
+        "T=$(printf '100644 blob e69de29bb2d1d6434b8b29ae775ad8c2e48c5391\\tq\\n' | git mktree --missing); \
+         git update-ref refs/heads/main $(git commit-tree -p HEAD -m start $T)"
+            .to_owned(),
+    ];
+    for tier in ["T3", "T2", "T1"] {
+        for script in &broken {
+            let project = Project::new().file("a", "1\n").git();
+            project.run_git(&["init", "-q", "../other"]);
+            append(&project.beside("other/secret"), "OTHER-SECRET\n");
+            append(&project.beside("other/empty"), "");
+            project.run_git(&["-C", "../other", "add", "-A"]);
+            project.run_git(&["-C", "../other", "commit", "-qm", "other"]);
+            let commit = project.run_git(&["-C", "../other", "rev-parse", "HEAD"]).trim().to_owned();
+            append(&project.root().join(".git/objects/info/alternates"), "../../../other/.git/objects\n");
+            project.run_git(&["-c", &format!("alias.x=!{script}"), "x"]);
+            let (short, middle) = (format!("git show {}", &commit[..4]), format!("git log -p {}", &commit[..7]));
+            let commands = [short.as_str(), middle.as_str(), &format!("git show {commit}"), "cat a"];
+            let Some((answers, ..)) = run_in(tier, project, &[], &commands) else { continue };
+            assert!(!answers.concat().contains("OTHER-SECRET"), "{tier} {script}: {answers:?}");
+            assert!(answers[3].contains("Stdout: 1"), "{tier} {script}: {answers:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_clone_borrows_is_there_and_nothing_else_of_where_it_comes_from() {
+    for tier in ["T3", "T2", "T1"] {
+        for how in
+            [&["clone", "-q", "-s", "../other", "."][..], &["clone", "-q", "--reference", "../other", "../mirror", "."]]
+        {
+            let project = Project::new();
+            project.run_git(&["init", "-q", "-b", "main", "../other"]);
+            append(&project.beside("other/a"), "one\n");
+            project.run_git(&["-C", "../other", "add", "-A"]);
+            project.run_git(&["-C", "../other", "commit", "-qm", "start"]);
+            project.run_git(&["clone", "-q", "--bare", "../other", "../mirror"]);
+            project.run_git(how);
+            append(&project.beside("other/secret"), "OTHER-SECRET\n");
+            project.run_git(&["-C", "../other", "add", "-A"]);
+            project.run_git(&["-C", "../other", "commit", "-qm", "later"]);
+            let commit = project.run_git(&["-C", "../other", "rev-parse", "HEAD"]).trim().to_owned();
+            let show = format!("git show {commit}");
+            let commands = ["git log -p", "git show HEAD:a", "git status --short", &show];
+            let Some((answers, ..)) = run_in(tier, project, &[], &commands) else { continue };
+            assert!(answers[0].contains("+one") && answers[1].contains("one"), "{tier} {how:?}: {answers:?}");
+            assert!(!answers.concat().contains("OTHER-SECRET"), "{tier} {how:?}: {answers:?}");
+        }
+    }
+}
+
+#[test]
+fn a_replaced_object_shows_nothing_that_may_not_be_read() {
+    for tier in ["T3", "T2", "T1", "off"] {
+        for packed in [false, true] {
+            let project = Project::new().file("f.txt", "one\n").file(".env", "PASS=TOPSEC\n").git();
+            let blob = |path: &str| project.run_git(&["rev-parse", &format!("HEAD:{path}")]).trim().to_owned();
+            project.run_git(&["replace", &blob("f.txt"), &blob(".env")]);
+            if packed {
+                project.run_git(&["pack-refs", "--all"]);
+            }
+            let commands = ["git show HEAD:f.txt", "git log -p -- f.txt", "git cat-file -p HEAD:f.txt", "cat f.txt"];
+            let flags: &[&str] = if tier == "off" { &["--sandbox=off"] } else { &[] };
+            let Some((answers, ..)) = run_in(tier, project, flags, &commands) else { continue };
+            assert!(!answers.concat().contains("TOPSEC"), "{tier} {packed}: {answers:?}");
+            assert!(answers[0].contains("one"), "{tier} {packed}: {answers:?}");
+        }
     }
 }

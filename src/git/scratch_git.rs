@@ -20,6 +20,15 @@ use crate::change::layout;
 /// How long it may take to find out whether a repository has its whole history itself.
 const OWN_HISTORY: Duration = Duration::from_secs(5);
 
+/// How long it may take to copy the history of a repository that borrows its objects.
+const COPY: Duration = Duration::from_secs(60);
+
+/// The name of the directory with links to a repository's own objects.
+const OWN: &str = "own";
+
+/// How the name of a reference begins that replaces an object.
+const REPLACEMENT: &[u8] = b" refs/replace/";
+
 /// Keys that are taken over as they are.
 const KEYS: [&str; 19] = [
     "core.repositoryformatversion",
@@ -54,6 +63,8 @@ pub struct Parts {
     pub objects: PathBuf,
     /// The objects of other repositories that it borrows.
     pub borrowed: Vec<PathBuf>,
+    /// Whether git would look for objects elsewhere, too.
+    has_alternates: bool,
 }
 
 impl Parts {
@@ -68,7 +79,7 @@ impl Parts {
             return None;
         }
         let objects = common.join("objects").canonicalize().ok()?;
-        let mut parts = Parts { own, common, objects: objects.clone(), borrowed: Vec::new() };
+        let mut parts = Parts { own, common, objects: objects.clone(), borrowed: Vec::new(), has_alternates: false };
         let inside = ["objects", "refs", "reftable", "info", "logs"].iter().all(|name| {
             let places = [parts.common.join(name), parts.own.join(name)];
             places.iter().all(|place| place.symlink_metadata().is_err() || parts.holds(place))
@@ -77,6 +88,7 @@ impl Parts {
             return None;
         }
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+        parts.has_alternates = objects.join("info/alternates").symlink_metadata().is_ok();
         let named = bounded::regular(&objects.join("info/alternates"), bounded::CONFIG).unwrap_or_default();
         let lines = named.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         parts.borrowed = lines
@@ -86,14 +98,15 @@ impl Parts {
         Some(parts)
     }
 
-    /// Forgets the stores of other repositories where the repository's own has every commit of its references and every
-    /// directory of its newest one: then nothing is lacking, and what else they hold is nobody's business here. `at` is a
-    /// directory of our own.
-    pub fn keep_needed(&mut self, repository: &Repository, at: &Path) -> io::Result<()> {
-        if self.borrowed.is_empty() {
-            return Ok(());
+    /// Forgets the stores of other repositories. Tells whether the repository's own lacks something that it needs: not
+    /// every commit of its references is there, or not everything of its newest one. `at` is a directory of our own.
+    pub fn forget_borrowed(&mut self, repository: &Repository, at: &Path) -> io::Result<bool> {
+        self.borrowed.clear();
+        if !self.has_alternates {
+            return Ok(false);
         }
-        let own = at.join("own");
+        // Git follows what a store names in turn, where nothing stops it: this one names no other.
+        let own = at.join(OWN);
         std::fs::create_dir(&own)?;
         for entry in std::fs::read_dir(&self.objects)? {
             let name = entry?.file_name();
@@ -102,15 +115,10 @@ impl Parts {
             }
         }
         let git = repository.git().env("GIT_OBJECT_DIRECTORY", own.as_os_str()).within(OWN_HISTORY);
-        let has_all = |walk: &[&str]| match git.run(walk, b"") {
-            Ok(_) => true,
-            Err(GitError::Failed { .. }) => false,
-            Err(_) => true,
-        };
-        if has_all(&["rev-list", "--quiet", "--all"]) && has_all(&["rev-list", "--quiet", "--objects", "-1", "HEAD"]) {
-            self.borrowed.clear();
-        }
-        std::fs::remove_dir_all(own)
+        let lacks = |walk: &[&str]| matches!(git.run(walk, b""), Err(GitError::Failed { .. }));
+        let lacks = lacks(&["rev-list", "--quiet", "--all"])
+            || repository.head.is_some() && lacks(&["rev-list", "--quiet", "--objects", "-1", "HEAD"]);
+        Ok(lacks)
     }
 
     /// Returns every directory of objects.
@@ -164,18 +172,20 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
             copy_file(&own.join(&name), &at.join(&name))?;
         }
     }
-    copy_folder(&common.join("refs"), &at.join("refs"))?;
+    without_replacements(&at.join("packed-refs"))?;
+    copy_folder(&common.join("refs"), &at.join("refs"), Some(OsStr::new("replace")))?;
     // What is stashed is listed by its log alone.
     copy_file(&common.join("logs/refs/stash"), &at.join("logs/refs/stash"))?;
-    copy_folder(&common.join("logs/refs/heads"), &at.join("logs/refs/heads"))?;
-    copy_folder(&common.join("reftable"), &at.join("reftable"))?;
+    copy_folder(&common.join("logs/refs/heads"), &at.join("logs/refs/heads"), None)?;
+    copy_folder(&common.join("reftable"), &at.join("reftable"), None)?;
     // With reference tables, a file here says so.
     if !at.join("refs/heads").exists() {
         std::fs::create_dir_all(at.join("refs/heads"))?;
     }
 
     let mut alternates = Vec::new();
-    let seen = objects_at.unwrap_or(&parts.objects);
+    let links = at.join(OWN);
+    let seen = objects_at.unwrap_or(if parts.has_alternates { &links } else { &parts.objects });
     for path in std::iter::once(seen).chain(parts.borrowed.iter().map(PathBuf::as_path)) {
         alternates.extend_from_slice(path.as_os_str().as_bytes());
         alternates.push(b'\n');
@@ -183,6 +193,22 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
     std::fs::write(at.join("objects/info/alternates"), alternates)?;
     std::fs::write(at.join("config"), configuration(common, own))?;
     hide_outside(repository, at)
+}
+
+/// Copies what the repository's own references and index reach to a directory that [`make`] made, wherever the objects
+/// are: whoever writes `.git` names the repositories that it borrows from, so what else these hold is not shown. Nothing
+/// is copied where not everything is there, or where that takes too long; git then says what it lacks.
+pub fn copy_reachable(repository: &Repository, at: &Path) -> io::Result<()> {
+    let pack = at.join("objects/pack/pack");
+    let options = ["--all", "--indexed-objects", "--missing=allow-any", "--window=0", "--delta-base-offset"];
+    let mut arguments: Vec<&OsStr> = vec![OsStr::new("pack-objects"), OsStr::new("-q")];
+    arguments.extend(options.map(OsStr::new));
+    arguments.push(pack.as_os_str());
+    let tip = repository.head.as_ref().map(|head| format!("{head}\n")).unwrap_or_default();
+    match repository.git().within(COPY).run(&arguments, tip.as_bytes()) {
+        Ok(_) | Err(GitError::Failed { .. } | GitError::TimedOut { .. }) => Ok(()),
+        Err(error) => Err(io::Error::other(error)),
+    }
 }
 
 /// Commands get the workspace only: what the repository holds next to it must not look deleted.
@@ -255,7 +281,23 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+/// Removes the references that put one object in the place of another: git of a command ignores them, and another
+/// program would show what they name under any path.
+fn without_replacements(packed: &Path) -> io::Result<()> {
+    let Some(text) = bounded::optional(bounded::regular(packed, bounded::PRODUCT))? else { return Ok(()) };
+    let mut is_left_out = false;
+    let kept = text.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+        if !line.starts_with(b"^") {
+            is_left_out = line.windows(REPLACEMENT.len()).any(|part| part == REPLACEMENT);
+        }
+        !is_left_out
+    });
+    let kept: Vec<u8> = kept.flatten().copied().collect();
+    if kept.len() == text.len() { Ok(()) } else { std::fs::write(packed, kept) }
+}
+
+/// Copies the regular files below a directory, without the entry `except` at its top.
+fn copy_folder(from: &Path, to: &Path, except: Option<&OsStr>) -> io::Result<()> {
     let entries = match std::fs::read_dir(from) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -264,8 +306,11 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in entries {
         let entry = entry?;
+        if except == Some(entry.file_name().as_os_str()) {
+            continue;
+        }
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() { copy_folder(&from, &to)? } else { copy_file(&from, &to)? }
+        if entry.file_type()?.is_dir() { copy_folder(&from, &to, None)? } else { copy_file(&from, &to)? }
     }
     Ok(())
 }

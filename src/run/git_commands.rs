@@ -2,32 +2,74 @@
 
 use crate::policy::CommandPlan;
 use crate::policy::grant::Start;
-use crate::policy::programs::only_reads;
+use crate::policy::programs::{git_verb, only_reads, starts_another};
 
 /// Tells whether a command is git and plain readers alone, which the rules on reading have judged word by word.
 pub(super) fn is_git_and_readers(plan: &CommandPlan) -> bool {
     plan.programs.iter().all(|name| name == "git" || only_reads(name))
 }
 
-/// Tells whether a command is git and plain readers and makes no second repository.
+/// Tells whether a command is git and plain readers and makes no second repository: every git of it works in the
+/// repository of the tree.
 pub(super) fn is_judged_git(plan: &CommandPlan) -> bool {
-    let makes_one = |word: &str| matches!(word, "clone" | "init" | "submodule" | "worktree");
     is_git_and_readers(plan)
         && match &plan.start {
-            Start::Pipeline(programs) => !programs.iter().flatten().any(|word| makes_one(word)),
-            Start::Script(text) => !text.split_whitespace().any(|word| makes_one(word.trim_matches(['\'', '"']))),
+            Start::Pipeline(programs) => !programs.iter().any(|words| makes_repository(words)),
+            Start::Script(text) => !script_makes_repository(text),
             Start::AsWritten(_) => false,
         }
 }
 
-/// Tells whether every git of a command works in the repository of the tree: no program of the command starts one by
-/// itself, and none makes a repository.
-pub(super) fn works_in_own_repository(plan: &CommandPlan) -> bool {
-    let makes_one = |text: &str| ["clone", "init", "submodule", "worktree"].iter().any(|verb| text.contains(verb));
-    is_git_and_readers(plan)
-        && match &plan.start {
-            Start::Pipeline(programs) => !programs.iter().flatten().any(|word| makes_one(word)),
-            Start::Script(text) => !makes_one(text),
-            Start::AsWritten(_) => false,
+fn makes_repository(words: &[impl AsRef<str>]) -> bool {
+    matches!(git_verb(words), Some("clone" | "init" | "submodule" | "worktree"))
+}
+
+/// Looks at the words of our own printing: a word is the name of a program where a command begins, or behind a program
+/// that starts another.
+fn script_makes_repository(text: &str) -> bool {
+    const BEFORE: [&str; 8] = ["!", "if", "then", "elif", "else", "while", "until", "do"];
+    const OPENS: [char; 7] = ['\'', '"', '(', '$', '`', '<', '>'];
+    let words: Vec<&str> = text.split_whitespace().map(|word| word.trim_start_matches(OPENS)).collect();
+    let has_wrapper = words.iter().any(|word| starts_another(word));
+    let begins = |at: usize| {
+        let before = at.checked_sub(1).map(|at| words[at]);
+        let opens = text.split_whitespace().nth(at).is_some_and(|word| word.contains(['(', '`']));
+        has_wrapper
+            || opens
+            || before.is_none_or(|before| BEFORE.contains(&before) || before.ends_with(['|', '&', ';', '{', '(']))
+    };
+    let plain = |word: &&str| word.trim_end_matches(['\'', '"', ')', '`', ';']).to_owned();
+    (0..words.len()).filter(|at| begins(*at)).any(|at| {
+        let command: Vec<String> = words[at..].iter().map(plain).collect();
+        makes_repository(&command)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_makes_a_repository_is_known_by_its_verb_alone() {
+        for (text, makes) in [
+            ("git log -p -- f.txt init", false),
+            ("git log --grep init", false),
+            ("git -C init status; git log --author=clone", false),
+            ("git --no-pager -C sub log -- worktree | grep init", false),
+            ("grep git init | head", false),
+            ("git init sub", true),
+            ("git -C sub init .; git log", true),
+            ("git status && git -c a=b clone x y", true),
+            ("cat $(git init x)", true),
+            ("timeout 5 git init x", true),
+            ("if true; then git submodule add x; fi", true),
+            ("(git worktree add x)", true),
+        ] {
+            assert_eq!(script_makes_repository(text), makes, "{text}");
+            if !text.contains([';', '|', '&', '(']) {
+                let words: Vec<&str> = text.split(' ').collect();
+                assert_eq!(makes_repository(&words), makes, "{text}");
+            }
         }
+    }
 }

@@ -33,7 +33,7 @@ use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
 use crate::workspace::temporary::Temporary;
 use crate::workspace::untouched::Untouched;
 
-use super::git_commands::{is_git_and_readers, is_judged_git, works_in_own_repository};
+use super::git_commands::{is_git_and_readers, is_judged_git};
 use super::servers::Place;
 use super::surroundings::Surroundings;
 
@@ -408,10 +408,7 @@ impl Runner {
 
     /// Tells whether git's objects may contain a file that must not be read.
     fn may_show_unreadable(&self, lent: &Lent) -> bool {
-        lent.git().is_some()
-            // Objects of another repository may be reachable without any reference of this one.
-            && (lent.reads().len() > 1
-                || self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty()))
+        lent.git().is_some() && self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty())
     }
 
     /// Returns what commands find besides their tree.
@@ -481,8 +478,7 @@ impl Runner {
         };
         set("GIT_CEILING_DIRECTORIES", top.and_then(Path::parent));
         // Other programs may start a git of their own, for a repository of their own.
-        let is_apart = lent.git().is_some_and(Scratch::is_apart);
-        if if is_apart { is_judged_git(plan) } else { works_in_own_repository(plan) } {
+        if is_judged_git(plan) {
             set("GIT_DIR", git_dir);
             set("GIT_WORK_TREE", top.filter(|_| git_dir.is_some()));
         }

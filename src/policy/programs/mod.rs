@@ -184,6 +184,33 @@ pub fn only_reads(name: &str) -> bool {
     find(name).is_some_and(|table| table.writes_nothing)
 }
 
+/// Tells whether a program starts the command in its words (`env`, `timeout`, `xargs`).
+pub fn starts_another(name: &str) -> bool {
+    find(name).is_some_and(|table| table.operands == table::Operands::Starts)
+}
+
+/// Returns git's subcommand in the words of a command that starts git, by itself or through a program that starts
+/// another; empty where it has none.
+pub fn git_verb(words: &[impl AsRef<str>]) -> Option<&str> {
+    let name = |word: &str| word.rsplit('/').next() == Some("git");
+    let first = words.first()?.as_ref();
+    let git = match name(first) {
+        true => 0,
+        false if starts_another(first) => words.iter().position(|word| name(word.as_ref()))?,
+        false => return None,
+    };
+    let mut rest = words[git + 1..].iter().map(AsRef::as_ref);
+    while let Some(word) = rest.next() {
+        if !word.starts_with('-') {
+            return Some(word);
+        }
+        for _ in 0..table::arity(git::GIT.options, word).unwrap_or(0) {
+            rest.next();
+        }
+    }
+    Some("")
+}
+
 /// Returns the table of a program, by its bare name.
 pub(crate) fn find(name: &str) -> Option<&'static table::Table> {
     static BY_NAME: LazyLock<HashMap<&str, &table::Table>> = LazyLock::new(|| {

@@ -40,8 +40,11 @@ pub(super) fn scratch_git_of(
     let Some(repository) = repository else { return Ok((None, Vec::new())) };
     let Some(mut parts) = Parts::of(repository) else { return Ok((None, Vec::new())) };
     std::fs::create_dir(&folder)?;
-    parts.keep_needed(repository, &folder)?;
+    let lacks = parts.forget_borrowed(repository, &folder)?;
     scratch_git::make(repository, &parts, &folder, objects_at)?;
+    if lacks {
+        scratch_git::copy_reachable(repository, &folder)?;
+    }
     let reads = parts.reads();
     let work_tree = work_tree.unwrap_or(&repository.top).to_path_buf();
     let stands_for = repository.top.join(".git");
