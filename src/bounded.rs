@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::fs::OFlags;
 
+use crate::checkouts::refuse_links_out;
+
 /// Maximum bytes of configuration: settings, policies, schemas, keys, files of git's.
 pub const CONFIG: u64 = 1 << 20;
 
@@ -70,9 +72,13 @@ pub fn regular_text(path: &Path, most: u64) -> io::Result<String> {
 
 /// Reads a file that a person named: a regular file, a pipe or a device.
 ///
+/// A link on the way that is in a checkout and leads out of it is an error: a change under review must not choose which
+/// of the user's files is read.
+///
 /// A pipe that nobody writes to, or whose writer takes longer than ten minutes, is [`ErrorKind::TimedOut`]; the other
 /// errors are those of [`regular`].
 pub fn named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    refuse_links_out(path)?;
     let kind = std::fs::metadata(path).map_err(in_words)?.file_type();
     if kind.is_fifo() || kind.is_char_device() { stream(&open(path)?, most) } else { regular(path, most) }
 }

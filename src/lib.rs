@@ -60,6 +60,7 @@ pub mod agent;
 pub mod base;
 pub mod bounded;
 pub mod change;
+pub mod checkouts;
 pub mod cli;
 pub mod commands;
 pub mod deliver;

@@ -32,6 +32,8 @@ mod input;
 mod kept_by_git;
 mod killed_runs;
 mod language;
+#[cfg(target_os = "linux")]
+mod led_astray;
 mod lent_layer;
 #[cfg(target_os = "linux")]
 mod limits;

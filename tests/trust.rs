@@ -23,13 +23,13 @@ fn reviewed(tree_policy: &str) -> (Project, String) {
     (project.model(edit()), base)
 }
 
-fn event(project: Project, name: &str, event: &serde_json::Value) -> Project {
+pub(crate) fn event(project: Project, name: &str, event: &serde_json::Value) -> Project {
     std::fs::write(project.beside("event.json"), event.to_string()).unwrap();
     let path = project.beside("event.json").display().to_string();
     project.env("CI", "true").env("GITHUB_EVENT_NAME", name).env("GITHUB_EVENT_PATH", &path)
 }
 
-fn pull_request(base: &str, head_repository: &str) -> serde_json::Value {
+pub(crate) fn pull_request(base: &str, head_repository: &str) -> serde_json::Value {
     json!({"repository": {"default_branch": "main"}, "pull_request": {
         "head": {"repo": {"full_name": head_repository}},
         "base": {"sha": base, "repo": {"full_name": "acme/app"}}}})
@@ -528,18 +528,6 @@ fn a_policy_that_is_a_link_out_of_the_checkout_shows_nothing_of_where_it_leads()
 }
 
 #[test]
-fn nothing_is_kept_in_a_checkout_that_is_the_home() {
-    let project = Project::new().file("a.txt", "one\n").git().model(edit());
-    let root = project.root().display().to_string();
-    let inside = format!("{root}/.state");
-    let project = project.env("HOME", &root).env("XDG_STATE_HOME", &inside).env("XDG_CACHE_HOME", &inside);
-    let before = project.tree();
-    let outcome = project.run(&["edit it"]);
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert_eq!(project.tree(), before);
-}
-
-#[test]
 fn nothing_of_a_home_is_the_users_that_came_with_a_checkout_around_the_workspace() {
     let hook = r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo > \"$HOME/ran\""}]}]}}"#;
     let project = Project::new().file("a.txt", "one\n").file(".qwen/settings.json", hook).git().model([say("done")]);
@@ -574,7 +562,11 @@ fn a_git_configuration_that_came_with_the_checkout_names_no_program() {
         let project = project.env(variable, &at);
         let outcome = project.run(&["--commit", "edit it"]);
         assert!(!project.beside("ran").exists(), "{variable}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains("git configuration of the user is part of"), "{variable}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("git configuration of the user is part of a checkout"),
+            "{variable}: {}",
+            outcome.stderr
+        );
     }
 }
 

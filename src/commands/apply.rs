@@ -26,7 +26,9 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
     let chosen: policy_layers::Chosen = place.policy(arguments.policy.as_deref(), true, environment)?;
     let how = delivery(arguments)?;
     let undo = match &how {
-        Delivery::Apply | Delivery::Commit(_) if !arguments.no_undo => Some(state_folder(environment)?.join("undo")),
+        Delivery::Apply | Delivery::Commit(_) if !arguments.no_undo => {
+            Some(state_folder(environment, place.workspace.root())?.join("undo"))
+        }
         _ => None,
     };
     let run_id = new_id();

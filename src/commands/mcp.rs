@@ -163,8 +163,7 @@ pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Fa
     let loaded = settings::load(&request, environment)
         .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))?;
     let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
-    let home = loaded.environment.home.as_deref();
-    trusted.require_same(&place.top(), place.workspace.root(), home, &chosen.started())?;
+    trusted.require_same(&place.top(), place.workspace.root(), &loaded.environment, &chosen.started())?;
     let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
     chosen.warnings.splice(0..0, about);
     Ok(Found { chosen, settings: loaded.settings, environment: loaded.environment, trusted })

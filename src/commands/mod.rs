@@ -27,6 +27,7 @@ use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
+use crate::run::folders::{open_workspace, state_folder};
 use crate::run::policy_layers::{self, Chosen, PolicySources};
 use crate::run::tool_lists::ToolLists;
 use crate::run::trust::{self, TrustFlags, Trusted};
@@ -83,9 +84,7 @@ struct Place {
 
 impl Place {
     fn open(arguments: &WorkspaceArgs, environment: &Environment) -> Result<Place, Failure> {
-        let root = environment.cwd.join(arguments.cd.as_deref().unwrap_or(Path::new(".")));
-        let workspace = Workspace::open(&root)
-            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
+        let workspace = open_workspace(arguments.cd.as_deref(), environment)?;
         let repository = Repository::discover(workspace.root()).map_err(|error| {
             Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), error.hint())
         })?;
@@ -129,8 +128,8 @@ impl Place {
 
     /// Returns whose files of the checkout count, as in a run without flags.
     fn trusted(&self, environment: &Environment) -> Result<Trusted, Failure> {
-        let state = crate::run::folders::state_folder(environment).ok();
         let (top, root) = (self.top(), self.workspace.root());
+        let state = state_folder(environment, root).ok();
         trust::find(&TrustFlags::default(), environment, &top, root, self.repository.is_some(), state.as_deref())
     }
 
@@ -170,7 +169,7 @@ fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
     let layer = policy_layers::named_layer(named, &environment.cwd)?;
     let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
     let parents =
-        |name: &str| bounded::regular_text(&folder.join(name), bounded::CONFIG).map_err(|error| error.to_string());
+        |name: &str| bounded::named_text(&folder.join(name), bounded::CONFIG).map_err(|error| error.to_string());
     Policy::new(&layer, &[], &parents)
         .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))
 }

@@ -153,7 +153,7 @@ fn trust(
 ) -> Result<Exit, Failure> {
     let place = Place::open(workspace, environment)?;
     let top = place.top();
-    let file = trusted::approval_file(&state_folder(environment)?, &top);
+    let file = trusted::approval_file(&state_folder(environment, place.workspace.root())?, &top);
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Conflict, format!("{}: {error}", file.display()), "make the folder of our state writable")
     };

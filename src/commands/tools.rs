@@ -166,7 +166,7 @@ async fn call(
     if changes.is_empty() {
         return Ok(Exit::Ok);
     }
-    let undo = state_folder(environment)?.join("undo");
+    let undo = state_folder(environment, place.workspace.root())?.join("undo");
     let judge = |path: &RelPath, change: &crate::change::Change| judge_change(&policy, &facts, path, change);
     let gate = Gate { judge: &judge, secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
     let run_id = crate::run::outputs::new_id();

@@ -17,7 +17,7 @@ use crate::settings::Environment;
 pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let place = Place::open(&arguments.workspace, environment)?;
     let root = place.workspace.root();
-    let state = state_folder(environment)?;
+    let state = state_folder(environment, root)?;
     let folder = state.join("undo");
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Conflict, format!("the records in {}: {error}", folder.display()), "nothing was changed")

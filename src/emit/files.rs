@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::sink::Sink;
+use crate::checkouts::refuse_links;
 
 /// How long a named pipe may wait for its reader.
 const NO_READER: Duration = Duration::from_secs(10);
@@ -55,29 +56,6 @@ impl Named {
         file.persist(&self.path)?;
         Ok(())
     }
-}
-
-/// Fails where a directory on the way to a file is a link that is in a checkout.
-fn refuse_links(path: &Path, checkouts: &[PathBuf]) -> io::Result<()> {
-    let mut at = PathBuf::new();
-    for part in std::path::absolute(folder_of(path))?.components() {
-        match part {
-            Component::ParentDir => drop(at.pop()),
-            Component::CurDir => {}
-            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => {
-                let in_checkout = checkouts.iter().any(|checkout| at.starts_with(checkout));
-                at.push(part);
-                if at.symlink_metadata()?.is_symlink() {
-                    if in_checkout {
-                        let why = format!("{} is a link in the checkout; name the directory itself", at.display());
-                        return Err(io::Error::other(why));
-                    }
-                    at = at.canonicalize()?;
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 impl OutputFile {

@@ -5,7 +5,6 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::children::{self, Unfinished, run_deadline};
@@ -57,6 +56,8 @@ pub fn git_environment() -> Vec<(String, String)> {
         ("GIT_ASKPASS", ""),
         ("GIT_OPTIONAL_LOCKS", "0"),
         ("GIT_NO_LAZY_FETCH", "1"),
+        // A replaced object would be shown, or taken to be trusted, under another one's name.
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
@@ -108,14 +109,6 @@ pub const KEYS: [&str; 6] = [
 /// concern nobody else.
 pub fn is_inherited(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"GIT_") || KEYS.iter().any(|key| name == *key)
-}
-
-/// Whether the user's own git configuration came with the checkout.
-static CONFIGURATION_IS_FOREIGN: AtomicBool = AtomicBool::new(false);
-
-/// Says whether the user's own git configuration came with a checkout that is not trusted: git then reads none.
-pub fn disregard_user_configuration(is_foreign: bool) {
-    CONFIGURATION_IS_FOREIGN.store(is_foreign, Ordering::Relaxed);
 }
 
 /// How long git may take where it asks nobody and computes little.
@@ -260,7 +253,7 @@ impl Git {
             };
         }
         command.envs(git_environment()).env("LC_ALL", "C").env("PATH", self.programs.path_variable());
-        if CONFIGURATION_IS_FOREIGN.load(Ordering::Relaxed) {
+        if !self.programs.reads_user_configuration {
             command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("XDG_CONFIG_HOME", "/dev/null");
         }
         command.env("GIT_CEILING_DIRECTORIES", self.directory.parent().unwrap_or(&self.directory));

@@ -4,7 +4,6 @@
 //! [`Programs`] is the only resolver, [`Git`] the only way to start git.
 
 pub mod attributes;
-mod checkouts;
 mod children;
 mod command;
 pub mod drivers;
@@ -16,10 +15,6 @@ pub mod server;
 pub mod signing;
 pub mod trusted;
 
-pub use checkouts::checkouts_around;
 pub use children::{interrupt, is_interrupted, set_run_deadline};
-pub use command::{
-    Git, GitError, KEYS, disregard_user_configuration, git_environment, is_inherited, more_configuration,
-    private_git_configuration,
-};
+pub use command::{Git, GitError, KEYS, git_environment, is_inherited, more_configuration, private_git_configuration};
 pub use programs::{NotFound, Program, Programs};

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::checkouts::checkouts_around;
+use crate::checkouts::{checkouts_around, unpacked_around};
 
 /// Where programs are looked up when PATH is not set.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -23,13 +23,17 @@ const LOADER: [&str; 6] = [
 ];
 
 /// The programs of the machine: PATH without its empty and relative entries, without those that are, or lead, into
-/// the workspace, a checkout that holds it, or the directory that we were started in and that holds it, and without those
-/// below a `node_modules`.
+/// the workspace, a checkout that holds it, the directory that we were started in and that holds it, or, without a
+/// checkout, [whatever may be one project with it](unpacked_around), and without those below a `node_modules`.
 ///
 /// Build tools put directories such as `node_modules/.bin` first, and those who write the project's files write these,
-/// too. An archive unpacked without a repository does not show where the project begins.
+/// too.
 #[derive(Clone)]
-pub struct Programs(Arc<Inner>);
+pub struct Programs {
+    inner: Arc<Inner>,
+    /// Whether git that is started by them reads the user's configuration.
+    pub(super) reads_user_configuration: bool,
+}
 
 struct Inner {
     path: Vec<PathBuf>,
@@ -44,7 +48,7 @@ pub struct Program(PathBuf);
 
 /// No directory of the cleaned PATH contains the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot find `{0}` in PATH, of which relative entries and entries inside the workspace do not count")]
+#[error("cannot find `{0}` in PATH, of which relative entries and entries inside the project do not count")]
 pub struct NotFound(pub String);
 
 impl Program {
@@ -68,6 +72,7 @@ impl Programs {
         excluded.extend(started_in.filter(|directory| {
             workspace.starts_with(directory) && !holds_home(directory) && directory.components().count() > 2
         }));
+        excluded.extend(unpacked_around(&workspace, home.as_deref()).map(Path::to_path_buf));
         excluded.push(workspace);
         let is_outside = |real: &Path| !excluded.iter().any(|directory| real.starts_with(directory));
         let mut entries: Vec<PathBuf> = Vec::new();
@@ -81,7 +86,8 @@ impl Programs {
                 entries.push(entry);
             }
         }
-        Programs(Arc::new(Inner { path: entries, excluded, found: Mutex::default() }))
+        let inner = Arc::new(Inner { path: entries, excluded, found: Mutex::default() });
+        Programs { inner, reads_user_configuration: true }
     }
 
     /// Cleans the PATH of this process for work in `workspace`.
@@ -90,9 +96,15 @@ impl Programs {
         Programs::new(std::env::var_os("PATH").as_deref(), home.as_deref(), workspace)
     }
 
+    /// Says whether git that is started by them reads the user's configuration.
+    #[must_use]
+    pub fn with_user_configuration(self, reads_user_configuration: bool) -> Programs {
+        Programs { reads_user_configuration, ..self }
+    }
+
     /// Returns the directories that programs are looked up in.
     pub fn path(&self) -> &[PathBuf] {
-        &self.0.path
+        &self.inner.path
     }
 
     /// Returns the same directories as the value of PATH.
@@ -106,7 +118,7 @@ impl Programs {
     pub fn loader_variables(&self) -> Vec<(&'static str, Option<OsString>)> {
         let is_outside = |entry: &Path| {
             let real = entry.canonicalize().unwrap_or_else(|_| entry.to_path_buf());
-            entry.is_absolute() && !self.0.excluded.iter().any(|directory| real.starts_with(directory))
+            entry.is_absolute() && !self.inner.excluded.iter().any(|directory| real.starts_with(directory))
         };
         let cleaned = |name: &&'static str| {
             let given = std::env::var_os(name)?;
@@ -120,7 +132,7 @@ impl Programs {
 
     /// Finds an executable file by its bare name, once; a file that leads into the workspace through a link is skipped.
     pub fn find(&self, name: &str) -> Result<Program, NotFound> {
-        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.inner.found.lock().unwrap_or_else(PoisonError::into_inner);
         let program = found.entry(name.to_owned()).or_insert_with(|| self.look_up(name));
         program.clone().ok_or_else(|| NotFound(name.to_owned()))
     }
@@ -130,7 +142,8 @@ impl Programs {
             return None;
         }
         let is_outside = |file: &PathBuf| {
-            file.canonicalize().is_ok_and(|real| !self.0.excluded.iter().any(|directory| real.starts_with(directory)))
+            file.canonicalize()
+                .is_ok_and(|real| !self.inner.excluded.iter().any(|directory| real.starts_with(directory)))
         };
         let mut files = self.path().iter().map(|directory| directory.join(name));
         files.find(|file| is_executable(file) && is_outside(file)).map(Program)
@@ -145,7 +158,9 @@ impl std::fmt::Debug for Programs {
 
 impl PartialEq for Programs {
     fn eq(&self, other: &Programs) -> bool {
-        self.0.path == other.0.path && self.0.excluded == other.0.excluded
+        self.inner.path == other.inner.path
+            && self.inner.excluded == other.inner.excluded
+            && self.reads_user_configuration == other.reads_user_configuration
     }
 }
 
@@ -199,6 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn nothing_beside_a_part_of_an_unpacked_archive_is_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let workspace = top.join("archive/packages/app");
+        let entries =
+            ["archive/.venv/bin", "archive/vendor/bin", "archive/bin", "archive/packages/tools/node/bin", "home/bin"];
+        for at in entries.map(|entry| top.join(entry)).iter().chain([&workspace]) {
+            std::fs::create_dir_all(at).unwrap();
+        }
+        let path =
+            std::env::join_paths(entries.map(|entry| top.join(entry)).iter().chain([&"/usr/bin".into()])).unwrap();
+        let found = |workspace: &Path| Programs::new(Some(&path), Some(&top.join("home")), workspace).path().to_vec();
+        assert_eq!(found(&workspace), [top.join("home/bin"), "/usr/bin".into()]);
+        std::fs::create_dir(top.join("archive/packages/.git")).unwrap();
+        assert_eq!(found(&workspace).len(), 5, "the checkout shows where the project begins");
+    }
+
+    #[test]
     fn a_program_is_found_by_its_bare_name_only_and_never_through_a_link_into_the_workspace() {
         let directory = tempfile::tempdir().unwrap();
         let top = directory.path().canonicalize().unwrap();
@@ -207,12 +240,12 @@ mod tests {
         program(&bin.join("other"));
         symlink(workspace.join("tool"), bin.join("tool")).unwrap();
         std::fs::write(bin.join("text"), "").unwrap();
-        let programs = Programs::new(Some(bin.as_os_str()), None, &workspace);
+        let programs = Programs::new(Some(bin.as_os_str()), Some(&top), &workspace);
         assert_eq!(programs.find("other").unwrap().path(), bin.join("other"));
         for name in ["tool", "text", "", "../bin/other", "missing"] {
             assert_eq!(programs.find(name), Err(NotFound(name.to_owned())), "{name}");
         }
-        let elsewhere = Programs::new(Some(bin.as_os_str()), None, &top.join("elsewhere"));
+        let elsewhere = Programs::new(Some(bin.as_os_str()), Some(&top), &top.join("elsewhere"));
         assert_eq!(elsewhere.find("tool").unwrap().path(), bin.join("tool"));
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{Git, GitError, Programs, drivers};
+use super::{Git, GitError, Programs, drivers, trusted};
 use crate::bounded;
 use crate::change::layout;
 use crate::change::patch::{ObjectFormat, mode, name_in_repository};
@@ -141,7 +141,7 @@ impl Repository {
             format: probe.format,
             is_plain: probe.is_plain && !is_split,
             file_mode: probe.file_mode,
-            programs: Programs::of_process(root),
+            programs: Programs::of_process(root).with_user_configuration(trusted::configuration_is_own(root)),
             git_dir,
         };
         (repository.head, repository.branch) = repository.read_head(probe.has_files_for_references)?;

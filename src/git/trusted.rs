@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::checkouts::checkouts_around;
 use super::{Git, GitError};
 use crate::bounded;
+use crate::checkouts::checkouts_around;
 use crate::policy::trust::Approval;
 
 /// The largest file that is read from a commit.
@@ -57,8 +57,7 @@ pub enum TrustedError {
 impl TrustedTree {
     /// Finds the commit in the repository with this top directory.
     pub fn find(top: &Path, revision: &str, why: &str) -> Result<TrustedTree, TrustedError> {
-        // A replaced object would put somebody else's file under a trusted name.
-        let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
+        let git = Git::new(top).env("GIT_LITERAL_PATHSPECS", "1");
         let asked = [OsString::from("rev-parse"), "-q".into(), "--verify".into(), "--end-of-options".into()];
         let asked = [&asked[..], &[format!("{revision}^{{commit}}").into()]].concat();
         match git.line(&asked, b"") {
@@ -181,7 +180,7 @@ impl TrustedTree {
 /// Tells whether a commit or the index of the repository contains this path, or a submodule on the way to it: then it
 /// came with the checkout. The job itself created anything else.
 pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> {
-    let git = Git::new(top).env("GIT_NO_REPLACE_OBJECTS", "1").env("GIT_LITERAL_PATHSPECS", "1");
+    let git = Git::new(top).env("GIT_LITERAL_PATHSPECS", "1");
     let parts: Vec<&str> = path.split('/').collect();
     let on_the_way: Vec<String> = (1..=parts.len()).map(|count| parts[..count].join("/")).collect();
     let mut indexed = vec!["ls-files", "-z", "--stage", "--"];
@@ -213,6 +212,23 @@ pub fn committed_in_checkout(workspace: &Path, directory: &Path, names: &[&str])
             None => true,
         })
     })
+}
+
+/// Tells whether the git configuration in the home, or in `XDG_CONFIG_HOME`, came with a checkout that holds the
+/// workspace: then it is not the user's.
+pub fn configuration_came_along(workspace: &Path, home: Option<&Path>, configuration: Option<&Path>) -> bool {
+    let came_along = |directory: Option<&Path>, names: &[&str]| {
+        directory.is_some_and(|directory| committed_in_checkout(workspace, directory, names))
+    };
+    came_along(home, &[".gitconfig", ".config/git"]) || came_along(configuration, &["git"])
+}
+
+/// Tells whether what this process has for the user's git configuration is the user's: it did not come with a checkout
+/// that holds the workspace.
+pub fn configuration_is_own(workspace: &Path) -> bool {
+    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let (home, configuration) = (directory("HOME"), directory("XDG_CONFIG_HOME"));
+    !configuration_came_along(workspace, home.as_deref(), configuration.as_deref())
 }
 
 struct Entry {

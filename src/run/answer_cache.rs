@@ -11,7 +11,6 @@ use crate::bounded;
 use crate::change::patch::sha256;
 use crate::cli::RunArgs;
 use crate::recipe::file::{CacheKey, Offline, OutputKind, RecipeFile};
-use crate::settings::Environment;
 use crate::workspace::private_file;
 
 /// How long an answer is valid if the recipe does not say.
@@ -46,14 +45,14 @@ struct Stored {
 }
 
 impl Folder {
-    /// Finds the directory; `None` without a home, or if every request must be made: while recording, replaying and in
+    /// Finds the directory in that of our cache; `None` without one, or if every request must be made: while recording, replaying and in
     /// tests of recipes.
-    pub fn of(arguments: &RunArgs, environment: &Environment) -> Option<Folder> {
+    pub fn of(arguments: &RunArgs, cache: Option<PathBuf>) -> Option<Folder> {
         let test = &arguments.test;
         if test.record.is_some() || test.replay.is_some() || test.script.is_some() {
             return None;
         }
-        super::folders::cache_folder(environment).map(|cache| Folder(cache.join("answers")))
+        cache.map(|cache| Folder(cache.join("answers")))
     }
 
     /// Returns the entry for the answer to this request; `None` if the recipe keeps none. A hook keeps every answer,

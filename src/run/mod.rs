@@ -271,7 +271,7 @@ async fn local_server(
     let tell = |waited: Duration| {
         emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
-    let workspace = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
+    let workspace = folders::directory_to_work_in(arguments.input.workspace.cd.as_deref(), environment)?;
     let program = programs(environment, &workspace).find(local::PROGRAM).ok();
     let program = program.as_ref().map(Program::path);
     let launcher = crate::sandbox::launcher();

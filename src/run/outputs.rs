@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::checkouts::{checkouts_around, unpacked_around};
 use crate::cli::RunArgs;
 use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
-use crate::git::checkouts_around;
 use crate::settings::{self, Environment};
 
 /// The process's standard streams, or a test's.
@@ -53,12 +53,15 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
 }
 
 /// Returns the directories whose links are not followed on the way to a file that we write: the workspace, and every
-/// checkout that holds it. A checkout must not choose where our output goes.
+/// checkout that holds it or the directory that we were started in; without a checkout, what may be one project with it. A checkout must not choose where our output goes.
 pub fn checkouts(arguments: &RunArgs, environment: &Environment) -> Vec<PathBuf> {
     let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
     let given = environment.cwd.join(cd);
     let workspace = given.canonicalize().unwrap_or(given);
-    checkouts_around(&workspace).map(Path::to_path_buf).chain([workspace.clone()]).collect()
+    let home = environment.home.as_deref();
+    let both = [workspace.as_path(), &environment.cwd];
+    let around = both.into_iter().flat_map(|at| checkouts_around(at).chain(unpacked_around(at, home)));
+    around.map(Path::to_path_buf).chain([workspace.clone()]).collect()
 }
 
 /// Returns `output.format` of the settings.
@@ -68,7 +71,7 @@ pub fn checkouts(arguments: &RunArgs, environment: &Environment) -> Vec<PathBuf>
 fn format_of_settings(arguments: &RunArgs, environment: &Environment) -> Option<Format> {
     let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
     let workspace = environment.cwd.join(cd).canonicalize().ok()?;
-    let top = workspace.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&workspace);
+    let top = checkouts_around(&workspace).next().unwrap_or(&workspace);
     let request = settings::load::Request {
         project_root: top.to_path_buf(),
         workspace: workspace.clone(),

@@ -34,7 +34,7 @@ use super::Failure;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
-use super::folders::{cache_folder, included_folders, state_folder};
+use super::folders::{approval_left_out, cache_folder, included_folders, open_workspace, state_folder};
 use super::hooks::Hooks;
 use super::images;
 use super::modes::{approval_mode, builtin_of, delivery_mode, demand, on_deny, preflight};
@@ -64,12 +64,10 @@ pub struct Prepared {
 /// Reads and checks everything. Sends nothing, and writes only to the run's own temporary directory and, about sandbox
 /// support, to the user's cache.
 pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
+    let workspace = Arc::new(open_workspace(arguments.input.workspace.cd.as_deref(), environment)?);
+    let cache = cache_folder(environment, workspace.root());
     let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
-        .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache_folder(environment).as_deref()));
-    let root = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
-    let workspace = Workspace::open(&root)
-        .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
-    let workspace = Arc::new(workspace);
+        .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache.as_deref()));
     let repository = Repository::discover(workspace.root()).map_err(|error| {
         Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), error.hint())
     })?;
@@ -79,7 +77,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         trusted_ref: arguments.policy.trusted_ref.clone(),
         trust_checkout: arguments.policy.trust_checkout,
     };
-    let state = state_folder(environment).ok();
+    let state = state_folder(environment, workspace.root()).ok();
     let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
     let request = settings::load::Request {
         project_root: top.clone(),
@@ -95,6 +93,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
     })?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
+    warnings.extend(approval_left_out(&trusted, &environment, &top, workspace.root()));
     if !arguments.context.bare {
         warnings.extend(trusted.left_out(&top, workspace.root(), &context::names(&settings))?);
     }
@@ -133,7 +132,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
     started.extend(discovery.map(|command| Started::text("the discovery of tools", &command.value)));
     started.extend(chosen_servers.started());
-    trusted.require_same(&top, workspace.root(), environment.home.as_deref(), &started)?;
+    trusted.require_same(&top, workspace.root(), &environment, &started)?;
 
     let mode = approval_mode(arguments, &settings, &mut warnings)?;
     let asked = arguments.changes.mode();
@@ -271,7 +270,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
     }
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
-        (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment)?.join("undo")),
+        (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment, workspace.root())?.join("undo")),
         _ => None,
     };
     preflight(&delivery, arguments.changes.sign, &workspace, repository.as_ref(), undo_folder.as_deref())?;
@@ -416,7 +415,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         images,
         hooks,
         from_hook: arguments.from_hook.clone(),
-        answers: super::answer_cache::Folder::of(arguments, &environment),
+        answers: super::answer_cache::Folder::of(arguments, cache),
         client,
         policy,
     };

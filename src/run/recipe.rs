@@ -187,7 +187,7 @@ pub async fn load(
     let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
     let bound = bind(&recipe.params(), &sources, &world).map_err(|errors| failure(&errors))?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
-    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings.environment) };
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings) };
     Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
 }
 
@@ -271,13 +271,13 @@ impl World for Outside<'_> {
 }
 
 /// Returns the user's secret for the tags of fences, created on first use. If it cannot be stored, one for this run.
-fn fence_secret(environment: &Environment) -> Vec<u8> {
+fn fence_secret(surroundings: &Surroundings<'_>) -> Vec<u8> {
     let fresh = || {
         let mut bytes = vec![0; 32];
         let _filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
         bytes
     };
-    let Ok(folder) = super::folders::state_folder(environment) else { return fresh() };
+    let Ok(folder) = super::folders::state_folder(surroundings.environment, surroundings.root) else { return fresh() };
     let file = folder.join("fence-secret");
     if let Ok(known) = bounded::regular(&file, bounded::CONFIG)
         && known.len() == 32

@@ -15,7 +15,7 @@ use crate::settings::Environment;
 use crate::workspace::session_file::{self, SessionFile};
 
 use super::Failure;
-use super::folders::state_folder;
+use super::folders::{directory_to_work_in, state_folder};
 
 /// The session of a run.
 pub struct RunSession {
@@ -74,9 +74,9 @@ impl RunSession {
                 "leave out --continue and --resume",
             ));
         }
-        let workspace = environment.cwd.join(arguments.input.workspace.cd.as_deref().unwrap_or(Path::new(".")));
+        let workspace = directory_to_work_in(arguments.input.workspace.cd.as_deref(), environment)?;
         let workspace = workspace.canonicalize().unwrap_or(workspace);
-        let all = match state_folder(environment) {
+        let all = match state_folder(environment, &workspace) {
             Ok(state) => state.join("sessions"),
             Err(failure) if goes_on => {
                 return Err(Failure { exit: Exit::Input, ..failure });

@@ -216,7 +216,7 @@ impl Trusted {
         &self,
         top: &Path,
         workspace: &Path,
-        home: Option<&Path>,
+        environment: &Environment,
         commands: &[Started],
     ) -> Result<(), Failure> {
         if self.checkout || !self.is_change {
@@ -224,11 +224,12 @@ impl Trusted {
         }
         for command in commands {
             let name = &command.name;
-            let words = command.words(home).map_err(|what| {
+            let words = command.words(environment.home.as_deref()).map_err(|what| {
                 Failure::new(
                     Exit::Config,
                     format!("{name} is not started: {what} may name a file of the checkout, {}", self.not_trusted()),
-                    "name the program by its absolute path or ~/, or say --trust-checkout where the change is your own",
+                    "name a program by its absolute path or ~/ that does not lead into the checkout through a link, or say \
+                     --trust-checkout where the change is your own",
                 )
             })?;
             let parts = |word: &String| -> Vec<String> {
@@ -237,6 +238,7 @@ impl Trusted {
             };
             let mut files: Vec<String> = Vec::new();
             for word in words.iter().flat_map(parts) {
+                let found = in_path(environment, &word);
                 let named = meant(top, workspace, &word).ok_or_else(|| {
                     Failure::new(
                         Exit::Config,
@@ -244,7 +246,7 @@ impl Trusted {
                         "name the file that it starts, or keep its program outside of the checkout",
                     )
                 })?;
-                files.extend(named.iter().filter_map(|path| below(top, path)));
+                files.extend(named.iter().chain(&found).filter_map(|path| below(top, path)));
             }
             files.sort();
             files.dedup();
@@ -252,7 +254,8 @@ impl Trusted {
                 return Err(Failure::new(
                     Exit::Config,
                     format!("{name} starts {changed}, {why}"),
-                    "keep its program outside of the checkout, or say --trust-checkout where the change is your own",
+                    "keep its program, and what links to it lead to, outside of the checkout, or say --trust-checkout where \
+                     the change is your own",
                 ));
             }
         }
@@ -283,6 +286,13 @@ impl Trusted {
             None => format!("which is not trusted: {}", self.why_not),
         }
     }
+}
+
+/// Returns what a bare word can name in PATH, as far as it is there.
+fn in_path(environment: &Environment, word: &str) -> Vec<PathBuf> {
+    let path = environment.value("PATH").filter(|_| !word.contains('/')).unwrap_or_default();
+    let files = std::env::split_paths(&path).filter(|entry| entry.is_absolute()).map(|entry| entry.join(word));
+    files.filter(|file| file.symlink_metadata().is_ok_and(|data| !data.is_dir())).collect()
 }
 
 /// Returns the files of the checkout that a word of a command can mean to an interpreter: the path itself, with the
@@ -325,8 +335,8 @@ fn short(commit: &str) -> &str {
     &commit[..commit.len().min(12)]
 }
 
-/// Returns a path below the top directory as git writes it; `None` outside. Links on the way are not followed, as the
-/// checkout controls them.
+/// Returns a path below the top directory as git writes it; `None` outside. Links in the checkout are not followed, as
+/// it controls them; a link outside that leads into it names what it leads to.
 fn below(top: &Path, path: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -340,7 +350,8 @@ fn below(top: &Path, path: &Path) -> Option<String> {
     }
     let real = || Some(plain.parent()?.canonicalize().ok()?.join(plain.file_name()?));
     let inside = |path: PathBuf| Some(path.strip_prefix(top).ok()?.to_str()?.to_owned());
-    inside(plain.clone()).or_else(|| inside(real()?)).filter(|below| !below.is_empty())
+    let by_link = || inside(plain.canonicalize().ok()?);
+    inside(plain.clone()).or_else(|| inside(real()?)).or_else(by_link).filter(|below| !below.is_empty())
 }
 
 /// Collects the files below a directory by their paths below the top; links count as files.

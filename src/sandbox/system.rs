@@ -284,7 +284,7 @@ mod tests {
             (".lmstudio/bin", &["conversations/1.json", "models/m"], &[]),
             (".acme/bin", &["session", "config/settings", "data/tokens", "etc/key"], &[]),
             ("project/bin", &["server.key", "deploy.pem", "id_rsa", "src/a.rs", "lib/a.rb", "conf/x"], &["lib"]),
-            ("env/bin", &["pyvenv.cfg", "lib/python3/site.py", "include/", ".env"], &["pyvenv.cfg", "lib", "include"]),
+            ("env/bin", &["pyvenv.cfg", "lib/python3/site.py", "include/", "token"], &["pyvenv.cfg", "lib", "include"]),
             (
                 "jdk/bin",
                 &["lib/modules", "conf/security/x", "jmods/", "release", "keys/"],
@@ -330,7 +330,8 @@ mod tests {
             let mut found = of_path(&[top.join(entry)], around, &crate::workspace::disk::Disk);
             let mut expected: Vec<PathBuf> =
                 expected.iter().map(|name| prefix.join(name)).chain([top.join(entry)]).collect();
-            (found.sort(), expected.sort());
+            found.sort();
+            expected.sort();
             assert_eq!(found, expected, "{entry}");
         }
     }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::base::document::jsonc;
 use crate::base::{Diagnostic, Span};
 use crate::bounded;
-use crate::git::disregard_user_configuration;
-use crate::git::trusted::committed_in_checkout;
+use crate::git::trusted::{committed_in_checkout, configuration_came_along};
 
+use super::account::came_unpacked;
 use super::environment::Environment;
 use super::layers::{Layer, LayerKind, Settings, merge};
 use super::{Origin, SettingsError};
@@ -137,23 +137,27 @@ fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
 
 /// Forgets the home directory where it is inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
 /// for containers), or one around the workspace, and a commit holds a `.qwen` or `.env` there: those came with the
-/// checkout and are not the user's. So is a git configuration there, which names programs.
+/// checkout and are not the user's. Without a checkout, its place [decides](came_unpacked). A git configuration there,
+/// which names programs, is named here; git reads none.
 fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &mut Vec<String>) {
     let configuration = environment.variables.get("XDG_CONFIG_HOME").map(PathBuf::from);
-    let came_along = |directory: &Option<PathBuf>, names: &[&str]| {
-        let directory = directory.as_ref().filter(|_| !request.trusts_tree());
-        directory.is_some_and(|directory| committed_in_checkout(&request.workspace, directory, names))
-    };
-    let for_git = came_along(&environment.home, &[".gitconfig", ".config/git"]) || came_along(&configuration, &["git"]);
-    disregard_user_configuration(for_git);
-    if for_git {
+    let home = environment.home.clone();
+    let (home, configuration) = (home.as_deref(), configuration.as_deref());
+    if configuration_came_along(&request.workspace, home, configuration) {
         warnings.push(
-            "the git configuration of the user is part of this checkout, which is not trusted: nothing is read from it"
+            "the git configuration of the user is part of a checkout around the workspace: nothing is read from it"
                 .to_owned(),
         );
     }
     let Some(home) = environment.home.as_ref().filter(|_| !request.trusts_tree()) else { return };
-    if committed_in_checkout(&request.workspace, home, &[".qwen", ".env"]) {
+    if came_unpacked(home, &request.workspace, &environment.cwd) {
+        warnings.push(format!(
+            "the home directory {} is in or around the workspace, which is in no repository, and the system has another \
+             one for this user: nothing is read from it (set HOME to the user's own, or say --trust-checkout)",
+            home.display()
+        ));
+        environment.home = None;
+    } else if committed_in_checkout(&request.workspace, home, &[".qwen", ".env"]) {
         warnings.push(format!(
             "the home directory {} is part of this checkout, which is not trusted: nothing is read from it",
             home.display()

@@ -3,6 +3,7 @@
 //! Every value knows its origin, so that `qwen doctor` and each error can name the place. Only `load` reads files and
 //! the environment; everything else is a function of its arguments.
 
+mod account;
 pub mod environment;
 pub mod keys;
 pub mod layers;
@@ -12,6 +13,7 @@ pub mod schema;
 
 use std::fmt;
 
+pub use account::came_unpacked;
 pub use environment::Environment;
 pub use keys::{Endpoint, ModelChoice};
 pub use layers::{Layer, LayerKind, Settings};

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::folder::Folder;
 use super::steps::Steps;
-use crate::git::checkouts_around;
+use crate::checkouts::{checkouts_around, passes_through};
 use crate::marked::{MARKER, MARKER_TEXT, Marked, PREFIX};
 
 /// The most names that are looked at for directories of killed runs.
@@ -69,10 +69,10 @@ impl Temporary {
     }
 }
 
-/// Tells whether a directory is, or would be, in the repository that holds `root`.
+/// Tells whether a directory is, or would be, in a checkout that holds `root`, or is reached through a link in one.
 pub fn is_in_checkout(directory: &Path, root: &Path) -> bool {
-    let top = root.canonicalize().ok().and_then(|root| checkouts_around(&root).next().map(Path::to_path_buf));
-    top.is_some_and(|top| is_below(directory, &top))
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    checkouts_around(&root).any(|top| passes_through(directory, top))
 }
 
 fn is_below(directory: &Path, top: &Path) -> bool {

@@ -17,6 +17,7 @@ pub(crate) type Breaches = BTreeMap<String, BTreeMap<String, u32>>;
 const LAYER_OF: &[(&str, &str)] = &[
     ("base", "base"),
     ("bounded", "base"),
+    ("checkouts", "base"),
     ("event", "base"),
     ("exit", "base"),
     ("hidden", "base"),

@@ -106,7 +106,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         return Err(conflict("patch-sha256 is no SHA-256", "hand over the output patch-sha256 as it is"));
     }
     let (report, result) = read_proposal(job, digest)?;
-    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment))
+    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment)?)
         .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
     let workspace = std::sync::Arc::new(workspace);
     let repository = Repository::discover(workspace.root())

@@ -105,7 +105,7 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
             "use it in a job of GitHub Actions; anywhere else `qwen run` does the work",
         )
     })?;
-    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment))
+    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment)?)
         .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
     let repository = Repository::discover(workspace.root()).map_err(|error| {
         Failure::new(

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::forge::{ForgeError, GitHub};
 use crate::git::KEYS;
 use crate::run::Failure;
+use crate::run::folders::directory_to_work_in;
 use crate::settings::Environment;
 use crate::workspace::outputs::{append, stay};
 use inputs::Inputs;
@@ -187,6 +188,6 @@ impl Write for GuardedLog {
 }
 
 /// Returns the directory that a job works in.
-fn working_directory(inputs: &Inputs, environment: &Environment) -> PathBuf {
-    environment.cwd.join(&inputs.directory_to_work_in)
+fn working_directory(inputs: &Inputs, environment: &Environment) -> Result<PathBuf, Failure> {
+    directory_to_work_in(Some(&inputs.directory_to_work_in), environment)
 }
