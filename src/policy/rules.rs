@@ -995,6 +995,9 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
             return Err(call.deny(what));
         }
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
+        if word.text.to_ascii_lowercase().contains("data:text/javascript") {
+            return Err(Denial::unanalysable(format!("{}: code in `{}`", call.name, word.text)).by("G3"));
+        }
         if untabled::is_response_file(&word.text, is_option) && !programs::takes_at(&program) {
             let denial = call.deny(format!("`{}` may stand for the words in a file", word.text));
             return Err(denial.hint("write the words themselves"));

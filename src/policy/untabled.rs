@@ -259,14 +259,22 @@ pub(super) fn leaves_work(program: &str, words: &[&str]) -> bool {
     if named(LEAVES_WORK, program) {
         return true;
     }
-    let mut verbs = words.iter().filter(|word| !word.starts_with('-'));
-    let (first, second) = (verbs.next().copied().unwrap_or_default(), verbs.next().copied().unwrap_or_default());
+    let is_word = |word: &&&str| !word.starts_with('-');
+    let verbs: Vec<&str> = words.iter().filter(is_word).copied().collect();
+    // What follows an option may be its value, or the verb.
+    let skipped = words.first().is_some_and(|word| word.starts_with('-') && !word.contains('='));
+    (0..=usize::from(skipped)).any(|at| changes_settings(program, words, verbs.get(at..).unwrap_or_default()))
+}
+
+fn changes_settings(program: &str, words: &[&str], verbs: &[&str]) -> bool {
+    let verb = |at: usize| verbs.get(at).copied().unwrap_or_default();
+    let (first, second) = (verb(0), verb(1));
     // With a name alone these show the value.
     let shows = named("bundle composer poetry pdm", program)
-        && verbs.next().is_none()
+        && verbs.len() < 3
         && !words.iter().any(|word| matches!(*word, "--unset" | "--delete" | "-e" | "--editor"));
     let keeps = has_settings(program)
-        && named(KEEPS_SETTINGS, first)
+        && (named(KEEPS_SETTINGS, first) || program == "npm" && first.len() > 2 && "config".starts_with(first))
         && !(second.is_empty() || named(LOOKS, second) || shows || words.contains(&"--local"));
     let signs_in = has_subcommands(program) && (named(SIGNS_IN, first) || first == "auth" && named(SIGNS_IN, second));
     let users = USERS.iter().any(|(programs, verb, after)| {
@@ -277,7 +285,12 @@ pub(super) fn leaves_work(program: &str, words: &[&str]) -> bool {
     let looks = named("list ls ll la view info outdated root bin prefix show search why explain", first)
         || matches!((program, second), ("dotnet", "list" | "search" | "run"));
     let options = FOR_USER.iter().filter(|(programs, _)| named(programs, program));
-    let for_user = !looks && options.flat_map(|(_, options)| options.split(' ')).any(|option| words.contains(&option));
+    let bundles = named("npm pnpm bun", program)
+        && words
+            .iter()
+            .any(|word| word.len() < 5 && word.starts_with('-') && !word.starts_with("--") && word.contains('g'));
+    let is = |option: &str| words.iter().any(|word| *word == option || word.strip_suffix("=true") == Some(option));
+    let for_user = !looks && (bundles || options.flat_map(|(_, options)| options.split(' ')).any(is));
     keeps || signs_in || users || for_user
 }
 

@@ -25,8 +25,8 @@ const CLIENTS: &[Client] = &[
     Client { names: "swift", code: "-e", words: "repl", operands: ANY, reads: false },
     Client {
         names: "stack cabal",
-        code: "--exec",
-        words: "eval ghci repl runghc runhaskell",
+        code: "--exec -e",
+        words: "eval ghci repl v1-repl v2-repl new-repl runghc runhaskell",
         operands: ANY,
         reads: false,
     },
@@ -64,6 +64,8 @@ const CLIENTS: &[Client] = &[
         operands: ANY,
         reads: true,
     },
+    Client { names: "rebar3", code: "--eval", words: "shell eval", operands: ANY, reads: false },
+    Client { names: "hanami spring", code: "", words: "console c runner r", operands: ANY, reads: false },
     // Their words are lines for a shell, or code.
     Client { names: "pee mispipe fx", code: "", words: "", operands: 0, reads: false },
     Client {

@@ -340,6 +340,10 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     if matches!(call.name.as_str(), "deno" | "bun") {
         return runtime(call, known, &words);
     }
+    // The script may be the value of an option: `php -f artisan tinker`.
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| word.text.ends_with("artisan")) {
+        client(call, crate::policy::rules::base_name(&word.text), &words[at + 1..])?;
+    }
     let mut at = 0;
     while at < words.len() {
         let word = &words[at];

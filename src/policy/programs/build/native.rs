@@ -112,6 +112,12 @@ fn cmake(call: &mut Call<'_>) -> Result<(), Denial> {
         if !call.is_open() && (!known || value.contains(['/', '$', ';', '"', '`'])) {
             return Err(call.deny(format!("the variable `{}` is not known to be harmless", word.text)));
         }
+        // A list is a program and its words.
+        let starts = ["COMPILER", "PROGRAM", "COMMAND", "EXECUTABLE", "LINKER"].iter().any(|end| name.ends_with(end));
+        let launches = name.contains("LAUNCH") && !["", "ccache", "sccache", "distcc", "icecc"].contains(&value);
+        if call.is_open() && (launches || starts && value.contains([';', ' '])) {
+            return Err(call.code(format!("`{}` may be a command", word.text)));
+        }
     }
     for word in call.operands.clone() {
         call.read(&word);
