@@ -1,5 +1,5 @@
-//! Decides which policy texts apply to this run, and who is responsible for each (docs/policy.md, "Whose policy
-//! counts").
+//! Decides which policy texts apply to this run, and who is responsible for each (docs/policy.md, "Policy layers and
+//! trust").
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
