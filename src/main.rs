@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use qwen_run::cli::{self, Cli, Command, UsageError};
+use qwen_run::cli::usage::{self, UsageError};
+use qwen_run::cli::{Cli, Command};
 use qwen_run::commands;
 use qwen_run::emit::{Backlog, Eager, Ids, Outputs, Renderer, Screen};
 use qwen_run::event::Event;
@@ -51,7 +52,7 @@ fn work() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let cli = match cli::parse(std::env::args_os()) {
+    let cli = match usage::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

@@ -2,6 +2,8 @@
 
 use clap::{Command, CommandFactory as _};
 
+use crate::support::Project;
+
 /// Words that only the authors would understand, and what to write instead.
 const GLOSSARY: &str = include_str!("glossary.txt");
 
@@ -54,4 +56,34 @@ fn help_is_short_and_in_the_words_of_the_field() {
 fn a_private_word_is_found_and_a_longer_one_that_holds_it_is_not() {
     assert_eq!(private_words("Is not to be had."), ["`to be had`: write `available`"]);
     assert_eq!(private_words("a wallet, the maximum wall time, a blanket"), [""; 0]);
+}
+
+/// Returns what a call prints in a terminal of 80 columns.
+fn printed(arguments: &[&str]) -> String {
+    let outcome = Project::new().env("COLUMNS", "80").qwen(arguments);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    outcome.stdout
+}
+
+#[test]
+fn a_short_help_fits_a_screen_and_the_long_one_shows_every_option() {
+    let (short, long) = (printed(&["run", "-h"]), printed(&["run", "--help"]));
+    assert!(short.lines().count() <= 60, "{} lines", short.lines().count());
+    assert!(short.contains("--apply") && short.contains("More: qwen --help") && !short.contains("--top-p"), "{short}");
+    assert!(long.contains("--top-p") && long.contains("Exit codes"), "{long}");
+    assert!(!printed(&["-h"]).contains("--top-p"));
+    assert!(printed(&["apply", "-h"]).contains("--check"));
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let project = Project::new();
+    let outcome = project.qwen(&["man", "--to", "pages"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let page = |name: &str| std::fs::read_to_string(project.root().join("pages").join(name)).unwrap();
+    assert!(page("qwen.1").contains(r"\-\-prompt\-file") && page("qwen-policy-check.1").contains("calls"));
+    assert!(printed(&["man"]).starts_with(".ie"), "the page of `qwen`");
+    let refused = Project::new().file("pages", "a file\n").qwen(&["man", "--to", "pages"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("cannot write manual pages to"), "{}", refused.stderr);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use qwen_run::cli::{self, UsageError};
+use qwen_run::cli::usage::{self, UsageError};
 use qwen_run::settings::{self, Environment, load::Request};
 use qwen_run::tool_name::listed_name;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn every_flag_is_taken_or_refused_by_name() {
             let prompt: &[&str] =
                 if matches!(flag, "--prompt" | "--prompt-interactive") { &[] } else { &["-p", "look"] };
             let words = ["qwen", spelling].into_iter().chain(value).chain(prompt.iter().copied());
-            match cli::parse(words) {
+            match usage::parse(words) {
                 Ok(_) => taken += 1,
                 Err(UsageError::Help(_)) => panic!("{spelling} is help"),
                 Err(UsageError::Wrong { message, hint, .. }) => {
@@ -72,7 +72,7 @@ fn every_flag_is_taken_or_refused_by_name() {
 fn every_command_is_there_or_refused_by_name() {
     for command in facts()["commands"].as_array().unwrap() {
         let name = command.as_str().unwrap();
-        match cli::parse(["qwen", name]) {
+        match usage::parse(["qwen", name]) {
             Ok(_) => panic!("`qwen {name}` is a prompt"),
             Err(UsageError::Help(_)) => {}
             Err(UsageError::Wrong { message, .. }) => {
@@ -111,8 +111,10 @@ fn every_key_of_the_settings_is_known_and_others_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     std::fs::create_dir_all(home.join(".qwen")).unwrap();
-    let environment = Environment { home: Some(home.clone()), cwd: folder.path().into(), ..Environment::default() };
-    let request = Request { project_root: folder.path().into(), workspace: folder.path().into(), ..Request::default() };
+    let work = folder.path().join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    let environment = Environment { home: Some(home.clone()), cwd: work.clone(), ..Environment::default() };
+    let request = Request { project_root: work.clone(), workspace: work, ..Request::default() };
     let warnings = |file: &Value| {
         std::fs::write(home.join(".qwen/settings.json"), file.to_string()).unwrap();
         // A value of another type than we sampled is an error that knows the key.

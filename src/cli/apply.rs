@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::WorkspaceArgs;
 use super::values::not_blank;
+use super::workspace::WorkspaceArgs;
 use crate::emit::Format;
 
 /// What stands below the flags.

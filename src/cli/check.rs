@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::WorkspaceArgs;
+use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

@@ -1,9 +1,7 @@
 //! Defines `qwen completions`: completion scripts for shells.
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
-
-use super::Cli;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\
@@ -18,9 +16,9 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Returns the completion script of a shell.
-pub fn script(shell: Shell) -> Vec<u8> {
+/// Returns the completion script of a shell for a command line.
+pub fn script(shell: Shell, mut command: Command) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "qwen", &mut script);
+    clap_complete::generate(shell, &mut command, "qwen", &mut script);
     script
 }

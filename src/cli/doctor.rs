@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 
-use super::WorkspaceArgs;
+use super::workspace::WorkspaceArgs;
 use crate::emit::safe::{escape, one_line};
 use crate::emit::to_pretty;
 use crate::settings::keys::{Endpoint, KeyError, ModelChoice, shown};

@@ -1,4 +1,6 @@
-//! Defines the end of `--help`: examples, and the exit codes as a table.
+//! Defines the end of `--help`: examples, and the exit codes as a table; and which options `-h` shows.
+
+use clap::{Command, Id};
 
 /// The text below the flags of `run`.
 pub const AFTER: &str = "\
@@ -41,4 +43,54 @@ mod tests {
             assert!(super::AFTER.contains(exit.name()), "{exit:?}");
         }
     }
+}
+
+/// The text below the options that `-h` shows.
+const AFTER_SHORT: &str = "\
+Examples:
+  qwen 'explain src/lib.rs'
+  qwen run --apply --verify 'cargo test' -p 'make the test pass'
+  git diff | qwen -o result 'review this diff'
+
+More: qwen --help";
+
+/// The options of a run that `-h` shows.
+const SHORT: [&str; 21] = [
+    "words",
+    "prompt",
+    "recipe",
+    "params",
+    "files",
+    "cd",
+    "model",
+    "openai_base_url",
+    "local",
+    "policy",
+    "sandbox",
+    "apply",
+    "commit",
+    "branch",
+    "verify",
+    "output_format",
+    "json_schema",
+    "result_file",
+    "max_cost_usd",
+    "quiet",
+    "verbose",
+];
+
+/// Hides the less used options of a run.
+pub fn short(command: Command) -> Command {
+    fn hide(command: Command) -> Command {
+        let others: Vec<Id> = command.get_arguments().map(|argument| argument.get_id().clone()).collect();
+        let others = others.into_iter().filter(|id| !SHORT.contains(&id.as_str()));
+        let command = others.fold(command, |command, id| command.mut_arg(id, |argument| argument.hide(true)));
+        // Defaults and variables are in the long help.
+        let command = command.mut_args(|argument| {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            argument.help(help.split(" [").next().unwrap_or_default().to_owned())
+        });
+        command.after_help(AFTER_SHORT)
+    }
+    hide(command).mut_subcommand("run", hide)
 }

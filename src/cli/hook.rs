@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::WorkspaceArgs;
 use super::values::{duration, not_blank};
+use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

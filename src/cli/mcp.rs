@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::WorkspaceArgs;
+use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod help;
 pub mod hook;
 pub mod input;
+pub mod man;
 pub mod mcp;
 pub mod policy;
 pub mod prompt;
@@ -21,14 +22,13 @@ pub mod tools;
 pub mod undo;
 pub mod usage;
 pub mod values;
+pub mod workspace;
 mod yargs;
 
-use std::path::PathBuf;
-
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand};
 
 pub use self::run::RunArgs;
-pub use self::usage::{UsageError, parse};
+pub use self::workspace::WorkspaceArgs;
 
 /// Non-interactive Qwen Code: turns one prompt into an answer, a patch, a commit or applied changes
 ///
@@ -47,8 +47,8 @@ pub struct Cli {
     /// The command; `run` if there is none.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Print help
-    // One form for -h and --help: the long one spreads a page of flags over seven.
+    /// Print help; -h shows the most used options alone
+    // The parser's own long form would spread a page of flags over seven; what -h leaves out is hidden before parsing.
     #[arg(short, long, action = ArgAction::HelpShort, global = true)]
     pub help: Option<bool>,
     /// The flags of `run`, for a call without a command.
@@ -133,12 +133,7 @@ pub enum Command {
     /// Print shell completions
     #[command(after_help = completions::EXAMPLE)]
     Completions(completions::CompletionsArgs),
-}
-
-/// Where to work.
-#[derive(Debug, Clone, Default, Args)]
-pub struct WorkspaceArgs {
-    /// Work in this directory [default: the current one]
-    #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = "Input")]
-    pub cd: Option<PathBuf>,
+    /// Print the manual page, or write the pages of all commands
+    #[command(after_help = man::EXAMPLE)]
+    Man(man::ManArgs),
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::WorkspaceArgs;
 use super::values::not_blank;
+use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

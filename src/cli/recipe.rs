@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::WorkspaceArgs;
+use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::WorkspaceArgs;
 use super::values::{count, dollars, duration, not_blank, positive, share, size, temperature};
+use super::workspace::WorkspaceArgs;
 use crate::emit::{Colour, Format, Verbosity};
 
 /// The flags of `run`.

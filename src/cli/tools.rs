@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 
-use super::WorkspaceArgs;
 use super::values::not_blank;
+use super::workspace::WorkspaceArgs;
 
 /// What stands below the flags.
 pub const EXAMPLE: &str = "\

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::WorkspaceArgs;
+use super::workspace::WorkspaceArgs;
 use crate::emit::Format;
 
 /// What stands below the flags.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use super::{Cli, Command, RunArgs, yargs};
+use super::run::RunArgs;
+use super::{Cli, Command, help, yargs};
 use crate::emit::Format;
 use crate::emit::safe::escape;
 use crate::event::{RunError, RunFinished};
@@ -52,7 +53,8 @@ impl UsageError {
 /// Parses the arguments, the program's name first.
 pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Cli, UsageError> {
     let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-    let mut definition = Cli::command();
+    let is_short = arguments.iter().any(|word| word == "-h");
+    let mut definition = if is_short { help::short(Cli::command()) } else { Cli::command() };
     let arguments = as_read_here(arguments, &definition);
     let wrong = |message: String, hint: Option<String>| UsageError::Wrong {
         message,
@@ -96,7 +98,8 @@ pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result
             | Command::Schema(_)
             | Command::Doctor(_)
             | Command::Mcp { .. }
-            | Command::Completions(_),
+            | Command::Completions(_)
+            | Command::Man(_),
         ) => None,
     };
     if let Some(run) = run {

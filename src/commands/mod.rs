@@ -18,10 +18,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::CommandFactory as _;
 use futures_util::FutureExt as _;
 
 use crate::bounded;
-use crate::cli::{Command, WorkspaceArgs, completions};
+use crate::cli::{Cli, Command, WorkspaceArgs, completions, man};
 use crate::emit::safe::{brief, escape};
 use crate::exit::Exit;
 use crate::git::repository::Repository;
@@ -72,8 +73,20 @@ async fn dispatch(
         Command::Sandbox { verb } => doctor::sandbox(&verb, out),
         Command::Schema(arguments) => schema::run(&arguments, out),
         Command::Doctor(arguments) => doctor::run(&arguments, environment, out),
-        Command::Completions(arguments) => print_bytes(out, &completions::script(arguments.shell)),
+        Command::Completions(arguments) => print_bytes(out, &completions::script(arguments.shell, Cli::command())),
+        Command::Man(arguments) => write_pages(&arguments, environment, out),
     }
+}
+
+/// Prints the manual page, or writes all of them.
+fn write_pages(arguments: &man::ManArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let Some(directory) = arguments.to.as_ref().map(|directory| environment.cwd.join(directory)) else {
+        return print_bytes(out, &man::page(Cli::command()));
+    };
+    man::write_to(&directory, Cli::command()).map(|()| Exit::Ok).map_err(|error| {
+        let message = format!("cannot write manual pages to {}: {error}", directory.display());
+        Failure::new(Exit::Failed, message, "name a directory that you can write to with --to")
+    })
 }
 
 /// The directory that a command works in, and its repository.

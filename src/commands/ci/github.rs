@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::{GuardedLog, Job, say, say_failure, trusted_policy, working_directory};
 use crate::bounded;
-use crate::cli::{self, Command, RunArgs, UsageError};
+use crate::cli::usage::{self, UsageError};
+use crate::cli::{Command, RunArgs};
 use crate::emit::{Renderer, Report, Screen, summary, to_line};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
@@ -87,7 +88,7 @@ pub(super) async fn run(job: &mut Job, out: &mut dyn Write) -> Result<Exit, Fail
 /// Everything that is decided without a model: inputs, the people behind the event, the policy's own text.
 async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
     let words = job.inputs.arguments()?;
-    let mut arguments = match cli::parse(words) {
+    let mut arguments = match usage::parse(words) {
         Ok(cli) => match cli.command {
             Some(Command::Run(arguments)) => arguments,
             _ => return Err(Failure::new(Exit::Usage, "the inputs make no run", "give recipe or prompt")),

@@ -14,9 +14,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Place, print};
+use crate::cli::Command;
 use crate::cli::hook::{HookArgs, HookVerb};
 use crate::cli::run::FromHook;
-use crate::cli::{Command, UsageError};
+use crate::cli::usage::{self, UsageError};
 use crate::emit::Screen;
 use crate::emit::safe::one_line;
 use crate::exit::Exit;
@@ -173,7 +174,7 @@ impl Asked<'_> {
         if let Some(folder) = &self.common.workspace.cd {
             words.push(format!("--cd={}", folder.display()));
         }
-        let mut arguments = match crate::cli::parse(words) {
+        let mut arguments = match usage::parse(words) {
             Ok(cli) => match cli.command {
                 Some(Command::Run(arguments)) => arguments,
                 _ => unreachable!("the words begin with `run`"),
