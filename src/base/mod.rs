@@ -2,5 +2,7 @@
 
 pub mod diagnostic;
 pub mod document;
+pub mod error;
 
 pub use diagnostic::{Code, Diagnostic, Location, Span, Spanned};
+pub use error::CliError;

@@ -11,6 +11,7 @@ use crate::emit::{Format, to_line};
 use crate::exit::Exit;
 use crate::policy::redact::Secrets;
 use crate::run::apply::{Applied, Fit, Request, Rules, apply};
+use crate::run::error::SetupError;
 use crate::run::folders::state_folder;
 use crate::run::outputs::new_id;
 use crate::run::prepare::secret_variables;
@@ -42,7 +43,7 @@ pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dy
         outputs: None,
     };
     let secrets = Secrets::new(&secret_variables(environment, None, None), &chosen.policy.secret_patterns())
-        .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
+        .map_err(SetupError::SecretPatterns)?;
     let facts = place.facts(environment);
     let rules = Rules { policy: &chosen.policy, facts: &facts, secrets: &secrets, also: &|_| Ok(()) };
     let request = Request { input: &input, digest: None, fit: Fit::Merge, how, max_files: None, max_patch_bytes: None };

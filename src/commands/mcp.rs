@@ -20,6 +20,7 @@ use crate::exit::Exit;
 use crate::policy::Access;
 use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::run::Failure;
+use crate::run::error::ServerError;
 use crate::run::policy_layers;
 use crate::run::runner::Runner;
 use crate::run::servers::{self, Chosen, Wishes};
@@ -413,22 +414,13 @@ async fn auth(
     };
     warn(&chosen.warnings, err);
     let found = chosen.configs.iter().find(|config| config.name == name);
-    let config = found.ok_or_else(|| {
-        Failure::new(
-            Exit::Config,
-            format!("there is no MCP server `{name}` in the settings"),
-            "`qwen mcp list` shows them",
-        )
-    })?;
-    let web = web(config).ok_or_else(|| {
-        Failure::new(Exit::Config, format!("{name} is a program and needs no token"), "give it one in its `env`")
-    })?;
-    let failed = |why: String| Failure::new(Exit::Auth, why, "try again, or put a token into `headers`");
-    let waiting = tokens.begin(name, &web, scopes).await.map_err(failed)?;
+    let config = found.ok_or_else(|| ServerError::Unknown(name.to_owned()))?;
+    let web = web(config).ok_or_else(|| ServerError::NoToken(name.to_owned()))?;
+    let waiting = tokens.begin(name, &web, scopes).await.map_err(ServerError::SignIn)?;
     print(
         out,
         &format!("Open this address in a browser:\n\n  {}\n\nWaiting for it to come back …\n", waiting.address()),
     )?;
-    waiting.finish(WAIT).await.map_err(failed)?;
+    waiting.finish(WAIT).await.map_err(ServerError::SignIn)?;
     print(out, &format!("Signed in to {}.\n", one_line(name)))
 }

@@ -28,6 +28,7 @@ use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::decide::Facts;
+use crate::run::error::{PolicyError, SetupError};
 use crate::run::folders::{open_workspace, state_folder};
 use crate::run::policy_layers::{self, Chosen, PolicySources};
 use crate::run::tool_lists::ToolLists;
@@ -98,9 +99,7 @@ struct Place {
 impl Place {
     fn open(arguments: &WorkspaceArgs, environment: &Environment) -> Result<Place, Failure> {
         let workspace = open_workspace(arguments.cd.as_deref(), environment)?;
-        let repository = Repository::discover(workspace.root()).map_err(|error| {
-            Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), error.hint())
-        })?;
+        let repository = Repository::discover(workspace.root()).map_err(SetupError::Repository)?;
         Ok(Place { workspace: Arc::new(workspace), repository })
     }
 
@@ -173,7 +172,7 @@ fn print_bytes(out: &mut dyn Write, bytes: &[u8]) -> Result<Exit, Failure> {
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(Exit::Ok),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        Err(error) => Err(Failure::new(Exit::Failed, format!("standard output: {error}"), "")),
+        Err(error) => Err(SetupError::Output(error).into()),
     }
 }
 
@@ -183,6 +182,5 @@ fn alone(named: &str, environment: &Environment) -> Result<Policy, Failure> {
     let folder = environment.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default();
     let parents =
         |name: &str| bounded::named_text(&folder.join(name), bounded::CONFIG).map_err(|error| error.to_string());
-    Policy::new(&layer, &[], &parents)
-        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))
+    Ok(Policy::new(&layer, &[], &parents).map_err(|error| PolicyError::Alone(error.into()))?)
 }

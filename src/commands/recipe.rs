@@ -12,7 +12,8 @@ use crate::emit::safe::{brief, escape};
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
-use crate::run::recipe::{Surroundings, failure};
+use crate::run::error::RecipeError;
+use crate::run::recipe::Surroundings;
 use crate::run::trust::Trusted;
 use crate::settings::Environment;
 
@@ -174,7 +175,7 @@ fn escape_lines(text: &str) -> String {
 fn new(place: &Place, name: &str, out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = SKELETON.replace("NAME", name);
     let shown = format!("{name}.yaml");
-    crate::recipe::load::from_text(&shown, &text).map_err(|errors| failure(&errors))?;
+    crate::recipe::load::from_text(&shown, &text).map_err(RecipeError::Wrong)?;
     let path = place.top().join(".qwen/recipes").join(&shown);
     crate::workspace::outputs::create_new(&path, text.as_bytes()).map_err(|error| {
         Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "choose another name, or edit that file")
@@ -185,9 +186,4 @@ fn new(place: &Place, name: &str, out: &mut dyn Write) -> Result<Exit, Failure> 
             "wrote .qwen/recipes/{shown}; say in it what is to be done, then: qwen recipe validate, qwen run --recipe {name}\n"
         ),
     )
-}
-
-/// Returns a failure of [`failure`] as the text of the first error, for reports.
-pub(super) fn first(failure: &Failure) -> String {
-    failure.error.message.lines().next().unwrap_or_default().to_owned()
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::{print, recipe::first};
+use super::print;
 use crate::cli::RunArgs;
 use crate::emit::safe::{brief, escape};
 use crate::emit::{Format, Screen};
@@ -51,7 +51,14 @@ pub(super) async fn run(
             Ok(recipe) => recipe,
             Err(failure) => {
                 failed += 1;
-                print(out, &format!("FAIL {}: {}\n", escape(&brief(&shown)), escape(&brief(&first(&failure)))))?;
+                print(
+                    out,
+                    &format!(
+                        "FAIL {}: {}\n",
+                        escape(&brief(&shown)),
+                        escape(&brief(failure.to_string().lines().next().unwrap_or_default()))
+                    ),
+                )?;
                 continue;
             }
         };

@@ -18,7 +18,7 @@ use crate::verify::guards::Guards;
 use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed, shape};
 use crate::workspace::Workspace;
 
-use super::Failure;
+use super::error::RecipeError;
 use super::judge::RunJudge;
 use super::recipe::Active;
 use super::runner::Runner;
@@ -256,7 +256,7 @@ pub fn variables(
     active: &Active,
     policy: &Policy,
     what: &str,
-) -> Result<Variables, Failure> {
+) -> Result<Variables, RecipeError> {
     let mut variables = Variables::default();
     for (name, text) in env.into_iter().flatten() {
         if !policy.passes_variable(name) {

@@ -12,6 +12,7 @@ use crate::workspace::Workspace;
 use crate::workspace::temporary::is_in_checkout;
 
 use super::Failure;
+use super::error::SetupError;
 use super::trust::Trusted;
 
 /// Returns the directory that `-C` names, else the working directory. Fails where a link in a checkout leads out of it
@@ -34,8 +35,7 @@ pub fn directory_to_work_in(cd: Option<&Path>, environment: &Environment) -> Res
 
 /// Opens the workspace that `-C` names, else the working directory.
 pub fn open_workspace(cd: Option<&Path>, environment: &Environment) -> Result<Workspace, Failure> {
-    Workspace::open(&directory_to_work_in(cd, environment)?)
-        .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))
+    Ok(Workspace::open(&directory_to_work_in(cd, environment)?).map_err(SetupError::Workspace)?)
 }
 
 /// Returns the directories outside the workspace that may be read. A missing one is an error.

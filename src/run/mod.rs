@@ -7,6 +7,7 @@ pub mod bounds;
 pub mod checks;
 pub mod context;
 pub mod emitter;
+pub mod error;
 pub mod folders;
 pub mod from_hook;
 pub mod gather;
@@ -51,6 +52,7 @@ use crate::agent::invoke::{self, Invoker};
 use crate::agent::limits::Account;
 use crate::agent::transcript::Transcript;
 use crate::agent::{Agent, AgentOptions, Ending, Stopped};
+use crate::base::CliError;
 use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunError, RunFinished, RunStarted};
@@ -65,6 +67,7 @@ use crate::recipe::file::Before;
 use answers::Taken;
 use checks::{Bench, Verification};
 use emitter::Emitter;
+use error::SetupError;
 use gather::Gathered;
 use hooks::Hooks;
 use outcome::Stage;
@@ -119,6 +122,15 @@ impl Failure {
         let mut failure =
             Failure::new(Exit::Failed, format!("a fault in qwen itself: {text}"), "report it with the command line");
         failure.error.code = "internal".into();
+        failure
+    }
+}
+
+impl<E: CliError> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        let hint = error.hint().unwrap_or_default().into_owned();
+        let mut failure = Failure::new(error.exit(), error.to_string(), hint);
+        failure.error.code = error.code().to_owned();
         failure
     }
 }
@@ -276,7 +288,7 @@ async fn local_server(
     let program = program.as_ref().map(Program::path);
     let launcher = crate::sandbox::launcher();
     let started = local::start(&environment.cwd.join(model), program, &launcher, &tell).await;
-    started.map(Some).map_err(|error| Failure::new(Exit::Config, error.to_string(), error.hint()))
+    Ok(started.map(Some).map_err(SetupError::Local)?)
 }
 
 /// Returns the programs that a run in this workspace starts itself.

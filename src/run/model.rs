@@ -11,17 +11,18 @@ use crate::cli::RunArgs;
 use crate::emit::Spooled;
 use crate::event::RunError;
 use crate::exit::Exit;
+use crate::model::Model;
 use crate::model::canonical::Masks;
 use crate::model::cassette::Player;
 use crate::model::client::Client;
 use crate::model::config::{ClientConfig, Proxies, Sampling, TextToolsMode};
-use crate::model::{ErrorClass, Model, ModelError};
 use crate::policy::redact;
 use crate::secret::Secret;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{Environment, ModelChoice, Settings, providers};
 
 use super::Failure;
+use super::error::ConnectError;
 use super::outputs::checkouts;
 use super::prepare::secret_variables;
 
@@ -120,7 +121,7 @@ pub async fn choose(
         let script = bounded::named_text(path, bounded::PRODUCT).map_err(|error| error.to_string());
         let script = script
             .and_then(|text| Script::parse(&text))
-            .map_err(|error| Failure::new(Exit::Input, format!("{}: {error}", path.display()), "correct the script"))?;
+            .map_err(|why| ConnectError::Script { path: path.display().to_string(), why })?;
         return Ok(Chosen {
             client: Answering::Scripted(script),
             name: "scripted".into(),
@@ -132,21 +133,11 @@ pub async fn choose(
     let flags = &arguments.model;
     let player = match &arguments.test.replay {
         Some(path) => {
-            let text = bounded::named_text(&environment.cwd.join(path), bounded::PRODUCT).map_err(|error| {
-                Failure::new(
-                    Exit::Input,
-                    format!("--replay {}: {error}", path.display()),
-                    "name a file made by --record",
-                )
-            })?;
-            let player = Player::new(&text, masks(environment, root, None)).map_err(|error| {
-                Failure::new(
-                    Exit::Input,
-                    format!("--replay {}: {error}", path.display()),
-                    "record it again with --record",
-                )
-            })?;
-            Some(player)
+            let shown = || path.display().to_string();
+            let text = bounded::named_text(&environment.cwd.join(path), bounded::PRODUCT);
+            let text = text.map_err(|cause| ConnectError::Replay { path: shown(), cause })?;
+            let player = Player::new(&text, masks(environment, root, None));
+            Some(player.map_err(|error| ConnectError::Recording { path: shown(), why: error.to_string() })?)
         }
         None => None,
     };
@@ -156,10 +147,11 @@ pub async fn choose(
     };
     let key_file = match &flags.api_key_file {
         Some(path) => {
-            let text = bounded::named_text(&environment.cwd.join(path), bounded::CONFIG).map_err(|error| {
-                Failure::new(Exit::Auth, format!("--api-key-file {}: {error}", path.display()), "write the key into it")
-            })?;
-            Some((path.display().to_string(), text))
+            let shown = path.display().to_string();
+            match bounded::named_text(&environment.cwd.join(path), bounded::CONFIG) {
+                Ok(text) => Some((shown, text)),
+                Err(cause) => return Err(ConnectError::KeyFile { path: shown, cause }.into()),
+            }
         }
         None => None,
     };
@@ -174,10 +166,9 @@ pub async fn choose(
         recipe_model: recipe.name.as_ref().map(|name| name.as_str()),
         offline: player.is_some(),
     };
-    let refused_key = |error: keys::KeyError| Failure::new(error.exit, error.message, error.hint);
-    let settings =
-        &providers::applied(settings, environment, wishes.model, wishes.base_url.is_some()).map_err(refused_key)?;
-    let mut endpoint = keys::resolve(&wishes, environment, settings).map_err(refused_key)?;
+    let settings = &providers::applied(settings, environment, wishes.model, wishes.base_url.is_some())
+        .map_err(ConnectError::Key)?;
+    let mut endpoint = keys::resolve(&wishes, environment, settings).map_err(ConnectError::Key)?;
     if let Some(kind) = &settings.auth_selected_type
         && !matches!(kind.value.as_str(), "openai" | "USE_OPENAI" | "")
     {
@@ -203,17 +194,7 @@ pub async fn choose(
     config.model = match &endpoint.model {
         ModelChoice::Named(name) => name.value.clone(),
         ModelChoice::TheOnlyOne => {
-            let served = crate::model::served::only_model(&config).await.map_err(|error| {
-                let exit = match &error.class {
-                    ErrorClass::Network | ErrorClass::Timeout(_) | ErrorClass::Overloaded { .. } => Exit::Unavailable,
-                    _ => Exit::Config,
-                };
-                Failure::new(
-                    exit,
-                    error.message,
-                    error.hint.unwrap_or_else(|| "name a model with --model or QWEN_MODEL".into()),
-                )
-            })?;
+            let served = crate::model::served::only_model(&config).await.map_err(ConnectError::Unnamed)?;
             config.served_window = served.window;
             config.asks_for_window = false;
             served.name
@@ -228,7 +209,7 @@ pub async fn choose(
         }
         (None, None) => Client::new(config),
     };
-    let client = Answering::Http(Box::new(client.map_err(refused)?));
+    let client = Answering::Http(Box::new(client.map_err(ConnectError::Options)?));
     let chosen = Chosen { client, name, warnings: endpoint.warnings, key: used, recording };
     // Its first line is written: an unwritable recording ends the run before a request is paid for.
     match chosen.recording_failure() {
@@ -242,14 +223,6 @@ impl Drop for Chosen {
     fn drop(&mut self) {
         let _nobody_hears = self.keep_recording();
     }
-}
-
-fn refused(error: ModelError) -> Failure {
-    let exit = match &error.class {
-        ErrorClass::Auth | ErrorClass::Permission | ErrorClass::Billing => Exit::Auth,
-        _ => Exit::Config,
-    };
-    Failure::new(exit, error.message, error.hint.unwrap_or_default())
 }
 
 /// What a cassette must not contain: paths of this machine, and secrets in every spelling.
@@ -316,11 +289,7 @@ fn configure(
     if let Some(file) = &flags.ca_file {
         let file = environment.cwd.join(file);
         if !file.is_file() {
-            return Err(Failure::new(
-                Exit::Config,
-                format!("--ca-file {} is no file", file.display()),
-                "name a PEM file",
-            ));
+            return Err(ConnectError::CaFile(file.display().to_string()).into());
         }
         config.ca_files.push(file);
     }

@@ -6,7 +6,6 @@ use crate::agent::OnDeny;
 use crate::cli::RunArgs;
 use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
-use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
@@ -15,6 +14,7 @@ use crate::settings::Settings;
 use crate::workspace::Workspace;
 
 use super::Failure;
+use super::error::ModeError;
 use super::outcome::{self, Mode};
 use super::recipe::Active;
 
@@ -24,7 +24,7 @@ pub fn approval_mode(
     arguments: &RunArgs,
     settings: &Settings,
     warnings: &mut Vec<String>,
-) -> Result<Option<ApprovalMode>, Failure> {
+) -> Result<Option<ApprovalMode>, ModeError> {
     if let Some(mode) = arguments.policy.mode() {
         return Ok(Some(mode));
     }
@@ -34,13 +34,9 @@ pub fn approval_mode(
         warnings.push(format!("{place}: no model approves calls here: `auto` is `default`; say `auto-edit` to apply"));
         return Ok(Some(ApprovalMode::Default));
     }
-    ApprovalMode::from_name(&named.value).map(Some).ok_or_else(|| {
-        Failure::new(
-            Exit::Config,
-            format!("{}: there is no approval mode `{}`", named.origin, named.value),
-            "write plan, default, auto-edit or yolo",
-        )
-    })
+    ApprovalMode::from_name(&named.value)
+        .map(Some)
+        .ok_or_else(|| ModeError::Unknown { origin: named.origin.clone(), name: named.value.clone() })
 }
 
 /// Returns the built-in policy of a mode.
@@ -55,13 +51,9 @@ pub fn builtin_of(mode: ApprovalMode) -> &'static str {
 
 /// Returns the required isolation: the flag's, else the policy's. Isolation that a policy requires cannot be switched
 /// off.
-pub fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, Failure> {
+pub fn demand(arguments: &RunArgs, policy: &Policy) -> Result<Demand, ModeError> {
     match (arguments.policy.sandbox, policy.sandbox_required()) {
-        (Some(SandboxMode::Off), true) => Err(Failure::new(
-            Exit::Config,
-            format!("--sandbox off was given and the policy {} requires isolation", policy.facts().name),
-            "leave the flag out; `qwen sandbox doctor` says what this machine gives",
-        )),
+        (Some(SandboxMode::Off), true) => Err(ModeError::Isolation(policy.facts().name)),
         (Some(SandboxMode::Off), false) => Ok(Demand::Off),
         (Some(SandboxMode::Require), _) | (_, true) => Ok(Demand::Require),
         (Some(SandboxMode::Auto) | None, false) => Ok(Demand::Auto),
@@ -92,11 +84,8 @@ pub fn delivery_mode(
     };
     if let Some(mode) = explicit {
         if mode != Mode::DryRun && !changes.allow.contains(&wanted(&mode)) {
-            return Err(Failure::new(
-                Exit::Config,
-                format!("--{} was asked for and {}", mode.name(), not_given(policy, wanted(&mode))),
-                format!("write `changes: {}` there, or leave the flag out", mode.name()),
-            ));
+            let refusal = not_given(policy, wanted(&mode));
+            return Err(ModeError::Delivery { mode: mode.name(), refusal }.into());
         }
         return Ok(mode);
     }
@@ -109,18 +98,14 @@ pub fn delivery_mode(
         return Ok(Mode::DryRun);
     }
     if let Some(active) = recipe {
-        return active.delivery(policy, warnings);
+        return Ok(active.delivery(policy, warnings)?);
     }
     Ok(match changes.default {
         PolicyDelivery::DryRun => Mode::DryRun,
         PolicyDelivery::Apply => Mode::Apply,
         PolicyDelivery::Commit => Mode::Commit,
         PolicyDelivery::Branch => {
-            return Err(Failure::new(
-                Exit::Config,
-                "the policy delivers to a branch and none is named",
-                "name one with --branch",
-            ));
+            return Err(ModeError::NoBranch.into());
         }
     })
 }

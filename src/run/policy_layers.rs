@@ -5,13 +5,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::bounded;
-use crate::exit::Exit;
 use crate::policy::decide::Facts;
 use crate::policy::layers::{LayerText, Standing};
-use crate::policy::{Policy, builtin, check};
+use crate::policy::{Policy, check};
 use crate::workspace::disk::Disk;
 
 use super::Failure;
+use super::error::PolicyError;
 use super::tool_lists::ToolLists;
 use super::trust::{NamedFile, Trusted};
 
@@ -55,11 +55,9 @@ pub struct Chosen {
 
 impl Chosen {
     /// Runs the inline tests of every file, as each load does: a failing one is exit 52.
-    pub fn require_tests(&self, facts: &Facts) -> Result<(), Failure> {
+    pub fn require_tests(&self, facts: &Facts) -> Result<(), PolicyError> {
         for policy in &self.tested {
-            check::require_tests(policy, facts).map_err(|error| {
-                config(error.to_string(), "correct the rules or the test; `qwen policy explain` shows why")
-            })?;
+            check::require_tests(policy, facts).map_err(|error| PolicyError::Tests(error.into()))?;
         }
         Ok(())
     }
@@ -141,9 +139,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         Some(_) | None => sources.top.join(".qwen"),
     };
     let parents = |name: &str| trusted.named_text(sources.top, &base.join(name));
-    let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| {
-        config(error.to_string(), "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out")
-    })?;
+    let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| PolicyError::Layers(error.into()))?;
     let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
     let open = LayerText::builtin("open").expect("it is one of the built-in policies");
     let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
@@ -153,7 +149,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     };
     let is_file = |text: &&LayerText| files.contains(&text.name);
     let tested: Result<Vec<Policy>, _> = std::iter::once(&first).chain(&narrowing).filter(is_file).map(alone).collect();
-    let tested = tested.map_err(|error| config(error.to_string(), "correct the file"))?;
+    let tested = tested.map_err(|error| PolicyError::Alone(error.into()))?;
     Ok(Chosen { policy, warnings, from_file, tested, folder: base })
 }
 
@@ -165,14 +161,11 @@ fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Op
         Ok(NamedFile::OnDisk) => return Ok((named_layer(named, sources.cwd)?, None)),
         Ok(NamedFile::InCommit(below)) => below,
         Err(why) => {
-            return Err(config(
-                format!("policy {named}: {why}"),
-                "name one that is trusted, or a file outside of the checkout; --trust-checkout takes the tree's own",
-            ));
+            return Err(PolicyError::Untrusted { named: named.to_owned(), why }.into());
         }
     };
     let Some((name, text)) = sources.trusted.read_text(sources.top, &below)? else {
-        return Err(config(format!("policy {named}: it is no file in the trusted commit"), "name another one"));
+        return Err(PolicyError::NotCommitted(named.to_owned()).into());
     };
     let of_tree = in_checkout(sources.top, &path)?.filter(|of_tree| *of_tree != text);
     let of_tree = of_tree.map(|text| layer(named, text, Standing::Repository));
@@ -180,27 +173,19 @@ fn named_file(named: &str, sources: &PolicySources<'_>) -> Result<(LayerText, Op
 }
 
 /// Reads a policy that a flag or variable names.
-pub fn named_layer(named: &str, cwd: &Path) -> Result<LayerText, Failure> {
+pub fn named_layer(named: &str, cwd: &Path) -> Result<LayerText, PolicyError> {
     if let Some(name) = named.strip_prefix("builtin:") {
         return builtin_layer(name);
     }
     let path = cwd.join(named);
-    let text = bounded::named_text(&path, bounded::CONFIG).map_err(|error| {
-        config(
-            format!("policy {named}: {error}"),
-            "give a file that exists, or builtin:NAME (see `qwen policy builtin`)",
-        )
-    })?;
-    Ok(layer(named, text, Standing::Operator))
+    match bounded::named_text(&path, bounded::CONFIG) {
+        Ok(text) => Ok(layer(named, text, Standing::Operator)),
+        Err(cause) => Err(PolicyError::Unreadable { named: named.to_owned(), cause }),
+    }
 }
 
-fn builtin_layer(name: &str) -> Result<LayerText, Failure> {
-    LayerText::builtin(name).ok_or_else(|| {
-        config(
-            format!("there is no built-in policy `{name}`"),
-            &format!("the built-in policies are {}", builtin::BUILTINS.map(|(name, _)| name).join(", ")),
-        )
-    })
+fn builtin_layer(name: &str) -> Result<LayerText, PolicyError> {
+    LayerText::builtin(name).ok_or_else(|| PolicyError::NotBuiltin(name.to_owned()))
 }
 
 fn layer(name: &str, text: String, standing: Standing) -> LayerText {
@@ -208,30 +193,20 @@ fn layer(name: &str, text: String, standing: Standing) -> LayerText {
 }
 
 /// Reads the machine's policy. Its author could do anything here, so only root may be able to write it.
-fn machine_policy(path: &Path) -> Result<Option<String>, Failure> {
-    let Some(text) = read_optional(path)? else { return Ok(None) };
-    let metadata =
-        std::fs::metadata(path).map_err(|error| config(format!("{}: {error}", path.display()), "make it readable"))?;
+fn machine_policy(path: &Path) -> Result<Option<String>, PolicyError> {
+    let shown = || path.display().to_string();
+    let unreadable = |cause| PolicyError::Machine { path: shown(), cause };
+    // An existing policy that cannot be read must not count as missing.
+    let text = bounded::optional(bounded::regular_text(path, bounded::CONFIG)).map_err(unreadable)?;
+    let Some(text) = text else { return Ok(None) };
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if metadata.uid() != 0 || metadata.permissions().mode() & 0o022 != 0 {
-        return Err(config(
-            format!("{} is not root's alone: it narrows every run on this machine", path.display()),
-            "chown root and chmod go-w, or remove it",
-        ));
+        return Err(PolicyError::MachineOwner(shown()));
     }
     Ok(Some(text))
 }
 
-fn in_checkout(top: &Path, path: &Path) -> Result<Option<String>, Failure> {
+fn in_checkout(top: &Path, path: &Path) -> Result<Option<String>, PolicyError> {
     bounded::optional(bounded::text_below(top, path, bounded::CONFIG))
-        .map_err(|error| config(format!("{}: {error}", path.display()), "make it a readable file, or remove it"))
-}
-
-fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
-    // An existing policy that cannot be read must not count as missing.
-    bounded::optional(bounded::regular_text(path, bounded::CONFIG))
-        .map_err(|error| config(format!("{}: {error}", path.display()), "make it readable, or remove it"))
-}
-
-fn config(message: String, hint: &str) -> Failure {
-    Failure::new(Exit::Config, message, hint)
+        .map_err(|cause| PolicyError::Checkout { path: path.display().to_string(), cause })
 }

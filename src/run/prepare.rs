@@ -20,7 +20,7 @@ use crate::policy::redact::Secrets;
 use crate::policy::{Access, Policy, redact};
 use crate::prompt::system;
 use crate::recipe::file::Severity;
-use crate::sandbox::{self, Demand, SandboxError};
+use crate::sandbox::{self, Demand};
 use crate::secret::Secret;
 use crate::settings::{self, Environment};
 use crate::tools::mcp::Servers;
@@ -34,6 +34,7 @@ use super::Failure;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
+use super::error::{ModeError, ServerError, SetupError};
 use super::folders::{approval_left_out, cache_folder, included_folders, open_workspace, state_folder};
 use super::hooks::Hooks;
 use super::images;
@@ -68,9 +69,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let cache = cache_folder(environment, workspace.root());
     let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
         .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache.as_deref()));
-    let repository = Repository::discover(workspace.root()).map_err(|error| {
-        Failure::new(Exit::Conflict, format!("the repository cannot be read: {error}"), error.hint())
-    })?;
+    let repository = Repository::discover(workspace.root()).map_err(SetupError::Repository)?;
     let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
 
     let flags = TrustFlags {
@@ -89,9 +88,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         },
         bare: arguments.context.bare,
     };
-    let loaded = settings::load(&request, environment).map_err(|error| {
-        Failure::new(Exit::Config, error.to_string(), "correct the file; `qwen doctor` shows what counts")
-    })?;
+    let loaded = settings::load(&request, environment).map_err(SetupError::Settings)?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
     warnings.extend(approval_left_out(&trusted, &environment, &top, workspace.root()));
     if !arguments.context.bare {
@@ -138,11 +135,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let asked = arguments.changes.mode();
     let delivers = matches!(asked, Some(ChangesMode::Apply | ChangesMode::Commit | ChangesMode::Branch(_)));
     if mode == Some(ApprovalMode::Plan) && delivers {
-        return Err(Failure::new(
-            Exit::Config,
-            "the mode `plan` is read-only and a delivery was asked for",
-            "leave out --approval-mode plan, or the delivery flag",
-        ));
+        return Err(ModeError::Plan.into());
     }
     let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
     let included = included_folders(arguments, &settings, &environment)?;
@@ -207,16 +200,14 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         variables.clone(),
         sandbox::own_executable(),
     )
-    .map_err(no_temporary_folder)?
+    .map_err(SetupError::TemporaryFolder)?
     .with_ignored_outputs(ignored_outputs);
     if demand == Demand::Require {
-        runner.sandbox().map_err(sandbox_failure)?;
+        runner.sandbox().map_err(SetupError::Sandbox)?;
     }
     let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
     let base = if on_base {
-        let pristine = Workspace::open(workspace.root())
-            .map_err(|error| Failure::new(Exit::Usage, format!("the workspace {error}"), "give a folder with -C"))?;
-        let pristine = Arc::new(pristine);
+        let pristine = Arc::new(Workspace::open(workspace.root()).map_err(SetupError::Workspace)?);
         let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git.clone());
         let runner = Runner::new(
             pristine,
@@ -227,7 +218,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
             variables,
             sandbox::own_executable(),
         );
-        Some(runner.map_err(no_temporary_folder)?)
+        Some(runner.map_err(SetupError::TemporaryFolder)?)
     } else {
         None
     };
@@ -279,7 +270,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     }
     let secrets = Arc::new(
         Secrets::new(&secret_variables(&environment, client.key.as_ref(), recipe.as_ref()), &policy.secret_patterns())
-            .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?,
+            .map_err(SetupError::SecretPatterns)?,
     );
     // Last, as it may take longest: every other error has been found by now.
     let (mcp, mcp_servers) =
@@ -304,8 +295,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         false => mcp.expand(&prompt.typed_text()).await,
     };
     if let Some(expanded) = of_server {
-        let text =
-            expanded.map_err(|problem| Failure::new(Exit::Input, problem, "`qwen mcp list -v` shows the prompts"))?;
+        let text = expanded.map_err(ServerError::Prompt)?;
         // Treated as text that was read: it is the server's, and calls no command here.
         prompt.read =
             Some(prompt.read.map_or(text.clone(), |read| format!("{}\n\n{text}", read.trim_end_matches('\n'))));
@@ -438,15 +428,11 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
 }
 
 /// Tells whether what commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
-fn delivers_ignored(policy: &Policy, delivery: &Mode) -> Result<bool, Failure> {
+fn delivers_ignored(policy: &Policy, delivery: &Mode) -> Result<bool, ModeError> {
     match (policy.lent_tree(), delivery) {
         (LentTree::Staged, _) | (LentTree::InPlace, Mode::DryRun) => Ok(false),
         (LentTree::InPlace, Mode::Apply | Mode::Commit) => Ok(true),
-        (LentTree::InPlace, Mode::Branch(_)) => Err(Failure::new(
-            Exit::Config,
-            "`sandbox.workspace: in-place` delivers to the work tree, and --branch leaves the work tree as it is",
-            "use --apply or --commit, or `workspace: staged`",
-        )),
+        (LentTree::InPlace, Mode::Branch(_)) => Err(ModeError::InPlace),
     }
 }
 
@@ -459,8 +445,7 @@ fn named_servers(names: Vec<String>, connected: &Servers) -> Vec<(String, Option
 /// Reports what was skipped; `--strict` makes it an error.
 fn skipped(problems: Vec<String>, strict: bool, warnings: &mut Vec<String>) -> Result<(), Failure> {
     if strict && !problems.is_empty() {
-        let hint = "--strict makes an error of what is otherwise a warning";
-        return Err(Failure::new(Exit::Config, problems.join("; "), hint));
+        return Err(SetupError::Strict(problems).into());
     }
     warnings.extend(problems);
     Ok(())
@@ -488,30 +473,12 @@ fn severity(level: FailOn) -> Severity {
     }
 }
 
-fn no_temporary_folder(error: std::io::Error) -> Failure {
-    Failure::new(
-        Exit::Conflict,
-        format!("no temporary folder can be made: {error}"),
-        "set TMPDIR to a folder that can be written",
-    )
-}
-
 /// Under `--strict` a warning is an error.
 fn strictly(arguments: &RunArgs, warnings: &[String]) -> Result<(), Failure> {
     if !arguments.context.strict || warnings.is_empty() {
         return Ok(());
     }
-    let hint = "--strict makes an error of what is otherwise a warning";
-    Err(Failure::new(Exit::Config, warnings.join("; "), hint))
-}
-
-fn sandbox_failure(error: SandboxError) -> Failure {
-    let exit = match &error {
-        SandboxError::Unmet { .. } => Exit::Sandbox,
-        SandboxError::Refused(_) => Exit::Config,
-        SandboxError::NotStarted(_) | SandboxError::Io { .. } => Exit::Sandbox,
-    };
-    Failure::new(exit, error.to_string(), "`qwen sandbox doctor` says what this machine gives")
+    Err(SetupError::Strict(warnings.to_vec()).into())
 }
 
 /// Returns the variables in which secrets are looked for: the process's, those of `.env` files, the key in use, and the

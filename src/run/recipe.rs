@@ -10,7 +10,6 @@ use crate::base::{Code, Diagnostic, Location};
 use crate::bounded;
 use crate::cli::RunArgs;
 use crate::event::Limits;
-use crate::exit::Exit;
 use crate::git::Programs;
 use crate::git::repository::Repository;
 use crate::git::trusted::TrustedTree;
@@ -26,6 +25,7 @@ use crate::settings::Environment;
 
 use super::Failure;
 use super::checks::quoted;
+use super::error::RecipeError;
 use super::outcome::Mode;
 use super::trust::{Source, Trusted};
 
@@ -64,8 +64,8 @@ pub struct Surroundings<'a> {
 
 impl Surroundings<'_> {
     /// Finds and checks a recipe by its name or path on the command line.
-    pub fn find(&self, word: &str) -> Result<Recipe, Failure> {
-        self.with_library(|library| library.load(word)).map_err(|errors| failure(&errors))
+    pub fn find(&self, word: &str) -> Result<Recipe, RecipeError> {
+        self.with_library(|library| library.load(word)).map_err(RecipeError::Wrong)
     }
 
     /// Reads the text of a file that a flag names.
@@ -151,31 +151,27 @@ pub async fn load(
     let flags = &arguments.input;
     let Some(word) = &flags.recipe else {
         if !flags.params.is_empty() || flags.params_file.is_some() {
-            return Err(Failure::new(Exit::Usage, "--param without --recipe", "name the recipe with --recipe"));
+            return Err(RecipeError::ParamsAlone.into());
         }
         return Ok(None);
     };
     let recipe = surroundings.find(word)?;
     if arguments.context.strict && !recipe.warnings.is_empty() {
-        return Err(failure(&recipe.warnings));
+        return Err(RecipeError::Wrong(recipe.warnings).into());
     }
     let wants_input = recipe.context().iter().any(|context| context.stdin == Some(true));
     let readers = flags.params.iter().filter(|param| param.ends_with("=-")).count()
         + usize::from(flags.params_file.as_deref() == Some(Path::new("-")))
         + usize::from(wants_input);
     if readers > 1 {
-        return Err(Failure::new(
-            Exit::Usage,
-            "standard input can be read once, and several want it",
-            "give one of them a file",
-        ));
+        return Err(RecipeError::StandardInputTwice.into());
     }
     let standard_input = match readers {
         0 => None,
         _ => {
             use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
             let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
-            Some(read.map_err(|error| Failure::new(Exit::Input, format!("standard input: {error}"), ""))?.text)
+            Some(read.map_err(RecipeError::StandardInput)?.text)
         }
     };
     let file = match &flags.params_file {
@@ -185,7 +181,7 @@ pub async fn load(
     let sources = Sources { flags: flags.params.clone(), file };
     let reads_variables = surroundings.may_read_variables(&recipe);
     let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
-    let bound = bind(&recipe.params(), &sources, &world).map_err(|errors| failure(&errors))?;
+    let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
     let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings) };
     Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
@@ -193,10 +189,10 @@ pub async fn load(
 
 impl Surroundings<'_> {
     /// Binds parameters for inspection; nothing is run.
-    pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, Failure> {
+    pub fn bind(&self, recipe: Recipe, sources: &Sources) -> Result<Active, RecipeError> {
         let reads_variables = self.may_read_variables(&recipe);
         let world = Outside { surroundings: self, standard_input: None, reads_variables };
-        let bound = bind(&recipe.params(), sources, &world).map_err(|errors| failure(&errors))?;
+        let bound = bind(&recipe.params(), sources, &world).map_err(RecipeError::Wrong)?;
         let secret = CONSTANT_SECRET.to_vec();
         Ok(Active::new(recipe, bound, None, self.repository, secret, "00000000", "2026-01-01"))
     }
@@ -206,20 +202,20 @@ fn params_file(
     path: &Path,
     surroundings: &Surroundings<'_>,
     standard_input: Option<&str>,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<Map<String, Value>, RecipeError> {
     let shown = path.display().to_string();
     let text = match standard_input {
         Some(text) if shown == "-" => text.to_owned(),
-        Some(_) | None => surroundings.named_text(path).map_err(|error| {
-            Failure::new(Exit::Input, format!("--params-file {shown}: {error}"), "name a file of JSON or YAML")
-        })?,
+        Some(_) | None => {
+            surroundings.named_text(path).map_err(|why| RecipeError::ParamsFile { path: shown.clone(), why })?
+        }
     };
-    let wrong = |problem: String| Failure::new(Exit::Input, problem, "write one key a parameter");
     if shown.ends_with(".json") {
-        return serde_json::from_str(&text).map_err(|error| wrong(format!("{shown}: {error}")));
+        return serde_json::from_str(&text).map_err(|error| RecipeError::Params(format!("{shown}: {error}")));
     }
     // A scalar keeps its spelling: the declared type converts it.
-    let given = crate::recipe::parse::parse_params(&shown, &text).map_err(|error| wrong(error.to_string()))?;
+    let given = crate::recipe::parse::parse_params(&shown, &text);
+    let given = given.map_err(|error| RecipeError::Params(error.to_string()))?;
     let value = |given: Given| match given {
         Given::One(text) => Value::from(text.value),
         Given::Many(texts) => Value::from(texts.into_iter().map(|text| text.value).collect::<Vec<_>>()),
@@ -338,22 +334,22 @@ impl Active {
     }
 
     /// Renders a text without gathered inputs.
-    pub fn text(&self, text: &Text) -> Result<String, Failure> {
+    pub fn text(&self, text: &Text) -> Result<String, RecipeError> {
         self.renderer(&[]).text(&text.value).map_err(|problem| self.unrendered(text, problem.message))
     }
 
-    fn unrendered(&self, text: &Text, problem: String) -> Failure {
-        failure(&[self.recipe.with_line(Diagnostic::new(Code::R006, text.place.clone(), problem))])
+    fn unrendered(&self, text: &Text, problem: String) -> RecipeError {
+        RecipeError::Wrong(vec![self.recipe.with_line(Diagnostic::new(Code::R006, text.place.clone(), problem))])
     }
 
     /// Renders the user message.
-    pub fn prompt(&self, inputs: &[(String, String)]) -> Result<String, Failure> {
+    pub fn prompt(&self, inputs: &[(String, String)]) -> Result<String, RecipeError> {
         let Some(prompt) = &self.recipe.file.prompt else { return Ok(String::new()) };
         self.renderer(inputs).text(&prompt.value).map_err(|problem| self.unrendered(prompt, problem.message))
     }
 
     /// Renders the instructions.
-    pub fn instructions(&self) -> Result<Option<String>, Failure> {
+    pub fn instructions(&self) -> Result<Option<String>, RecipeError> {
         self.recipe.file.instructions.as_ref().map(|text| self.text(text)).transpose()
     }
 
@@ -368,27 +364,27 @@ impl Active {
     }
 
     /// Returns the policy of the run: what both allow. A need that nothing could meet ends the run here.
-    pub fn narrow(&self, policy: &Policy) -> Result<Policy, Failure> {
+    pub fn narrow(&self, policy: &Policy) -> Result<Policy, RecipeError> {
         let missing = needs::missing(self.recipe.needs(), policy);
         if !missing.is_empty() {
-            let missing: Vec<Diagnostic> = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
-            return Err(Failure { exit: Exit::Denied, ..failure(&missing) });
+            let missing = missing.into_iter().map(|error| self.recipe.with_line(error)).collect();
+            return Err(RecipeError::NotGranted(missing));
         }
         let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
         let layer = needs::layer(self.recipe.name(), self.recipe.needs(), answer_only);
-        policy.narrowed(&[layer], &crate::policy::layers::no_parents).map_err(|error| {
-            Failure::new(Exit::Input, format!("R005: {}: `needs`: {error}", self.recipe.source), "correct the globs")
-        })
+        policy
+            .narrowed(&[layer], &crate::policy::layers::no_parents)
+            .map_err(|cause| RecipeError::Needs { file: self.recipe.source.clone(), cause: cause.into() })
     }
 
     /// Returns the ending of a run whose recipe needs what the policy does not grant.
-    pub fn not_granted(&self, place: &Location, message: impl Into<String>, help: impl Into<String>) -> Failure {
+    pub fn not_granted(&self, place: &Location, message: impl Into<String>, help: impl Into<String>) -> RecipeError {
         let error = Diagnostic::new(Code::N001, place.clone(), message).help(help);
-        Failure { exit: Exit::Denied, ..failure(&[self.recipe.with_line(error)]) }
+        RecipeError::NotGranted(vec![self.recipe.with_line(error)])
     }
 
     /// The same for a command.
-    pub fn not_run(&self, place: &Location, what: &str, words: &[String], denial: Denial) -> Failure {
+    pub fn not_run(&self, place: &Location, what: &str, words: &[String], denial: Denial) -> RecipeError {
         let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         let hint = denial.hint.map_or_else(|| "; allow it in the policy".to_owned(), |hint| format!("; {hint}"));
         self.not_granted(
@@ -399,7 +395,7 @@ impl Active {
     }
 
     /// Checks the requirements.
-    pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), Failure> {
+    pub fn requires(&self, programs: &Programs, repository: Option<&Repository>) -> Result<(), RecipeError> {
         let Some(requires) = &self.recipe.file.requires else { return Ok(()) };
         let mut errors = Vec::new();
         let mut lacks = |place: Location, message: String, help: &str| {
@@ -435,7 +431,7 @@ impl Active {
             }
             (Some(RequiredGit::None | RequiredGit::Repo) | None, _) => {}
         }
-        if errors.is_empty() { Ok(()) } else { Err(failure(&errors)) }
+        if errors.is_empty() { Ok(()) } else { Err(RecipeError::Wrong(errors)) }
     }
 
     /// Returns the values of secret parameters, under names that masking recognises.
@@ -467,7 +463,7 @@ impl Active {
     }
 
     /// Returns the recipe's delivery, as far as the policy allows it.
-    pub fn delivery(&self, policy: &Policy, warnings: &mut Vec<String>) -> Result<Mode, Failure> {
+    pub fn delivery(&self, policy: &Policy, warnings: &mut Vec<String>) -> Result<Mode, RecipeError> {
         let git = self.recipe.file.git.clone().unwrap_or_default();
         let wish = git.changes.unwrap_or(Delivery::DryRun);
         if wish != Delivery::DryRun && !policy.changes().allow.contains(&wish) {
@@ -485,11 +481,7 @@ impl Active {
             Delivery::Branch => match &git.branch {
                 Some(branch) => Mode::Branch(self.text(branch)?),
                 None => {
-                    return Err(Failure::new(
-                        Exit::Input,
-                        "R005: `git.changes: branch` needs `git.branch`",
-                        "name the branch in the recipe, or with --branch",
-                    ));
+                    return Err(RecipeError::NoBranch);
                 }
             },
         })
@@ -499,17 +491,4 @@ impl Active {
     pub fn changes_expected(&self) -> bool {
         self.recipe.output().kind == OutputKind::Changes
     }
-}
-
-/// Converts errors of a recipe to the ending of the run.
-pub fn failure(errors: &[Diagnostic]) -> Failure {
-    let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let of_parameters =
-        |error: &Diagnostic| matches!(error.code, Some(Code::P001 | Code::P002 | Code::P003 | Code::P004));
-    let hint = if errors.iter().all(of_parameters) {
-        "`qwen recipe show NAME` says what each parameter takes"
-    } else {
-        "docs/recipes.md explains each code"
-    };
-    Failure::new(Exit::Input, text, hint)
 }

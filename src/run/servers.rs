@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::agent::invoke::Renewal;
 use crate::bounded;
-use crate::exit::Exit;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
@@ -33,6 +32,7 @@ use crate::workspace::disk::Disk;
 use crate::workspace::private_file;
 
 use super::Failure;
+use super::error::ServerError;
 use super::runner::Runner;
 use super::started::{Started, What};
 use super::trust::Trusted;
@@ -97,9 +97,8 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
     let mut chosen = Chosen::default();
     let mut named: Vec<(String, Valued<Value>)> = settings.mcp_servers.clone();
     if let Some(command) = &settings.mcp_server_command {
-        let words = split_command(&command.value).map_err(|problem| {
-            Failure::new(Exit::Config, format!("{}: mcp.serverCommand: {problem}", command.origin), "correct it")
-        })?;
+        let words = split_command(&command.value)
+            .map_err(|why| ServerError::Command { origin: command.origin.clone(), why: why.to_string() })?;
         let server = serde_json::json!({"command": words[0], "args": words[1..]});
         named.push((COMMAND_NAME.to_owned(), Valued::new(server, command.origin.clone())));
     }
@@ -132,7 +131,10 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
                 chosen.warnings.extend(warnings);
                 chosen.configs.push(config);
             }
-            Err(problem) if required => return Err(unavailable(&name, &format!("{}: {problem}", value.origin))),
+            Err(problem) if required => {
+                let why = format!("{}: {problem}", value.origin);
+                return Err(ServerError::Required { name, why }.into());
+            }
             Err(problem) => chosen.broken.push((name, format!("{}: {problem}", value.origin))),
         }
     }
@@ -145,10 +147,7 @@ fn of_flag(
     trusted: Option<(&Trusted, &Path)>,
     environment: &Environment,
     warnings: &mut Vec<String>,
-) -> Result<Vec<(String, Valued<Value>)>, Failure> {
-    let wrong = |message: String| {
-        Failure::new(Exit::Config, format!("--mcp-config: {message}"), "give '{\"mcpServers\": {…}}' or a file with it")
-    };
+) -> Result<Vec<(String, Valued<Value>)>, ServerError> {
     let (body, shown) = if text.trim_start().starts_with('{') {
         (text.to_owned(), None)
     } else {
@@ -157,16 +156,16 @@ fn of_flag(
             Some((trusted, top)) => trusted.named_text(top, &path),
             None => bounded::named_text(&path, bounded::CONFIG).map_err(|error| error.to_string()),
         };
-        let body = body.map_err(|error| wrong(format!("{text}: {error}")))?;
+        let body = body.map_err(|error| ServerError::Flag(format!("{text}: {error}")))?;
         (body, Some(text))
     };
-    let node = jsonc::parse(shown.unwrap_or_default(), &body).map_err(|error| wrong(error.to_string()))?;
+    let node = jsonc::parse(shown.unwrap_or_default(), &body).map_err(|error| ServerError::Flag(error.to_string()))?;
     let mut value = node.value.value();
     if let Some(servers) = value.get_mut("mcpServers").map(Value::take) {
         value = servers;
     }
     let Value::Object(servers) = &mut value else {
-        return Err(wrong(format!("the servers are an object, not {}", jsonc::kind(&value))));
+        return Err(ServerError::Flag(format!("the servers are an object, not {}", jsonc::kind(&value))));
     };
     let origin = Origin::Flag("--mcp-config".to_owned());
     let mut named = Vec::new();
@@ -182,22 +181,13 @@ fn of_flag(
     Ok(named)
 }
 
-/// Returns the ending of a run whose required server is unavailable.
-pub fn unavailable(name: &str, why: &str) -> Failure {
-    Failure::new(
-        Exit::Config,
-        format!("the MCP server {name} is required and not to be had: {why}"),
-        "`qwen mcp list -v` shows what it says; `\"required\": false` goes on without it",
-    )
-}
-
 /// Reads the pins of each server. A file of pins that cannot be read is an error: without it nothing can be compared.
 pub fn with_pins(
     configs: Vec<Config>,
     policy: &Policy,
     folder: &Path,
     (trusted, top): (&Trusted, &Path),
-) -> Result<Vec<(Config, Pins)>, Failure> {
+) -> Result<Vec<(Config, Pins)>, ServerError> {
     configs
         .into_iter()
         .map(|config| {
@@ -207,15 +197,11 @@ pub fn with_pins(
                 .read_named(top, &path)
                 .and_then(|bytes| bytes.ok_or_else(|| "there is no such file".to_owned()))
                 .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()))
-                .and_then(|text| Pins::parse(&text, &config.name))
-                .map_err(|problem| {
-                    Failure::new(
-                        Exit::Config,
-                        format!("the pins {} of the MCP server {}: {problem}", path.display(), config.name),
-                        "`qwen mcp list --pins` prints the pins of now",
-                    )
-                })?;
-            Ok((config, pins))
+                .and_then(|text| Pins::parse(&text, &config.name));
+            match pins {
+                Ok(pins) => Ok((config, pins)),
+                Err(why) => Err(ServerError::Pins { path: path.display().to_string(), name: config.name, why }),
+            }
         })
         .collect()
 }
@@ -500,14 +486,13 @@ pub async fn start(
             let (programs, others): (Vec<_>, Vec<_>) = pins.into_iter().partition(|(config, _)| config.is_program());
             for (config, _) in programs {
                 if config.required {
-                    return Err(unavailable(&config.name, &problem));
+                    return Err(ServerError::Required { name: config.name, why: problem }.into());
                 }
                 warnings.push(format!("MCP server {}: not started: {problem}", config.name));
                 listed.push(serde_json::json!({"name": config.name, "status": "failed", "error": problem}));
             }
             let launcher = SandboxLauncher::of_run(&others, runner).await;
-            let no_place = |problem| Failure::new(Exit::Conflict, problem, "set TMPDIR to a folder with room");
-            (launcher.map_err(no_place)?, others)
+            (launcher.map_err(ServerError::NoTree)?, others)
         }
     };
     let root = launcher.root();
@@ -519,7 +504,8 @@ pub async fn start(
         warnings.extend(state.notes.iter().map(|note| format!("MCP server {}: {note}", state.name)));
         if let Some(error) = &state.error {
             if state.required {
-                missing.get_or_insert_with(|| unavailable(&state.name, error));
+                missing
+                    .get_or_insert_with(|| ServerError::Required { name: state.name.clone(), why: error.to_string() });
             } else {
                 warnings.push(format!("MCP server {}: {error}", state.name));
             }
@@ -528,7 +514,7 @@ pub async fn start(
     match missing {
         Some(failure) => {
             servers.close().await;
-            Err(failure)
+            Err(failure.into())
         }
         None => Ok((servers, listed)),
     }
@@ -539,6 +525,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::exit::Exit;
 
     fn settings(servers: Value) -> Settings {
         let origin = Origin::File { path: "~/.qwen/settings.json".into(), line: 1, column: 1 };

@@ -15,6 +15,7 @@ use crate::settings::Environment;
 use crate::workspace::session_file::{self, SessionFile};
 
 use super::Failure;
+use super::error::SessionError;
 use super::folders::{directory_to_work_in, state_folder};
 
 /// The session of a run.
@@ -68,11 +69,7 @@ impl RunSession {
             return off(Vec::new());
         }
         if environment.is_ci() {
-            return Err(Failure::new(
-                Exit::Input,
-                "in CI sessions are off: there is none to go on with",
-                "leave out --continue and --resume",
-            ));
+            return Err(SessionError::Ci.into());
         }
         let workspace = directory_to_work_in(arguments.input.workspace.cd.as_deref(), environment)?;
         let workspace = workspace.canonicalize().unwrap_or(workspace);
@@ -89,11 +86,7 @@ impl RunSession {
             if !goes_on {
                 return off(vec![format!("this run keeps no session: {problem}")]);
             }
-            return Err(Failure::new(
-                Exit::Input,
-                format!("there are no sessions: {problem}"),
-                "set HOME or XDG_STATE_HOME to a folder that can be written",
-            ));
+            return Err(SessionError::NoDirectory(problem).into());
         }
         let cwd = workspace.display().to_string();
         let time = jiff::Timestamp::now().to_string();
@@ -123,11 +116,7 @@ impl RunSession {
             return Ok(RunSession { id, earlier: found.messages, resumed: true, warnings, writer });
         }
         let (file, text) = SessionFile::open(&path).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock => Failure::new(
-                Exit::Input,
-                format!("the session {} is written by another run", path.display()),
-                "wait for it, or go on with a copy: --fork-session",
-            ),
+            ErrorKind::WouldBlock => SessionError::Busy(path.display().to_string()),
             _ => unreadable(&path, &error.to_string()),
         })?;
         let Session { header, messages, whole } = session::read(&text).map_err(|error| unreadable(&path, &error))?;
@@ -170,11 +159,9 @@ impl RunSession {
 }
 
 /// Finds a session by its id, here or in another project; without one, the last of this project.
-fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
+fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, SessionError> {
     let Some(id) = id else {
-        return session_file::sessions(own).into_iter().next().ok_or_else(|| {
-            Failure::new(Exit::Input, "there is no session of this folder to go on with", "leave out --continue")
-        });
+        return session_file::sessions(own).into_iter().next().ok_or(SessionError::NoneHere);
     };
     let name = format!("{id}.jsonl");
     let here = own.join(&name);
@@ -183,13 +170,7 @@ fn find(all: &Path, own: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
     if here.is_file() { Some(here) } else { elsewhere() }.ok_or_else(|| {
         let last = session_file::sessions(own).into_iter().next();
         let last = last.and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
-        Failure::new(
-            Exit::Input,
-            format!("there is no session {id}"),
-            last.map_or("--session-id gives a new one its id".into(), |last| {
-                format!("the last one of this folder is {last}")
-            }),
-        )
+        SessionError::Unknown { id: id.to_owned(), last }
     })
 }
 
@@ -204,13 +185,9 @@ fn is_id(id: &str) -> bool {
 }
 
 fn usage(message: &str) -> Failure {
-    Failure::new(Exit::Usage, message, "see the group Session of `qwen run --help`")
+    SessionError::Flags(message.to_owned()).into()
 }
 
-fn unreadable(path: &Path, problem: &str) -> Failure {
-    Failure::new(
-        Exit::Input,
-        format!("the session {}: {problem}", path.display()),
-        "begin a new one, or repair the file: one line of JSON a message",
-    )
+fn unreadable(path: &Path, problem: &str) -> SessionError {
+    SessionError::Unreadable { path: path.display().to_string(), why: problem.to_owned() }
 }

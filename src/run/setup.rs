@@ -24,6 +24,7 @@ use super::Failure;
 use super::answer_cache::{self, Kept};
 use super::answers::Wanted;
 use super::checks::{self, Bench, Check, Place, Verification};
+use super::error::RecipeError;
 use super::gather::Gatherer;
 use super::hooks::Hooks;
 use super::judge::RunJudge;
@@ -254,7 +255,7 @@ impl Setup {
     }
 
     /// Returns the first line of the commit message from the recipe.
-    pub fn subject(&self) -> Result<Option<String>, Failure> {
+    pub fn subject(&self) -> Result<Option<String>, RecipeError> {
         let (Some(active), Some(git)) = (&self.recipe, self.git_wishes()) else { return Ok(None) };
         git.subject.map(|subject| active.text(&subject)).transpose()
     }

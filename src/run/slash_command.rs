@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::agent::invoke::Hooks as _;
 use crate::base::document::yaml;
 use crate::event::Event;
-use crate::exit::Exit;
 use crate::hidden::without_hidden;
 use crate::model::Part;
 use crate::path::RelPath;
@@ -21,6 +20,7 @@ use crate::tools::CommandRequest;
 use crate::tools::skill::{instructions, refusal};
 
 use super::Failure;
+use super::error::PromptError;
 use super::library::Folder;
 use super::task::Task;
 use super::trust::{Source, Trusted};
@@ -168,17 +168,14 @@ impl Commands {
     pub async fn expand(&self, prompt: &str, task: &Task<'_>) -> Result<Option<Expanded>, Failure> {
         let Some((name, arguments)) = called(prompt) else { return Ok(None) };
         let found = self.places.iter().find_map(|place| Some((place, place.file_of(name)?)));
-        let Some((place, path)) = found else { return Err(self.unknown(name)) };
+        let Some((place, path)) = found else { return Err(self.unknown(name).into()) };
         let file = path.to_string_lossy();
         let shown = format!(
             "{}/{}",
             place.shown,
             RelPath::below(place.folder.as_path(), path.as_path()).map_or(file, |below| below.to_string_lossy())
         );
-        let wrong = |problem: String| {
-            Failure::new(Exit::Input, problem, "correct the file; docs/from-qwen-code.md shows what a command may say")
-        };
-        let text = place.library.read(&path).map_err(|why| wrong(format!("{shown}: {why}")))?;
+        let text = place.library.read(&path).map_err(|why| PromptError::CommandFile(format!("{shown}: {why}")))?;
         let (text, hidden) = without_hidden(&text);
         let mut expanded = Expanded { text: String::new(), media: Vec::new(), events: Vec::new() };
         if hidden > 0 {
@@ -187,27 +184,21 @@ impl Commands {
         }
         if place.skills {
             if let Some(why) = refusal(&text) {
-                return Err(wrong(format!("{shown}: {why}")));
+                return Err(PromptError::CommandFile(format!("{shown}: {why}")).into());
             }
             expanded.text = format!("{}\n\n{arguments}", instructions(&text).trim()).trim_end().to_owned();
             return Ok(Some(expanded));
         }
-        let command = Command::parse(&shown, &text).map_err(wrong)?;
+        let command = Command::parse(&shown, &text).map_err(PromptError::CommandFile)?;
         for message in &command.warnings {
             expanded.events.push(Event::Warning { message: message.clone() });
         }
-        for segment in command.segments(name, arguments).map_err(wrong)? {
+        for segment in command.segments(name, arguments).map_err(PromptError::CommandFile)? {
             match segment {
                 Segment::Text(text) => expanded.text.push_str(&text),
                 Segment::File(path) => match task.include(&path).await? {
                     None => {
-                        return Err(Failure::new(
-                            Exit::Input,
-                            format!(
-                                "{shown} includes @{{{path}}}, which is no file, folder or pattern of the workspace"
-                            ),
-                            "correct the command",
-                        ));
+                        return Err(PromptError::CommandInclude { file: shown, path }.into());
                     }
                     Some(parts) => {
                         for part in parts {
@@ -239,10 +230,10 @@ impl Commands {
         names
     }
 
-    fn unknown(&self, name: &str) -> Failure {
+    fn unknown(&self, name: &str) -> PromptError {
         let names = self.names();
         if let Some((_, instead)) = OTHERS.iter().find(|(other, _)| *other == name) {
-            return Failure::new(Exit::Input, format!("/{name} is a command of Qwen Code, and not one here"), *instead);
+            return PromptError::OtherCommand { name: name.to_owned(), instead };
         }
         let hint = match yaml::nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean /{near}?"),
@@ -251,36 +242,27 @@ impl Commands {
             }
             None => format!("there is {}", names.iter().take(20).map(|name| format!("/{name}")).collect::<Vec<_>>().join(", ")),
         };
-        Failure::new(Exit::Input, format!("there is no command /{name}"), hint)
+        PromptError::UnknownCommand { name: name.to_owned(), hint }
     }
 
     /// Runs `!{command}` like the tool, under the same policy and in the same tree.
     async fn run(&self, command: &str, shown: &str, task: &Task<'_>, expanded: &mut Expanded) -> Result<(), Failure> {
+        let (file, run) = (shown.to_owned(), command.to_owned());
         let variable = printed_variable(command);
         // Printing a variable needs no shell; the policy still decides whether it may be read.
-        let judged = if variable.is_some() { "echo x".to_owned() } else { command.to_owned() };
+        let judged = if variable.is_some() { "echo x".to_owned() } else { run.clone() };
         let (decision, grant) =
             task.judge.authorize("run_shell_command", &[Access::Run { command: judged, directory: None }]);
         let plan = grant.as_ref().and_then(|grant| grant.command());
         let Some(plan) = plan else {
-            let mut failure = Failure::new(
-                Exit::Denied,
-                format!("{shown} wants to run `{command}`: {}", decision.reason),
-                decision
-                    .hint
-                    .unwrap_or_else(|| "allow it in the policy, or with --allowed-tools 'run_shell_command(…)'".into()),
-            );
-            failure.error.code = "denied".into();
-            return Err(failure);
+            let (reason, hint) = (decision.reason, decision.hint);
+            return Err(PromptError::CommandDenied { file, command: run, reason, hint }.into());
         };
         let input = json!({ "command": command });
         if let Some(hooks) = &task.hooks
             && let Some(reason) = hooks.before("run_shell_command", &input).await
         {
-            let message = format!("{shown} wants to run `{command}`: a hook blocks it: {reason}");
-            let mut failure = Failure::new(Exit::Denied, message, "see `hooks` in the settings");
-            failure.error.code = "hook".into();
-            return Err(failure);
+            return Err(PromptError::CommandBlocked { file, command: run, reason }.into());
         }
         if let Some(name) = variable {
             let value = self.environment.value(name);
@@ -297,9 +279,8 @@ impl Commands {
             background: false,
             ..CommandRequest::default()
         };
-        let report = task.context.runner.run(plan, request).await.map_err(|error| {
-            Failure::new(Exit::Input, format!("{shown}: `{command}`: {}", error.message), "correct the command")
-        })?;
+        let report = task.context.runner.run(plan, request).await;
+        let report = report.map_err(|error| PromptError::CommandFailed { file, command: run, why: error.message })?;
         expanded.events.push(Event::Command {
             argv: report.argv.clone(),
             exit_code: report.exit_code,

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use crate::agent::invoke::Judge;
 use crate::cli::prompt::{Piece, Prompt};
 use crate::event::Event;
-use crate::exit::Exit;
 use crate::model::Part;
 use crate::policy::Access;
 use crate::prompt::first_message::{LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths};
@@ -13,6 +12,7 @@ use crate::tools::mcp::{Servers, content};
 use crate::tools::{Registry, ToolContext};
 
 use super::Failure;
+use super::error::PromptError;
 use super::hooks::Hooks;
 use super::listing::listing;
 use super::slash_command::Commands;
@@ -76,10 +76,7 @@ impl Task<'_> {
                         }
                     }
                     None if self.strict => {
-                        return Err(input(
-                            format!("{spelled} in the prompt is no file, folder or pattern of the workspace"),
-                            "correct it, or write \\@ for a plain @",
-                        ));
+                        return Err(PromptError::NoPath(spelled.clone()).into());
                     }
                     None => {
                         warnings.push(format!("{spelled} in the prompt is no path of the workspace; it stays text"));
@@ -141,9 +138,8 @@ impl Task<'_> {
             arguments.insert("offset".into(), (from - 1).into());
             arguments.insert("limit".into(), (to + 1 - from).into());
         }
-        let parts = self.call("read_file", arguments).await.map_err(|error| {
-            input(format!("--file {named}: {error}"), "give a file of the workspace that the policy lets it read")
-        })?;
+        let parts = self.call("read_file", arguments).await;
+        let parts = parts.map_err(|why| PromptError::Attached { named: named.to_owned(), why })?;
         Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
     }
 
@@ -152,7 +148,7 @@ impl Task<'_> {
         let (server, uri, access) = self.servers.resource(path)?;
         let (decision, grant) = self.judge.authorize("mcp", std::slice::from_ref(&access));
         if grant.is_none() {
-            return Some(Err(denied(path, &decision.reason)));
+            return Some(Err(PromptError::Denied { path: path.to_owned(), why: decision.reason }.into()));
         }
         let read = server.read(&uri).await;
         Some(match read {
@@ -163,7 +159,7 @@ impl Task<'_> {
                 }
                 Ok(parts)
             }
-            Err(problem) => Err(input(format!("@{path}: {problem}"), "`qwen mcp list -v` shows what the server has")),
+            Err(why) => Err(PromptError::Resource { path: path.to_owned(), why }.into()),
         })
     }
 
@@ -172,9 +168,10 @@ impl Task<'_> {
         if let Some(read) = self.resource(path).await {
             return read.map(Some);
         }
+        let denied = |why| Failure::from(PromptError::Denied { path: path.to_owned(), why });
         let reader = "read_many_files";
         if self.registry.get(reader).is_none() {
-            return Err(denied(path, &format!("{reader}, which reads it, is not among the tools of this run")));
+            return Err(denied(format!("{reader}, which reads it, is not among the tools of this run")));
         }
         let mut arguments = Map::new();
         arguments.insert("paths".into(), Value::from(vec![path]));
@@ -183,7 +180,7 @@ impl Task<'_> {
                 Ok(None)
             }
             Ok(parts) => Ok(Some(parts)),
-            Err(error) if error.starts_with("denied") => Err(denied(path, &error)),
+            Err(error) if error.starts_with("denied") => Err(denied(error)),
             Err(_) => Ok(None),
         }
     }
@@ -197,14 +194,6 @@ impl Task<'_> {
     }
 }
 
-fn denied(path: &str, why: &str) -> Failure {
-    Failure::new(
-        Exit::Denied,
-        format!("@{path} in the prompt: {why}"),
-        "the policy's `tools`, `paths.read` and `mcp` decide what a prompt may include",
-    )
-}
-
 /// Splits `PATH:FROM-TO` (lines from 1, both included); a name without a range means the whole file.
 fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
     let range = named.rsplit_once(':').and_then(|(path, range)| {
@@ -216,10 +205,6 @@ fn split_range(named: &str) -> (&str, Option<(u64, u64)>) {
         Some((path, lines)) => (path, Some(lines)),
         None => (named, None),
     }
-}
-
-fn input(message: String, hint: &str) -> Failure {
-    Failure::new(Exit::Input, message, hint)
 }
 
 #[cfg(test)]

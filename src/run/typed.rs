@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::cli::RunArgs;
 use crate::cli::input::{CAP, FIRST_BYTE, read_standard_input};
 use crate::cli::prompt::{Prompt, Source};
-use crate::exit::Exit;
 use crate::settings::Environment;
 
 use super::Failure;
+use super::error::PromptError;
 use super::trust::Trusted;
 
 /// Reads the prompt from arguments, a file or standard input.
@@ -21,19 +21,14 @@ pub async fn read_prompt(
     let input = &arguments.input;
     let readers = input.readers_of_standard_input(&[], None);
     if readers.len() > 1 {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("standard input can be read once, and {} want it", readers.join(" and ")),
-            "give one of them a file",
-        ));
+        return Err(PromptError::StandardInputTwice { readers: readers.join(" and ") }.into());
     }
     let source = input.source();
     let wants_stdin =
         !input.no_stdin && (source == Source::StandardInput || !std::io::IsTerminal::is_terminal(&std::io::stdin()));
     let standard_input = if wants_stdin {
-        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await.map_err(|error| {
-            Failure::new(Exit::Input, format!("standard input: {error}"), "--no-stdin leaves it out")
-        })?;
+        let read = read_standard_input(tokio::io::stdin(), CAP, FIRST_BYTE).await;
+        let read = read.map_err(PromptError::StandardInput)?;
         warnings.extend(read.warnings);
         Some(read.text)
     } else {
@@ -42,18 +37,11 @@ pub async fn read_prompt(
     let (typed, file) = match source {
         Source::Typed(text) => (Some(text), None),
         Source::File(path) => {
-            let text = trusted.named_text(top, &environment.cwd.join(path)).map_err(|error| {
-                Failure::new(Exit::Input, format!("--prompt-file {}: {error}", path.display()), "name a text file")
-            })?;
-            (None, Some(text))
+            let text = trusted.named_text(top, &environment.cwd.join(path));
+            let wrong = |why| PromptError::File { path: path.display().to_string(), why };
+            (None, Some(text.map_err(wrong)?))
         }
         Source::StandardInput | Source::None => (None, None),
     };
-    Prompt::new(standard_input, file, typed.as_deref()).ok_or_else(|| {
-        Failure::new(
-            Exit::Input,
-            "there is no prompt: nothing was typed and standard input is empty",
-            "qwen run \"what to do\", or -p, --prompt-file or a pipe",
-        )
-    })
+    Prompt::new(standard_input, file, typed.as_deref()).ok_or_else(|| PromptError::Missing.into())
 }

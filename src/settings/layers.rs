@@ -148,7 +148,8 @@ struct Merger<'a> {
 
 impl Merger<'_> {
     fn walk(&mut self, layer: &Layer, prefix: &str, entries: &[Entry]) -> Result<(), SettingsError> {
-        for (key, node) in entries {
+        for entry in entries {
+            let (key, node) = entry;
             let name = if prefix.is_empty() { key.value.clone() } else { format!("{prefix}.{}", key.value) };
             let is_section = KEYS.iter().flat_map(Key::spellings).any(|s| s.starts_with(&format!("{name}.")));
             match (&node.value, KEYS.iter().find(|key| key.spellings().any(|s| s == name))) {
@@ -158,7 +159,7 @@ impl Merger<'_> {
                 {
                     self.walk(layer, &name, inner)?;
                 }
-                (_, Some(key)) => self.take(layer, key, &name, node)?,
+                (_, Some(key)) => self.take(layer, key, &name, entry)?,
                 (_, None) if is_unused(&name) => {}
                 (Node::Other(value), None) if is_section => {
                     let message = format!("{name} must be an object, not {}", kind(value));
@@ -174,13 +175,8 @@ impl Merger<'_> {
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        layer: &Layer,
-        key: &'static Key,
-        name: &str,
-        node: &Spanned<Node>,
-    ) -> Result<(), SettingsError> {
+    fn take(&mut self, layer: &Layer, key: &'static Key, name: &str, entry: &Entry) -> Result<(), SettingsError> {
+        let (_, node) = entry;
         let (origin, layer) = (origin(layer, node.span), layer.kind);
         let mut value = match key.shape.check(&node.value.value()) {
             Ok(value) => value,

@@ -27,6 +27,7 @@ use crate::policy::redact::Secrets;
 use crate::policy::trigger::is_login;
 use crate::run::Failure;
 use crate::run::apply::{Fit, Request, Rules, apply};
+use crate::run::error::SetupError;
 use crate::run::outcome::{facts, from_delivery, git_facts};
 use crate::run::outputs::new_id;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
@@ -133,7 +134,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     };
     let policy = &chosen.policy;
     let secrets = Secrets::new(&secret_variables(&job.environment, None, None), &policy.secret_patterns())
-        .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
+        .map_err(SetupError::SecretPatterns)?;
     let prefix = &repository.prefix;
     let also = |path: &RelPath| {
         let name = crate::change::patch::name_in_repository(prefix, path);

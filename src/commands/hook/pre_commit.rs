@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::redact::Secrets;
 use crate::run::Failure;
+use crate::run::error::SetupError;
 use crate::run::from_hook::is_generated;
 use crate::run::prepare::secret_variables;
 use crate::verify::findings::new_side;
@@ -65,7 +66,7 @@ fn secrets(asked: &Asked<'_>, paths: &[Vec<u8>]) -> Result<Vec<Line>, Failure> {
         return Ok(Vec::new());
     }
     let secrets = Secrets::new(&secret_variables(asked.environment, None, None), &policy.secret_patterns())
-        .map_err(|error| Failure::new(Exit::Config, error, "correct `secrets.patterns` in the policy"))?;
+        .map_err(SetupError::SecretPatterns)?;
     let mut words: Vec<String> = PLAIN.map(str::to_owned).into();
     words.extend(["-U0", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", "--"].map(str::to_owned));
     words.extend(readable);

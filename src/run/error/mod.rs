@@ -1,0 +1,89 @@
+//! Defines why a run or another command cannot begin, and how it then ends: one enum for each thing that it needs.
+
+mod model;
+mod policy;
+mod prompt;
+mod recipe;
+mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use crate::base::CliError;
+use crate::exit::Exit;
+use crate::git::repository::RepositoryError;
+use crate::model::local::LocalError;
+use crate::sandbox::SandboxError;
+use crate::settings::SettingsError;
+use crate::workspace::WorkspaceError;
+
+pub use model::ConnectError;
+pub use policy::PolicyError;
+pub use prompt::PromptError;
+pub use recipe::RecipeError;
+pub use server::ServerError;
+pub use session::{ModeError, SessionError};
+
+/// Why a command has not what it works with.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The workspace cannot be opened.
+    #[error("the workspace {0}")]
+    Workspace(#[from] WorkspaceError),
+    /// A repository is there and cannot be used.
+    #[error("the repository cannot be read: {0}")]
+    Repository(#[from] RepositoryError),
+    /// No directory for what is temporary.
+    #[error("no temporary folder can be made: {0}")]
+    TemporaryFolder(std::io::Error),
+    /// A settings file is wrong.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A pattern of the policy that finds secrets is wrong.
+    #[error("{0}")]
+    SecretPatterns(String),
+    /// The server that the run starts itself.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// There is no isolation as it is required.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// `--strict` met warnings.
+    #[error("{}", .0.join("; "))]
+    Strict(Vec<String>),
+    /// Nothing can be printed.
+    #[error("standard output: {0}")]
+    Output(std::io::Error),
+}
+
+impl CliError for SetupError {
+    fn exit(&self) -> Exit {
+        match self {
+            SetupError::Workspace(_) => Exit::Usage,
+            SetupError::Repository(_) | SetupError::TemporaryFolder(_) => Exit::Conflict,
+            SetupError::Settings(_) | SetupError::SecretPatterns(_) | SetupError::Strict(_) => Exit::Config,
+            SetupError::Local(_) | SetupError::Sandbox(SandboxError::Refused(_)) => Exit::Config,
+            SetupError::Sandbox(SandboxError::Unmet { .. } | SandboxError::NotStarted(_) | SandboxError::Io { .. }) => {
+                Exit::Sandbox
+            }
+            SetupError::Output(_) => Exit::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let hint = match self {
+            SetupError::Workspace(_) => "give a folder with -C",
+            SetupError::Repository(error) => error.hint(),
+            SetupError::TemporaryFolder(_) => "set TMPDIR to a folder that can be written",
+            SetupError::Settings(_) => "correct the file; `qwen doctor` shows what counts",
+            SetupError::SecretPatterns(_) => "correct `secrets.patterns` in the policy",
+            SetupError::Local(error) => error.hint(),
+            SetupError::Sandbox(_) => "`qwen sandbox doctor` says what this machine gives",
+            SetupError::Strict(_) => "--strict makes an error of what is otherwise a warning",
+            SetupError::Output(_) => return None,
+        };
+        Some(Cow::Borrowed(hint))
+    }
+}

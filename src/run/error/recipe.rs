@@ -1,0 +1,91 @@
+//! Defines why a recipe does not run.
+
+use std::borrow::Cow;
+
+use crate::base::{CliError, Code, Diagnostic};
+use crate::exit::Exit;
+use crate::policy::layers::LayerError;
+
+/// Why a recipe does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// It is wrong, or its parameters are.
+    #[error("{}", lines(.0))]
+    Wrong(Vec<Diagnostic>),
+    /// It needs what the policy does not grant.
+    #[error("{}", lines(.0))]
+    NotGranted(Vec<Diagnostic>),
+    /// Parameters of no recipe.
+    #[error("--param without --recipe")]
+    ParamsAlone,
+    /// Several want standard input.
+    #[error("standard input can be read once, and several want it")]
+    StandardInputTwice,
+    /// Standard input cannot be read.
+    #[error("standard input: {0}")]
+    StandardInput(std::io::Error),
+    /// The file of parameters cannot be read.
+    #[error("--params-file {path}: {why}")]
+    ParamsFile {
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// The file of parameters is wrong.
+    #[error("{0}")]
+    Params(String),
+    /// Its needs make no layer of a policy.
+    #[error("R005: {file}: `needs`: {cause}")]
+    Needs {
+        /// The recipe.
+        file: String,
+        /// The cause.
+        cause: Box<LayerError>,
+    },
+    /// It delivers to a branch and names none.
+    #[error("R005: `git.changes: branch` needs `git.branch`")]
+    NoBranch,
+}
+
+fn lines(errors: &[Diagnostic]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl CliError for RecipeError {
+    fn exit(&self) -> Exit {
+        match self {
+            RecipeError::ParamsAlone | RecipeError::StandardInputTwice => Exit::Usage,
+            RecipeError::NotGranted(_) => Exit::Denied,
+            RecipeError::Wrong(_)
+            | RecipeError::StandardInput(_)
+            | RecipeError::ParamsFile { .. }
+            | RecipeError::Params(_)
+            | RecipeError::Needs { .. }
+            | RecipeError::NoBranch => Exit::Input,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let of_parameters =
+            |error: &Diagnostic| matches!(error.code, Some(Code::P001 | Code::P002 | Code::P003 | Code::P004));
+        Some(Cow::Borrowed(match self {
+            RecipeError::Wrong(errors) if errors.iter().all(of_parameters) => {
+                "`qwen recipe show NAME` says what each parameter takes"
+            }
+            RecipeError::Wrong(_) | RecipeError::NotGranted(_) => "docs/recipes.md explains each code",
+            RecipeError::ParamsAlone => "name the recipe with --recipe",
+            RecipeError::StandardInputTwice => "give one of them a file",
+            RecipeError::StandardInput(_) => return None,
+            RecipeError::ParamsFile { .. } => "name a file of JSON or YAML",
+            RecipeError::Params(_) => "write one key a parameter",
+            RecipeError::Needs { .. } => "correct the globs",
+            RecipeError::NoBranch => "name the branch in the recipe, or with --branch",
+        }))
+    }
+
+    fn code(&self) -> &'static str {
+        // A need that is not granted ends as a denial, and its code is that of every fault of a recipe.
+        if matches!(self, RecipeError::NotGranted(_)) { Exit::Input.name() } else { self.exit().name() }
+    }
+}

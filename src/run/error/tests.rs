@@ -1,0 +1,350 @@
+use std::io::{Error, ErrorKind};
+
+use super::*;
+use crate::base::{Code, Diagnostic, Location, Span};
+use crate::model::{ErrorClass, ModelError};
+use crate::policy::layers::LayerError;
+use crate::settings::Origin;
+use crate::settings::keys::KeyError;
+
+/// Writes each error as people and scripts see it: exit code, code of the result, message, hint.
+fn listed(errors: &[&dyn CliError]) -> String {
+    let line = |error: &&dyn CliError| {
+        let hint = error.hint().unwrap_or_default();
+        format!("{} {}: {error}\n  {hint}", error.exit().code(), error.code()).trim_end().to_owned()
+    };
+    errors.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn io() -> Error {
+    Error::new(ErrorKind::NotFound, "not found")
+}
+
+fn layer() -> Box<LayerError> {
+    Box::new(LayerError::Tests(vec![text("the test is wrong")]))
+}
+
+fn diagnostic(code: Code) -> Diagnostic {
+    let location = Location { file: "r.yaml".into(), span: Span { line: 2, column: 3 } };
+    Diagnostic::new(code, location, "wrong").help("correct it")
+}
+
+#[test]
+fn what_a_command_works_with_is_missing_with_these_words() {
+    let settings = SettingsError { origin: Origin::Flag(text("FILE:1:2")), message: text("wrong") };
+    insta::assert_snapshot!(listed(&[
+        &SetupError::Workspace(WorkspaceError::NotFound("/w".into())),
+        &SetupError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
+        &SetupError::TemporaryFolder(io()),
+        &SetupError::Settings(settings),
+        &SetupError::SecretPatterns(text("a pattern is wrong")),
+        &SetupError::Local(LocalError::NoProgram),
+        &SetupError::Sandbox(SandboxError::Unmet { tier: "T0", reason: text("why") }),
+        &SetupError::Sandbox(SandboxError::Refused(text("why"))),
+        &SetupError::Sandbox(SandboxError::NotStarted(text("why"))),
+        &SetupError::Strict(vec![text("one"), text("two")]),
+        &SetupError::Output(io()),
+    ]), @r"
+    2 usage: the workspace file not found: /w
+      give a folder with -C
+    63 conflict: the repository cannot be read: /w: not found
+      run `git status` there; it says what is wrong
+    63 conflict: no temporary folder can be made: not found
+      set TMPDIR to a folder that can be written
+    52 config: FILE:1:2: wrong
+      correct the file; `qwen doctor` shows what counts
+    52 config: a pattern is wrong
+      correct `secrets.patterns` in the policy
+    52 config: --local needs `llama-server`, and it is not in PATH
+      install llama.cpp: `brew install llama.cpp`, `winget install llama.cpp`, `nix profile install nixpkgs#llama-cpp`, or a release from github.com/ggml-org/llama.cpp/releases
+    44 sandbox: isolation is required and this machine gives only T0: why
+      `qwen sandbox doctor` says what this machine gives
+    52 config: why
+      `qwen sandbox doctor` says what this machine gives
+    44 sandbox: the command was not started: why
+      `qwen sandbox doctor` says what this machine gives
+    52 config: one; two
+      --strict makes an error of what is otherwise a warning
+    1 failed: standard output: not found
+    ");
+}
+
+#[test]
+fn a_policy_is_missing_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &PolicyError::Untrusted { named: text("p.yaml"), why: text("why") },
+        &PolicyError::NotCommitted(text("p.yaml")),
+        &PolicyError::Unreadable { named: text("p.yaml"), cause: io() },
+        &PolicyError::NotBuiltin(text("strictest")),
+        &PolicyError::Checkout { path: text(".qwen/policy.yaml"), cause: io() },
+        &PolicyError::Machine { path: text("/etc/qwen/policy.yaml"), cause: io() },
+        &PolicyError::MachineOwner(text("/etc/qwen/policy.yaml")),
+        &PolicyError::Layers(layer()),
+        &PolicyError::Alone(layer()),
+        &PolicyError::Tests(layer()),
+    ]), @r"
+    52 config: policy p.yaml: why
+      name one that is trusted, or a file outside of the checkout; --trust-checkout takes the tree's own
+    52 config: policy p.yaml: it is no file in the trusted commit
+      name another one
+    52 config: policy p.yaml: not found
+      give a file that exists, or builtin:NAME (see `qwen policy builtin`)
+    52 config: there is no built-in policy `strictest`
+      the built-in policies are read-only, default, edit, ci-dev, open
+    52 config: .qwen/policy.yaml: not found
+      make it a readable file, or remove it
+    52 config: /etc/qwen/policy.yaml: not found
+      make it readable, or remove it
+    52 config: /etc/qwen/policy.yaml is not root's alone: it narrows every run on this machine
+      chown root and chmod go-w, or remove it
+    52 config: the test is wrong
+      correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out
+    52 config: the test is wrong
+      correct the file
+    52 config: the test is wrong
+      correct the rules or the test; `qwen policy explain` shows why
+    ");
+}
+
+#[test]
+fn a_prompt_is_missing_with_these_words() {
+    let (file, command) = (text(".qwen/commands/c.toml"), text("ls"));
+    let denied = |hint: Option<&str>| PromptError::CommandDenied {
+        file: file.clone(),
+        command: command.clone(),
+        reason: text("why"),
+        hint: hint.map(text),
+    };
+    insta::assert_snapshot!(listed(&[
+        &PromptError::StandardInputTwice { readers: text("A and B") },
+        &PromptError::StandardInput(io()),
+        &PromptError::File { path: text("p.txt"), why: text("why") },
+        &PromptError::Missing,
+        &PromptError::NoPath(text("@p")),
+        &PromptError::Attached { named: text("p:1-2"), why: text("why") },
+        &PromptError::Resource { path: text("server:uri"), why: text("why") },
+        &PromptError::Denied { path: text("p"), why: text("why") },
+        &PromptError::UnknownCommand { name: text("c"), hint: text("did you mean /d?") },
+        &PromptError::OtherCommand { name: text("c"), instead: "use the shell" },
+        &PromptError::CommandFile(text("c.toml:1:2: wrong")),
+        &PromptError::CommandInclude { file: file.clone(), path: text("p") },
+        &denied(None),
+        &denied(Some("allow it")),
+        &PromptError::CommandBlocked { file: file.clone(), command: command.clone(), reason: text("why") },
+        &PromptError::CommandFailed { file: file.clone(), command: command.clone(), why: text("why") },
+    ]), @r#"
+    2 usage: standard input can be read once, and A and B want it
+      give one of them a file
+    42 input: standard input: not found
+      --no-stdin leaves it out
+    42 input: --prompt-file p.txt: why
+      name a text file
+    42 input: there is no prompt: nothing was typed and standard input is empty
+      qwen run "what to do", or -p, --prompt-file or a pipe
+    42 input: @p in the prompt is no file, folder or pattern of the workspace
+      correct it, or write \@ for a plain @
+    42 input: --file p:1-2: why
+      give a file of the workspace that the policy lets it read
+    42 input: @server:uri: why
+      `qwen mcp list -v` shows what the server has
+    60 denied: @p in the prompt: why
+      the policy's `tools`, `paths.read` and `mcp` decide what a prompt may include
+    42 input: there is no command /c
+      did you mean /d?
+    42 input: /c is a command of Qwen Code, and not one here
+      use the shell
+    42 input: c.toml:1:2: wrong
+      correct the file; docs/from-qwen-code.md shows what a command may say
+    42 input: .qwen/commands/c.toml includes @{p}, which is no file, folder or pattern of the workspace
+      correct the command
+    60 denied: .qwen/commands/c.toml wants to run `ls`: why
+      allow it in the policy, or with --allowed-tools 'run_shell_command(…)'
+    60 denied: .qwen/commands/c.toml wants to run `ls`: why
+      allow it
+    60 hook: .qwen/commands/c.toml wants to run `ls`: a hook blocks it: why
+      see `hooks` in the settings
+    42 input: .qwen/commands/c.toml: `ls`: why
+      correct the command
+    "#);
+}
+
+#[test]
+fn a_recipe_does_not_run_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &RecipeError::Wrong(vec![diagnostic(Code::R005), diagnostic(Code::P001)]),
+        &RecipeError::Wrong(vec![diagnostic(Code::P001)]),
+        &RecipeError::NotGranted(vec![diagnostic(Code::N001)]),
+        &RecipeError::ParamsAlone,
+        &RecipeError::StandardInputTwice,
+        &RecipeError::StandardInput(io()),
+        &RecipeError::ParamsFile { path: text("p.yaml"), why: text("why") },
+        &RecipeError::Params(text("p.yaml:1:2: wrong")),
+        &RecipeError::Needs { file: text("r.yaml"), cause: layer() },
+        &RecipeError::NoBranch,
+    ]), @r"
+    42 input: r.yaml:2:3: R005: wrong
+      help: correct it
+    r.yaml:2:3: P001: wrong
+      help: correct it
+      docs/recipes.md explains each code
+    42 input: r.yaml:2:3: P001: wrong
+      help: correct it
+      `qwen recipe show NAME` says what each parameter takes
+    60 input: r.yaml:2:3: N001: wrong
+      help: correct it
+      docs/recipes.md explains each code
+    2 usage: --param without --recipe
+      name the recipe with --recipe
+    2 usage: standard input can be read once, and several want it
+      give one of them a file
+    42 input: standard input: not found
+    42 input: --params-file p.yaml: why
+      name a file of JSON or YAML
+    42 input: p.yaml:1:2: wrong
+      write one key a parameter
+    42 input: R005: r.yaml: `needs`: the test is wrong
+      correct the globs
+    42 input: R005: `git.changes: branch` needs `git.branch`
+      name the branch in the recipe, or with --branch
+    ");
+}
+
+#[test]
+fn a_session_is_missing_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &SessionError::Flags(text("two flags exclude each other")),
+        &SessionError::Ci,
+        &SessionError::NoDirectory(text("/s: why")),
+        &SessionError::Busy(text("/s/1.jsonl")),
+        &SessionError::NoneHere,
+        &SessionError::Unknown { id: text("1"), last: None },
+        &SessionError::Unknown { id: text("1"), last: Some(text("2")) },
+        &SessionError::Unreadable { path: text("/s/1.jsonl"), why: text("why") },
+    ]), @r"
+    2 usage: two flags exclude each other
+      see the group Session of `qwen run --help`
+    42 input: in CI sessions are off: there is none to go on with
+      leave out --continue and --resume
+    42 input: there are no sessions: /s: why
+      set HOME or XDG_STATE_HOME to a folder that can be written
+    42 input: the session /s/1.jsonl is written by another run
+      wait for it, or go on with a copy: --fork-session
+    42 input: there is no session of this folder to go on with
+      leave out --continue
+    42 input: there is no session 1
+      --session-id gives a new one its id
+    42 input: there is no session 1
+      the last one of this folder is 2
+    42 input: the session /s/1.jsonl: why
+      begin a new one, or repair the file: one line of JSON a message
+    ");
+}
+
+#[test]
+fn mode_flags_and_policy_do_not_go_together_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &ModeError::Unknown { origin: Origin::Flag(text("FILE:1:2")), name: text("fast") },
+        &ModeError::Isolation(text("p.yaml")),
+        &ModeError::Delivery { mode: "apply", refusal: text("the policy p.yaml does not give it") },
+        &ModeError::NoBranch,
+        &ModeError::Plan,
+        &ModeError::InPlace,
+    ]), @r"
+    52 config: FILE:1:2: there is no approval mode `fast`
+      write plan, default, auto-edit or yolo
+    52 config: --sandbox off was given and the policy p.yaml requires isolation
+      leave the flag out; `qwen sandbox doctor` says what this machine gives
+    52 config: --apply was asked for and the policy p.yaml does not give it
+      write `changes: apply` there, or leave the flag out
+    52 config: the policy delivers to a branch and none is named
+      name one with --branch
+    52 config: the mode `plan` is read-only and a delivery was asked for
+      leave out --approval-mode plan, or the delivery flag
+    52 config: `sandbox.workspace: in-place` delivers to the work tree, and --branch leaves the work tree as it is
+      use --apply or --commit, or `workspace: staged`
+    ");
+}
+
+#[test]
+fn servers_do_not_start_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &ServerError::Command { origin: Origin::Flag(text("FILE:1:2")), why: text("why") },
+        &ServerError::Flag(text("why")),
+        &ServerError::Required { name: text("s"), why: text("why") },
+        &ServerError::Pins { path: text("pins.json"), name: text("s"), why: text("why") },
+        &ServerError::NoTree(text("no tree")),
+        &ServerError::Prompt(text("no prompt")),
+        &ServerError::Unknown(text("s")),
+        &ServerError::NoToken(text("s")),
+        &ServerError::SignIn(text("refused")),
+    ]), @r#"
+    52 config: FILE:1:2: mcp.serverCommand: why
+      correct it
+    52 config: --mcp-config: why
+      give '{"mcpServers": {…}}' or a file with it
+    52 config: the MCP server s is required and not to be had: why
+      `qwen mcp list -v` shows what it says; `"required": false` goes on without it
+    52 config: the pins pins.json of the MCP server s: why
+      `qwen mcp list --pins` prints the pins of now
+    63 conflict: no tree
+      set TMPDIR to a folder with room
+    42 input: no prompt
+      `qwen mcp list -v` shows the prompts
+    52 config: there is no MCP server `s` in the settings
+      `qwen mcp list` shows them
+    52 config: s is a program and needs no token
+      give it one in its `env`
+    41 auth: refused
+      try again, or put a token into `headers`
+    "#);
+}
+
+#[test]
+fn a_model_is_missing_with_these_words() {
+    let key = KeyError { exit: Exit::Auth, message: text("no key"), hint: text("set one") };
+    let failed = |class: ErrorClass, hint: Option<&str>| ModelError {
+        class,
+        message: text("refused"),
+        hint: hint.map(text),
+        status: None,
+        request_id: None,
+        requests: 1,
+        usage: Box::default(),
+    };
+    insta::assert_snapshot!(listed(&[
+        &ConnectError::Key(key),
+        &ConnectError::KeyFile { path: text("key"), cause: io() },
+        &ConnectError::CaFile(text("ca.pem")),
+        &ConnectError::Script { path: text("s.json"), why: text("why") },
+        &ConnectError::Replay { path: text("c.jsonl"), cause: io() },
+        &ConnectError::Recording { path: text("c.jsonl"), why: text("why") },
+        &ConnectError::Unnamed(failed(ErrorClass::Network, None)),
+        &ConnectError::Unnamed(failed(ErrorClass::ModelNotFound, Some("do this"))),
+        &ConnectError::Options(failed(ErrorClass::Auth, Some("do this"))),
+        &ConnectError::Options(failed(ErrorClass::ModelNotFound, None)),
+    ]), @r"
+    41 auth: no key
+      set one
+    41 auth: --api-key-file key: not found
+      write the key into it
+    52 config: --ca-file ca.pem is no file
+      name a PEM file
+    42 input: s.json: why
+      correct the script
+    42 input: --replay c.jsonl: not found
+      name a file made by --record
+    42 input: --replay c.jsonl: why
+      record it again with --record
+    75 unavailable: refused
+      name a model with --model or QWEN_MODEL
+    52 config: refused
+      do this
+    41 auth: refused
+      do this
+    52 config: refused
+    ");
+}
