@@ -13,29 +13,14 @@ use super::layers::{Layer, Located, Standing};
 use super::paths::{PathRules, Place};
 use super::programs::build;
 use super::programs::table::{Call, Context, Made, Mode, Operands, Out, Table, arity};
-use super::programs::{
-    self, CommandRules, Judged, Judgement, Stdin, Word, begins_like_an_option, hidden_path, is_listed, path_in_word,
-};
+use super::programs::{self, CommandRules, Judged, Judgement, Stdin, Word, begins_like_an_option, is_listed, word_in};
 use super::repositories::other_repository;
 use super::untabled;
 use crate::path::{RelPath, Tree};
 
 /// Variables that may be set before a command (`NAME=value command`): they make no known program run another.
-const HARMLESS: [&str; 13] = [
-    "CI",
-    "RUST_BACKTRACE",
-    "RUST_LOG",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "TERM",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "NODE_ENV",
-    "DEBUG",
-    "COLUMNS",
-];
+const HARMLESS: &str =
+    "CI RUST_BACKTRACE RUST_LOG NO_COLOR FORCE_COLOR CLICOLOR TERM LANG LC_ALL TZ NODE_ENV DEBUG COLUMNS";
 
 /// Directories of the system's programs; under `shell.default: allow` a program there may be named by its path.
 const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr", "/lib", "/opt", "/nix/store"];
@@ -305,16 +290,11 @@ impl<'a> Answers<'a> {
             return Err(call.deny("git starts its programs itself").hint(format!("write `git {name}`")));
         }
         let mut table = programs::find(name);
-        programs::interpreters::refuse_text(&call)?;
-        let texts: Vec<&str> = words[1..].iter().map(|word| word.text.as_str()).collect();
-        if untabled::leaves_work(name, &texts) {
-            let denial = call.deny("it changes what runs, or what is set, outside this run").by("G4");
-            return Err(denial.hint("keep settings in files of the workspace"));
-        }
+        programs::refuse_always(&call, table)?;
         if words[0].text.contains('/') {
             let place = self.program_path(cx, &words[0].text)?;
             if place {
-                if let Some(denial) = table.and_then(|table| code_among(cx, name, table, words)) {
+                if let Some(denial) = table.and_then(|table| programs::code_among(cx, name, table, words)) {
                     return Err(denial);
                 }
                 // A file of the workspace is not the program that a table describes.
@@ -551,7 +531,7 @@ fn subcommand(table: &Table, name: &str) -> Option<&'static Table> {
 
 /// Tells whether a variable may be set before any command: it changes what is printed and loads nothing.
 pub(crate) fn is_harmless_variable(name: &str) -> bool {
-    HARMLESS.contains(&name)
+    named(HARMLESS, name)
 }
 
 fn asks_only(words: &[Word]) -> bool {
@@ -738,21 +718,6 @@ fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
         && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
 }
 
-// A program of the workspace by the name of a known one takes code where that does.
-fn code_among(cx: Context<'_>, name: &str, table: &Table, words: &[Word]) -> Option<Denial> {
-    let mut call = Call::new(cx, words, &[]);
-    call.name = name.to_owned();
-    let judged = call.parse(table, &words[1..]).and_then(|()| {
-        let rest = std::mem::take(&mut call.operands);
-        match rest.split_first().and_then(|(first, rest)| Some((subcommand(table, &first.text)?, rest))) {
-            Some((sub, rest)) => call.apply(sub, rest),
-            None if table.subcommands.is_empty() => call.apply(table, &words[1..]),
-            None => Ok(()),
-        }
-    });
-    judged.err().filter(|denial| denial.unanalysable)
-}
-
 // Whether the next level of a rule is after any options. Once an option's arity is unknown, each later word counts.
 fn subcommand_matches(
     program: &str,
@@ -880,15 +845,8 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
         let text = rest[at].text.as_str();
         at += 1;
         if ended || text.len() < 2 || !text.starts_with('-') {
-            let operands = value.operands.unwrap_or(OperandKind::None);
-            if text.len() > 1 && text.starts_with('@') && matches!(operands, OperandKind::Read | OperandKind::Write) {
-                return refuse(format!("`{text}` may stand for the words in a file"));
-            }
-            match operands {
-                OperandKind::None => return refuse(format!("the operand `{text}` is not listed")),
-                OperandKind::Read => call.read(&rest[at - 1]),
-                OperandKind::Write => call.write(&rest[at - 1]),
-                OperandKind::Data => {}
+            if let Err(what) = operand(&mut call, value.operands, &rest[at - 1]) {
+                return refuse(what);
             }
             continue;
         }
@@ -928,6 +886,21 @@ fn by_rule_alone(cx: Context<'_>, rule: &Located<CommandRule>, words: &[Word]) -
         }
     }
     Ok(call.out)
+}
+
+// An operand of a program without a table.
+fn operand(call: &mut Call<'_>, kind: Option<OperandKind>, word: &Word) -> Result<(), String> {
+    let text = &word.text;
+    match kind.unwrap_or(OperandKind::None) {
+        OperandKind::None => return Err(format!("the operand `{text}` is not listed")),
+        OperandKind::Data => {}
+        _ if text.len() > 1 && text.starts_with('@') => {
+            return Err(format!("`{text}` may stand for the words in a file"));
+        }
+        OperandKind::Read => call.read(word),
+        OperandKind::Write => call.write(word),
+    }
+    Ok(())
 }
 
 /// Tells whether a rule says that a program without a table only reads its paths.
@@ -995,18 +968,7 @@ pub(crate) fn words_as_paths(call: &mut Call<'_>, words: &[Word]) -> Result<(), 
             return Err(call.deny(what));
         }
         let is_option = !ended && word.text.len() > 1 && word.text.starts_with('-');
-        if word.text.to_ascii_lowercase().contains("data:text/javascript") {
-            return Err(Denial::unanalysable(format!("{}: code in `{}`", call.name, word.text)).by("G3"));
-        }
-        if untabled::is_response_file(&word.text, is_option) && !programs::takes_at(&program) {
-            let denial = call.deny(format!("`{}` may stand for the words in a file", word.text));
-            return Err(denial.hint("write the words themselves"));
-        }
-        if is_option {
-            hidden_path(&call.cx, word.text.trim_start_matches('-'))?;
-        } else {
-            path_in_word(&call.cx, &word.text)?;
-        }
+        word_in(call, &word.text, is_option)?;
         if word.text == "--" && !ended {
             ended = true;
             continue;

@@ -251,11 +251,8 @@ const FOR_USER: [(&str, &str); 6] = [
 ];
 
 /// Tells whether a command changes what runs, or what is set, outside the workspace; the words follow the program.
-pub(super) fn leaves_work(program: &str, words: &[&str]) -> bool {
-    let reads = |table: &super::programs::table::Table| table.writes_nothing && table.subcommands.is_empty();
-    if super::programs::find(program).is_some_and(reads) {
-        return false;
-    }
+/// `has_verbs`: the program has subcommands, or is not known.
+pub(super) fn leaves_work(program: &str, words: &[&str], has_verbs: bool) -> bool {
     if named(LEAVES_WORK, program) {
         return true;
     }
@@ -263,10 +260,11 @@ pub(super) fn leaves_work(program: &str, words: &[&str]) -> bool {
     let verbs: Vec<&str> = words.iter().filter(is_word).copied().collect();
     // What follows an option may be its value, or the verb.
     let skipped = words.first().is_some_and(|word| word.starts_with('-') && !word.contains('='));
-    (0..=usize::from(skipped)).any(|at| changes_settings(program, words, verbs.get(at..).unwrap_or_default()))
+    (0..=usize::from(skipped))
+        .any(|at| changes_settings(program, words, verbs.get(at..).unwrap_or_default(), has_verbs))
 }
 
-fn changes_settings(program: &str, words: &[&str], verbs: &[&str]) -> bool {
+fn changes_settings(program: &str, words: &[&str], verbs: &[&str], has_verbs: bool) -> bool {
     let verb = |at: usize| verbs.get(at).copied().unwrap_or_default();
     let (first, second) = (verb(0), verb(1));
     // With a name alone these show the value.
@@ -276,7 +274,7 @@ fn changes_settings(program: &str, words: &[&str], verbs: &[&str]) -> bool {
     let keeps = has_settings(program)
         && (named(KEEPS_SETTINGS, first) || program == "npm" && first.len() > 2 && "config".starts_with(first))
         && !(second.is_empty() || named(LOOKS, second) || shows || words.contains(&"--local"));
-    let signs_in = has_subcommands(program) && (named(SIGNS_IN, first) || first == "auth" && named(SIGNS_IN, second));
+    let signs_in = has_verbs && (named(SIGNS_IN, first) || first == "auth" && named(SIGNS_IN, second));
     let users = USERS.iter().any(|(programs, verb, after)| {
         named(programs, program)
             && named(verb, first)
@@ -292,10 +290,6 @@ fn changes_settings(program: &str, words: &[&str], verbs: &[&str]) -> bool {
     let is = |option: &str| words.iter().any(|word| *word == option || word.strip_suffix("=true") == Some(option));
     let for_user = !looks && (bundles || options.flat_map(|(_, options)| options.split(' ')).any(is));
     keeps || signs_in || users || for_user
-}
-
-fn has_subcommands(program: &str) -> bool {
-    super::programs::find(program).is_none_or(|table| !table.subcommands.is_empty())
 }
 
 /// Programs whose settings are the user's.

@@ -6,15 +6,15 @@ use std::sync::LazyLock;
 /// A program without a table that takes a program text, or statements, among other words: a database client, a compiler
 /// with an evaluator, an interpreter whose scripts are anywhere.
 pub(super) struct Client {
-    pub(super) names: &'static str,
+    names: &'static str,
     /// Options with code: short letters in one word, everything else whole.
     code: &'static str,
     /// Words that begin code, wherever they are.
     words: &'static str,
     /// The most words that are no options; more hold statements.
-    pub(super) operands: usize,
+    operands: usize,
     /// What it is given on its standard input is run.
-    pub(super) reads: bool,
+    reads: bool,
 }
 
 const ANY: usize = usize::MAX;
@@ -209,4 +209,74 @@ pub(super) fn is_code(known: &Client, word: &str) -> bool {
         }
         _ => name == code || name.len() > 4 && name.starts_with("--") && code.starts_with(name),
     })
+}
+
+/// Returns what of the words of a program, or of a script, by this name is code; `input`: there is a standard input.
+pub(super) fn code_of(name: &str, words: &[&str], input: bool) -> Option<&'static str> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let other = if plain == name { &[] } else { clients(plain) };
+    clients(name).iter().chain(other).find_map(|known| {
+        let operands = words.iter().filter(|word| !word.starts_with('-')).count();
+        let asks = matches!(words, [word] if word.starts_with('-') && *word != "-");
+        if words.iter().any(|word| is_code(known, word)) {
+            Some("code among its words")
+        } else if operands > known.operands {
+            Some("statements among its words")
+        } else if known.reads && !asks && (input || words.contains(&"-")) {
+            Some("code on its standard input")
+        } else {
+            None
+        }
+    })
+}
+
+/// Returns a property of MSBuild that may be a line of a shell, or a program: `PreBuildEvent`, `CscToolExe`.
+pub(super) fn property(program: &str, words: &[&str]) -> Option<String> {
+    if !matches!(program, "dotnet" | "msbuild" | "xbuild") {
+        return None;
+    }
+    let words = words.iter().map(|word| word.trim_start_matches(['-', '/']));
+    let sets = words.filter(|text| text.contains('=')).map(|text| {
+        let names = ["property:", "property=", "p:", "p="];
+        names.iter().find_map(|name| text.strip_prefix(name)).unwrap_or(text)
+    });
+    let runs = ["event", "command", "exe", "program", "tool", "toolpath", "arguments", "script", "shell"];
+    let plain = |c: char| c.is_alphanumeric() || "_.+-/:*|".contains(c);
+    let mut pairs = sets.flat_map(|text| text.split([';', ','])).filter_map(|set| set.split_once('='));
+    let (name, value) = pairs.find(|(name, value)| {
+        let name = name.to_ascii_lowercase();
+        runs.iter().any(|end| name.ends_with(end)) || !value.chars().all(plain)
+    })?;
+    Some(format!("the property `{name}={value}` may be a command"))
+}
+
+// A word of `rename` that is not code for the variant that takes a program of perl: a file, plain text, or one
+// substitution.
+pub(super) fn is_renaming(word: &str) -> bool {
+    let substitution = ["s/", "y/", "tr/"].iter().find_map(|start| word.strip_prefix(start));
+    let Some(substitution) = substitution else {
+        let is_option =
+            matches!(word, "-v" | "-n" | "-f" | "-o" | "-i" | "--verbose" | "--no-act" | "--force" | "--dry-run");
+        return is_option
+            || !word.starts_with('-') && !word.contains(|c: char| !(c.is_alphanumeric() || "/._-,+*?[]~".contains(c)));
+    };
+    let parts: Vec<&str> = substitution.split('/').collect();
+    let is_plain = |part: &str| !part.contains(['{', '}', '(', ')', '@', '`', ';', '&']);
+    matches!(parts.as_slice(), [from, to, flags] if is_plain(from) && is_plain(to) && flags.chars().all(|c| "gimsxr".contains(c)))
+}
+
+// `-F/…/` of perl is taken over into its program as it is written; without delimiters it is a pattern.
+pub(super) fn is_split_code(pattern: &str) -> bool {
+    let Some(delimiter) = pattern.chars().next().filter(|c| "/'\"".contains(*c)) else { return false };
+    let inner = &pattern[1..];
+    !inner.ends_with(delimiter)
+        || inner.matches(delimiter).count() > 1
+        || inner.contains(['(', ')', '{', '}', '`', '$', '@', ';', '\\'])
+}
+
+// `-MName::Of=list,of,names`, and no code after it.
+pub(super) fn is_module(value: &str) -> bool {
+    let (name, list) = value.trim_start_matches('-').split_once('=').unwrap_or((value.trim_start_matches('-'), ""));
+    let plain = |text: &str, more: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c));
+    !name.is_empty() && plain(name, "_:") && plain(list, "_:,./-")
 }

@@ -1,7 +1,7 @@
 //! Judges interpreters, shells and editors under `shell.default: allow`: they may run a script file, but not inline
 //! code, which cannot be analysed.
 
-use super::clients::{Client, clients, is_code};
+use super::clients::{clients, code_of, is_code, is_module, is_renaming, is_split_code, property};
 use super::table::Call;
 use super::words::begins_like_an_option;
 use super::{Stdin, Word};
@@ -214,66 +214,17 @@ pub(crate) fn refuse_text(call: &Call<'_>) -> Result<(), Denial> {
     if let Some(word) = words.iter().find(hides) {
         return Err(unknown(call, &format!("code in `{}`", word.text)));
     }
-    properties(call)?;
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    if let Some(what) = property(&call.name, &texts) {
+        return Err(unknown(call, &what));
+    }
     client(call, &call.name, words)
-}
-
-// A property of MSBuild may be a line of a shell, or a program: `PreBuildEvent`, `CscToolExe`.
-fn properties(call: &Call<'_>) -> Result<(), Denial> {
-    if !matches!(call.name.as_str(), "dotnet" | "msbuild" | "xbuild") {
-        return Ok(());
-    }
-    let words = call.words.iter().map(|word| word.text.trim_start_matches(['-', '/']));
-    let sets = words.filter(|text| text.contains('=')).map(|text| {
-        let names = ["property:", "property=", "p:", "p="];
-        names.iter().find_map(|name| text.strip_prefix(name)).unwrap_or(text)
-    });
-    for (name, value) in sets.flat_map(|text| text.split([';', ','])).filter_map(|set| set.split_once('=')) {
-        let name = name.to_ascii_lowercase();
-        let runs = ["event", "command", "exe", "program", "tool", "toolpath", "arguments", "script", "shell"];
-        let plain = |c: char| c.is_alphanumeric() || "_.+-/:*|".contains(c);
-        if runs.iter().any(|end| name.ends_with(end)) || !value.chars().all(plain) {
-            return Err(unknown(call, &format!("the property `{name}={value}` may be a command")));
-        }
-    }
-    Ok(())
 }
 
 // Code among the words of a program of this name, which may be a script that an interpreter runs.
 fn client(call: &Call<'_>, name: &str, words: &[Word]) -> Result<(), Denial> {
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let other = if plain == name { &[] } else { clients(plain) };
-    clients(name).iter().chain(other).try_for_each(|known| gives(call, known, words))
-}
-
-fn gives(call: &Call<'_>, known: &Client, words: &[Word]) -> Result<(), Denial> {
-    if words.iter().any(|word| is_code(known, &word.text)) {
-        return Err(unknown(call, "code among its words"));
-    }
-    let operands = words.iter().filter(|word| !word.text.starts_with('-')).count();
-    if operands > known.operands {
-        return Err(unknown(call, "statements among its words"));
-    }
-    let asks = matches!(words, [word] if word.text.starts_with('-') && word.text != "-");
-    if known.reads && !asks && (call.cx.stdin != Stdin::Empty || words.iter().any(|word| word.text == "-")) {
-        return Err(unknown(call, "code on its standard input"));
-    }
-    Ok(())
-}
-
-// A word of `rename` that is not code for the variant that takes a program of perl: a file, plain text, or one
-// substitution.
-fn is_renaming(word: &str) -> bool {
-    let substitution = ["s/", "y/", "tr/"].iter().find_map(|start| word.strip_prefix(start));
-    let Some(substitution) = substitution else {
-        let is_option =
-            matches!(word, "-v" | "-n" | "-f" | "-o" | "-i" | "--verbose" | "--no-act" | "--force" | "--dry-run");
-        return is_option
-            || !word.starts_with('-') && !word.contains(|c: char| !(c.is_alphanumeric() || "/._-,+*?[]~".contains(c)));
-    };
-    let parts: Vec<&str> = substitution.split('/').collect();
-    let is_plain = |part: &str| !part.contains(['{', '}', '(', ')', '@', '`', ';', '&']);
-    matches!(parts.as_slice(), [from, to, flags] if is_plain(from) && is_plain(to) && flags.chars().all(|c| "gimsxr".contains(c)))
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    code_of(name, &texts, call.cx.stdin != Stdin::Empty).map_or(Ok(()), |what| Err(unknown(call, what)))
 }
 
 /// Tells whether words start a program with code among them that no rule sees.
@@ -490,13 +441,6 @@ fn module(call: &mut Call<'_>, attached: &str, next: &[Word]) -> Result<(), Deni
     Ok(())
 }
 
-// `-MName::Of=list,of,names`, and no code after it.
-fn is_module(value: &str) -> bool {
-    let (name, list) = value.trim_start_matches('-').split_once('=').unwrap_or((value.trim_start_matches('-'), ""));
-    let plain = |text: &str, more: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c));
-    !name.is_empty() && plain(name, "_:") && plain(list, "_:,./-")
-}
-
 // A setting of php may be an address with code in it, or a line of a shell.
 fn setting(call: &mut Call<'_>, value: &str) -> Result<(), Denial> {
     if value.contains(|c: char| c.is_whitespace() || ":;|&$`'\"".contains(c)) {
@@ -522,15 +466,6 @@ fn runs_code_module(attached: Option<&Word>, words: &[Word]) -> bool {
     first.is_some_and(|word| is(&word.text))
         || words.windows(2).any(|pair| matches!(pair[0].text.as_str(), "-m" | "--module") && is(&pair[1].text))
         || words.iter().any(|word| word.text.strip_prefix("-m").is_some_and(is))
-}
-
-// `-F/…/` of perl is taken over into its program as it is written; without delimiters it is a pattern.
-fn is_split_code(pattern: &str) -> bool {
-    let Some(delimiter) = pattern.chars().next().filter(|c| "/'\"".contains(*c)) else { return false };
-    let inner = &pattern[1..];
-    !inner.ends_with(delimiter)
-        || inner.matches(delimiter).count() > 1
-        || inner.contains(['(', ')', '{', '}', '`', '$', '@', ';', '\\'])
 }
 
 // What an option loads, or a list of directories that it loads from: a path is one that is read, a name is a module.

@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
 use super::grant::{Isolation, Network};
+use super::untabled;
 use crate::path::{RelPath, Tree};
 
 /// A word of a simple command after quote removal and expansion.
@@ -126,7 +127,7 @@ pub trait CommandRules: Sync {
     fn tree(&self) -> &dyn Tree;
 }
 
-pub(crate) use words::{begins_like_an_option, hidden_path, is_listed, path_in_word};
+pub(crate) use words::{begins_like_an_option, code_among, is_listed, word_in};
 
 /// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
 /// such a rule lists what they get.
@@ -171,6 +172,19 @@ const TAKES_AT: &str = "npm pnpm yarn yarnpkg npx pnpx bunx bun deno corepack le
 pub(crate) fn takes_at(name: &str) -> bool {
     let builds = || build::TABLES.iter().flat_map(|tables| *tables).any(|table| super::rules::named(table.names, name));
     super::rules::named(TAKES_AT, name) || name != "strings" && find(name).is_some() && !builds()
+}
+
+/// Refuses, where rules list what may not run, what no program of that name is given: code, and settings of the user.
+pub(crate) fn refuse_always(call: &table::Call<'_>, table: Option<&table::Table>) -> Result<(), Denial> {
+    interpreters::refuse_text(call)?;
+    let texts: Vec<&str> = call.words[1..].iter().map(|word| word.text.as_str()).collect();
+    let reads = table.is_some_and(|table| table.writes_nothing && table.subcommands.is_empty());
+    let has_verbs = table.is_none_or(|table| !table.subcommands.is_empty());
+    if reads || !untabled::leaves_work(&call.name, &texts, has_verbs) {
+        return Ok(());
+    }
+    let denial = call.deny("it changes what runs, or what is set, outside this run").by("G4");
+    Err(denial.hint("keep settings in files of the workspace"))
 }
 
 /// Returns every table.

@@ -1,6 +1,6 @@
 //! Reads a program's words by its table: options in every spelling, operands, and what each does to files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -9,7 +9,7 @@ use super::{Stdin, Word};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::paths::{PathRules, Place, walk};
+use crate::policy::paths::PathRules;
 use crate::policy::{Facts, Policy};
 
 /// A program as a table. Options are written as words: `-n,--lines=D` (all spellings, then the kind of value). Before
@@ -363,11 +363,7 @@ impl<'a> Call<'a> {
         if self.unknown && !table.writes_nothing && super::is_described(table) {
             return Err(self.deny("an option of it is not known").hint("leave it out"));
         }
-        self.unknown_words(table)?;
-        if table.operands != Operands::Starts {
-            self.operands.iter().try_for_each(|word| self.no_response_file(word))?;
-        }
-        self.values_of_unknown(table);
+        self.values_of_unknown(table)?;
         let operands = std::mem::take(&mut self.operands);
         match table.operands {
             Operands::Special | Operands::Raw | Operands::Data => {}
@@ -415,28 +411,14 @@ impl<'a> Call<'a> {
         Denial::new(format!("{}: {what}", self.name)).by("G8")
     }
 
-    /// A denial of code that no rule can examine.
-    pub(crate) fn code(&self, what: impl std::fmt::Display) -> Denial {
-        let denial = match self.is_open() {
-            true => Denial::unanalysable(format!("{}: {what}", self.name)).by("G3"),
-            false => self.deny(what),
-        };
-        denial.hint("put the code in a file and run the file")
-    }
-
-    // `@FILE`: most build tools put the lines of the file in its place, wherever it is, before they read their options.
-    pub(crate) fn no_response_file(&self, word: &Word) -> Result<(), Denial> {
-        let program = self.words.first().map_or("", |word| crate::policy::rules::base_name(&word.text));
-        if word.text.len() < 2 || !word.text.starts_with('@') || super::takes_at(program) {
-            return Ok(());
-        }
-        Err(self.deny(format!("`{}` may stand for the words in a file", word.text)).hint("write the words themselves"))
-    }
-
     // The word after an option that is not known may be its value: a file that is read, or written.
-    fn values_of_unknown(&mut self, table: &Table) {
+    fn values_of_unknown(&mut self, table: &Table) -> Result<(), Denial> {
+        self.unknown_words(table)?;
+        if table.operands != Operands::Starts {
+            self.operands.iter().try_for_each(|word| self.no_response_file(word))?;
+        }
         if !self.unknown {
-            return;
+            return Ok(());
         }
         let specs = specs(table.options);
         let known = |found: &Found| specs.iter().any(|spec| spec.names.contains(&found.name.as_str()));
@@ -448,6 +430,7 @@ impl<'a> Call<'a> {
                 self.effect(Effect::Write, value);
             }
         }
+        Ok(())
     }
 
     // Words that xargs adds are operands of programs that read or print, and of nothing else.
@@ -571,14 +554,7 @@ impl<'a> Call<'a> {
             if !self.is_open() {
                 return Err(self.deny(format!("the option `{name}` is not known to be harmless")));
             }
-            let begins = |spec: &Spec| spec.names.iter().any(|known| name.len() > 3 && known.starts_with(name));
-            match specs.iter().find(|spec| matches!(spec.denied, Denied::Always | Denied::Code) && begins(spec)) {
-                Some(spec) if spec.denied == Denied::Code => {
-                    return Err(self.code(format!("code or a command given by `{name}`")));
-                }
-                Some(_) => return Err(self.deny(format!("`{name}` may mean an option that runs programs"))),
-                None => {}
-            }
+            self.may_mean_code(specs, name)?;
             self.unknown = true;
             self.note(name.to_owned(), attached.clone());
             attached.iter().try_for_each(|value| self.no_response_file(value))?;
@@ -609,6 +585,17 @@ impl<'a> Call<'a> {
         self.needs_value(spec, name, value.as_ref())?;
         self.option(spec, name, value)?;
         self.further_values(spec, name, words, at)
+    }
+
+    // Many programs take the beginning of a long option for the whole.
+    fn may_mean_code(&self, specs: &[Spec], name: &str) -> Result<(), Denial> {
+        let begins = |spec: &Spec| name.len() > 3 && spec.names.iter().any(|known| known.starts_with(name));
+        let refused = |spec: &&Spec| matches!(spec.denied, Denied::Always | Denied::Code) && begins(spec);
+        match specs.iter().find(refused) {
+            None => Ok(()),
+            Some(spec) if spec.denied == Denied::Code => Err(self.code(format!("code given by `{name}`"))),
+            Some(_) => Err(self.deny(format!("`{name}` may mean an option that runs programs"))),
+        }
     }
 
     fn short(
@@ -826,59 +813,6 @@ impl<'a> Call<'a> {
     pub(crate) fn write(&mut self, word: &Word) {
         self.out.writes = true;
         self.out.effects.push(Effect::Write(if word.literal { word.text.clone() } else { String::new() }));
-    }
-
-    /// Judges every link below the operands as a name whose metadata is read: for listings that follow links.
-    pub(crate) fn through_links(&mut self) -> Result<(), Denial> {
-        let starts: Vec<String> = match self.operands.as_slice() {
-            [] => vec![".".to_owned()],
-            words => words.iter().map(|word| word.text.clone()).collect(),
-        };
-        self.links_below(&starts)
-    }
-
-    /// The same for start points.
-    pub(crate) fn links_below(&mut self, starts: &[String]) -> Result<(), Denial> {
-        let mut left = 100_000;
-        let mut seen = HashSet::new();
-        for folder in self.cx.folders {
-            let mut pending: Vec<(RelPath, PathBuf)> =
-                starts.iter().map(|start| (folder.clone(), PathBuf::from(start))).collect();
-            while let Some((folder, start)) = pending.pop() {
-                let resolved = self.cx.paths.resolve(&folder, &start)?;
-                let Some(Place::Workspace(below)) = self.cx.paths.place(&resolved.absolute) else {
-                    return Err(self.deny(format!("`{}` is outside the workspace", start.display())).by("F2"));
-                };
-                if !seen.insert(below.clone()) {
-                    continue;
-                }
-                let mut links = Vec::new();
-                let mut visit = |path: &RelPath, node: &Node| {
-                    if matches!(node, Node::Link(_)) {
-                        links.push(path.under(self.cx.root));
-                    }
-                    Ok(true)
-                };
-                walk(self.cx.paths.facts_tree(), self.cx.root, &below, &mut left, &mut visit)?;
-                for link in links {
-                    // A link that leads nowhere, or round, is only a name; below a directory there may be more links.
-                    if self.cx.paths.resolve(&RelPath::root(), &link).is_ok_and(|resolved| resolved.node.is_some()) {
-                        pending.push((RelPath::root(), link));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells whether another part of the command may make a directory of a path that does not exist.
-    pub(crate) fn may_be_made(&self, path: &str) -> Result<bool, Denial> {
-        for folder in self.cx.folders {
-            if self.cx.made.may_be_directory(&self.cx.paths.resolve(folder, Path::new(path))?.absolute) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Tells whether a directory that is there may be replaced: another part of the command removes it.

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::Word;
 use super::table::{Call, Found, Operands, Style, TABLE, Table};
-use super::words::could_match;
-use crate::path::Node;
+use super::words::{could_match, pages};
 use crate::policy::decision::Denial;
 use crate::policy::effect::{Effect, Pattern};
 use crate::policy::protected::braces;
@@ -68,6 +67,9 @@ const TREE: &str = "-a -d -l -f -x -L=D -R -P=D -I=D --gitignore --gitfile=R --i
     --fromfile --fromtabfile --prune --help --version";
 
 const NONE: &str = "--help --version";
+
+/// What shows pages of the system by their names.
+const PAGES: Table = Table { operands: Operands::Special, special: Some(pages), ..TABLE };
 
 pub(crate) const TABLES: &[Table] = &[
     Table { names: "ls dir vdir", options: LS, operands: Operands::List, special: Some(ls), ..TABLE },
@@ -307,16 +309,12 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         names: "man",
         options: "-k,--apropos -f,--whatis -w,--where,--path,--location -a,--all -s,-S,--sections=N -h,--help -V,--version",
-        operands: Operands::Special,
-        special: Some(pages),
-        ..TABLE
+        ..PAGES
     },
     Table {
         names: "info",
         options: "-a,--all -k,--apropos=D -n,--node=D -O,--usage -w,--where,--location -h,--help --version",
-        operands: Operands::Special,
-        special: Some(pages),
-        ..TABLE
+        ..PAGES
     },
     Table {
         names: "uname arch nproc hostname whoami id groups uptime tty logname",
@@ -367,23 +365,6 @@ fn sums(call: &mut Call<'_>) -> Result<(), Denial> {
     if call.has("-c") {
         let denial = call.deny("the files that the list names are not known");
         return Err(denial.hint("print the sums of the files that you name, and compare them"));
-    }
-    Ok(())
-}
-
-// A page that has no name of the system is a file of this directory, and a page may take in other files.
-fn pages(call: &mut Call<'_>) -> Result<(), Denial> {
-    if call.unknown {
-        return Err(call.deny("an option of it may name a file").hint("name a section and a page"));
-    }
-    for word in call.operands.clone() {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._+:@-[ ".contains(c);
-        let named = !word.text.starts_with('.') && word.text.chars().all(plain);
-        if !word.literal || !named || call.node(&word.text)?.is_some_and(|node| node != Node::Dir) {
-            let denial = call.deny(format!("`{}` may be a file", word.text));
-            return Err(denial.hint("name a section and a page; read files with `cat`"));
-        }
-        call.read(&word);
     }
     Ok(())
 }

@@ -1,15 +1,18 @@
 //! Classifies the words of build tools: paths, tasks and scripts that a rule lists, arguments for a program of the
 //! project; and finds paths in words of programs that are not known.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use super::Word;
 use super::table::{Call, Context, Dashes, Table};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::paths::Place;
+use crate::policy::paths::{Place, walk};
 use crate::policy::protected::{braces, names_secret};
+use crate::policy::rules::named;
+use crate::policy::untabled::is_response_file;
 
 /// Tells whether a word is one of the names: `test:*` stands for every name that begins so.
 pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str) -> bool {
@@ -260,6 +263,77 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// A denial of code that no rule can examine.
+    pub(crate) fn code(&self, what: impl std::fmt::Display) -> Denial {
+        let denial = match self.is_open() {
+            true => Denial::unanalysable(format!("{}: {what}", self.name)).by("G3"),
+            false => self.deny(what),
+        };
+        denial.hint("put the code in a file and run the file")
+    }
+
+    // `@FILE`: most build tools put the lines of the file in its place, wherever it is, before they read their options.
+    pub(crate) fn no_response_file(&self, word: &Word) -> Result<(), Denial> {
+        let program = self.words.first().map_or("", |word| crate::policy::rules::base_name(&word.text));
+        if word.text.len() < 2 || !word.text.starts_with('@') || super::takes_at(program) {
+            return Ok(());
+        }
+        Err(self.deny(format!("`{}` may stand for the words in a file", word.text)).hint("write the words themselves"))
+    }
+
+    /// Judges every link below the operands as a name whose metadata is read: for listings that follow links.
+    pub(crate) fn through_links(&mut self) -> Result<(), Denial> {
+        let starts: Vec<String> = match self.operands.as_slice() {
+            [] => vec![".".to_owned()],
+            words => words.iter().map(|word| word.text.clone()).collect(),
+        };
+        self.links_below(&starts)
+    }
+
+    /// The same for start points.
+    pub(crate) fn links_below(&mut self, starts: &[String]) -> Result<(), Denial> {
+        let mut left = 100_000;
+        let mut seen = HashSet::new();
+        for folder in self.cx.folders {
+            let mut pending: Vec<(RelPath, PathBuf)> =
+                starts.iter().map(|start| (folder.clone(), PathBuf::from(start))).collect();
+            while let Some((folder, start)) = pending.pop() {
+                let resolved = self.cx.paths.resolve(&folder, &start)?;
+                let Some(Place::Workspace(below)) = self.cx.paths.place(&resolved.absolute) else {
+                    return Err(self.deny(format!("`{}` is outside the workspace", start.display())).by("F2"));
+                };
+                if !seen.insert(below.clone()) {
+                    continue;
+                }
+                let mut links = Vec::new();
+                let mut visit = |path: &RelPath, node: &Node| {
+                    if matches!(node, Node::Link(_)) {
+                        links.push(path.under(self.cx.root));
+                    }
+                    Ok(true)
+                };
+                walk(self.cx.paths.facts_tree(), self.cx.root, &below, &mut left, &mut visit)?;
+                for link in links {
+                    // A link that leads nowhere, or round, is only a name; below a directory there may be more links.
+                    if self.cx.paths.resolve(&RelPath::root(), &link).is_ok_and(|resolved| resolved.node.is_some()) {
+                        pending.push((RelPath::root(), link));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether another part of the command may make a directory of a path that does not exist.
+    pub(crate) fn may_be_made(&self, path: &str) -> Result<bool, Denial> {
+        for folder in self.cx.folders {
+            if self.cx.made.may_be_directory(&self.cx.paths.resolve(folder, Path::new(path))?.absolute) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Where rules list what may not run, a value that is not known may name a file anywhere in it (`file:PATH`), which
     /// the program may write as well.
     pub(super) fn leads_to(&mut self, text: &str) {
@@ -275,6 +349,23 @@ impl Call<'_> {
             _ => None,
         }));
     }
+}
+
+// A page that has no name of the system is a file of this directory, and a page may take in other files.
+pub(super) fn pages(call: &mut Call<'_>) -> Result<(), Denial> {
+    if call.unknown {
+        return Err(call.deny("an option of it may name a file").hint("name a section and a page"));
+    }
+    for word in call.operands.clone() {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+:@-[ ".contains(c);
+        let named = !word.text.starts_with('.') && word.text.chars().all(plain);
+        if !word.literal || !named || call.node(&word.text)?.is_some_and(|node| node != Node::Dir) {
+            let denial = call.deny(format!("`{}` may be a file", word.text));
+            return Err(denial.hint("name a section and a page; read files with `cat`"));
+        }
+        call.read(&word);
+    }
+    Ok(())
 }
 
 /// Tells whether a word begins as an option does; negative numbers do not count.
@@ -323,7 +414,7 @@ pub(crate) fn hidden_path(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
 }
 
 /// The same of a word that is not an option: a path may be after any mark in it (`name=@FILE`, `text:FILE`, `file:…`).
-pub(crate) fn path_in_word(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
+fn path_in_word(cx: &Context<'_>, word: &str) -> Result<(), Denial> {
     let is_mark = |c: char| !(c.is_alphanumeric() || c.is_whitespace() || "./~-_\\*?#^".contains(c));
     if word.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:")) {
         cx.could_name(word, word)?;
@@ -416,5 +507,39 @@ impl Context<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the denial of code: a program of the workspace by the name of a known one takes code where that does.
+pub(crate) fn code_among(cx: Context<'_>, name: &str, table: &Table, words: &[Word]) -> Option<Denial> {
+    let mut call = Call::new(cx, words, &[]);
+    call.name = name.to_owned();
+    let judged = call.parse(table, &words[1..]).and_then(|()| {
+        let rest = std::mem::take(&mut call.operands);
+        match rest
+            .split_first()
+            .and_then(|(first, rest)| Some((table.subcommands.iter().find(|sub| named(sub.names, &first.text))?, rest)))
+        {
+            Some((sub, rest)) => call.apply(sub, rest),
+            None if table.subcommands.is_empty() => call.apply(table, &words[1..]),
+            None => Ok(()),
+        }
+    });
+    judged.err().filter(|denial| denial.unanalysable)
+}
+
+/// Judges a word of a program without a table: it may hold a path anywhere, code, or the name of a file of words.
+pub(crate) fn word_in(call: &Call<'_>, word: &str, is_option: bool) -> Result<(), Denial> {
+    if word.to_ascii_lowercase().contains("data:text/javascript") {
+        return Err(Denial::unanalysable(format!("{}: code in `{word}`", call.name)).by("G3"));
+    }
+    let program = call.name.split(' ').next().unwrap_or_default();
+    if is_response_file(word, is_option) && !super::takes_at(program) {
+        let denial = call.deny(format!("`{word}` may stand for the words in a file"));
+        return Err(denial.hint("write the words themselves"));
+    }
+    match is_option {
+        true => hidden_path(&call.cx, word.trim_start_matches('-')),
+        false => path_in_word(&call.cx, word),
     }
 }

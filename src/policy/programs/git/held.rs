@@ -4,9 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::keeps;
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::history::Unreadable;
+use crate::policy::programs::Word;
 use crate::policy::programs::table::Call;
 
 /// What of commits a subcommand brings into the work tree.
@@ -73,4 +75,92 @@ pub(super) fn unreadable(call: &Call<'_>) -> Result<Arc<Unreadable>, Denial> {
         let denial = call.deny(format!("what its commits hold cannot be looked through: {what}"));
         denial.hint("change the files that you mean with the file tools")
     })
+}
+
+// Unknown options are refused before: `--verbose`, `--unreachable` and `--lost-found` show every object.
+pub(super) fn tells_ids(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.out.writes_git = true;
+    if call.unknown || !call.is_open() {
+        return Err(call.deny("an option of it may show the ids of files").hint("use `git fsck --no-dangling`"));
+    }
+    if call.name.ends_with(" fsck") && !call.has("--no-dangling") {
+        return refuse_held(call, "the ids of its files", "write `git fsck --no-dangling`");
+    }
+    Ok(())
+}
+
+// The directory of a copy that has no name of its own.
+fn copied_to(url: &Word) -> Word {
+    let name = url.text.trim_end_matches('/').trim_end_matches(".git");
+    Word { text: name.rsplit(['/', ':']).next().unwrap_or(name).to_owned(), literal: url.literal }
+}
+
+pub(super) fn clone(call: &mut Call<'_>) -> Result<(), Denial> {
+    keeps(call)?;
+    let operands = call.operands.clone();
+    match operands.as_slice() {
+        [url, ..] if !url.text.contains(':') || url.text.starts_with("file:") => {
+            return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
+        }
+        [url] => {
+            call.write(&copied_to(url));
+        }
+        [_, folder, ..] => call.write(&folder.clone()),
+        [] => {}
+    }
+    Ok(())
+}
+
+// A repository inside the workspace has its own rules; what is there already is only looked at again.
+pub(super) fn init(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.out.writes_git = true;
+    if call.has("--separate-git-dir") {
+        return Err(call.deny("a second directory of git's own files").hint("leave `--separate-git-dir` out"));
+    }
+    for word in call.operands.clone() {
+        call.write(&word);
+        let own = Word { text: format!("{}/.git", word.text.trim_end_matches('/')), literal: word.literal };
+        call.write(&own);
+    }
+    if call.operands.is_empty() && call.node(".git")?.is_none() {
+        call.write(&Word::literal(".git"));
+    }
+    Ok(())
+}
+
+pub(super) fn worktree(call: &mut Call<'_>) -> Result<(), Denial> {
+    call.out.writes_git = true;
+    if call.operands.first().is_some_and(|word| word.text == "add") {
+        return Err(call.deny("files of a second work tree have other paths than the rules name"));
+    }
+    if call.operands.first().is_some_and(|word| word.text != "list") {
+        for word in call.operands.clone().iter().skip(1).take(1) {
+            call.write(word);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn runs(call: &mut Call<'_>) -> Result<(), Denial> {
+    keeps(call)?;
+    let adds = call.operands.first().is_some_and(|word| word.text == "add");
+    if adds && !call.operands.iter().any(|word| word.text.contains("://") && !word.text.starts_with("file:")) {
+        return Err(call.deny("a copy of a repository on this machine has other paths than the rules name"));
+    }
+    if adds && call.name.ends_with(" submodule") {
+        let words = call.operands.clone();
+        words.iter().skip(1).filter(|word| !word.text.contains("://")).for_each(|word| call.write(word));
+        words.iter().filter(|word| word.text.contains("://")).for_each(|word| call.write(&copied_to(word)));
+    }
+    if call.name.ends_with(" bisect")
+        && !call.operands.first().is_none_or(|word| matches!(word.text.as_str(), "log" | "terms" | "help"))
+    {
+        refuse_restored(call, &Kept::All)?;
+    }
+    if call.operands.iter().any(|word| matches!(word.text.as_str(), "run" | "foreach" | "visualize" | "view"))
+        || call.name.ends_with("filter-branch")
+    {
+        return Err(call.deny("it runs programs that it is given"));
+    }
+    Ok(())
 }
