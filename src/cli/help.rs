@@ -32,19 +32,6 @@ Exit codes (also in the result object):
   130 interrupted  SIGINT; 143 for SIGTERM
 Changes are delivered with exit codes 0 and 3, and with 60 if only calls were denied.";
 
-#[cfg(test)]
-mod tests {
-    use crate::exit::Exit;
-
-    #[test]
-    fn every_exit_code_stands_in_the_help_with_its_name() {
-        for exit in Exit::BY_PRECEDENCE {
-            assert!(super::AFTER.contains(&exit.code().to_string()), "{exit:?}");
-            assert!(super::AFTER.contains(exit.name()), "{exit:?}");
-        }
-    }
-}
-
 /// The text below the options that `-h` shows.
 const AFTER_SHORT: &str = "\
 Examples:
@@ -93,4 +80,17 @@ pub fn short(command: Command) -> Command {
         command.after_help(AFTER_SHORT)
     }
     hide(command).mut_subcommand("run", hide)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::exit::Exit;
+
+    #[test]
+    fn every_exit_code_stands_in_the_help_with_its_name() {
+        for exit in Exit::BY_PRECEDENCE {
+            assert!(super::AFTER.contains(&exit.code().to_string()), "{exit:?}");
+            assert!(super::AFTER.contains(exit.name()), "{exit:?}");
+        }
+    }
 }

@@ -28,6 +28,10 @@ pub fn page(command: Command) -> Vec<u8> {
 }
 
 /// Writes a page for a command and each below it, `qwen-policy-check.1` for `qwen policy check`; an existing one is replaced.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the directory is the user's own, for files that are no part of a project"
+)]
 pub fn write_to(directory: &Path, command: Command) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
     clap_mangen::generate_to(command, directory)
