@@ -189,10 +189,10 @@ mod linux {
         let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
         mount_change("/", private).map_err(|error| format!("mount propagation: {error}"))?;
         new_tmpfs(root, c"mode=0755,size=16m").map_err(|error| said("mount", root, error))?;
-        let mut covered: Vec<PathBuf> = Vec::new();
+        let mut places = Places { mounts: mounts().map_err(|error| format!("mounts: {error}"))?, covered: Vec::new() };
         for each in &view.mounts {
             let at = Path::new(&each.at);
-            attach(root, at, &each.what, &mut covered).map_err(|error| said("mount", at, error))?;
+            attach(root, at, &each.what, &mut places).map_err(|error| said("mount", at, error))?;
         }
         for path in &view.read_only {
             let path = Path::new(path);
@@ -218,8 +218,16 @@ mod linux {
         Ok(mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)?)
     }
 
+    /// What is known of paths while the file system is built.
+    struct Places {
+        /// Where something was mounted before the first mount of ours.
+        mounts: Vec<PathBuf>,
+        /// What is visible already.
+        covered: Vec<PathBuf>,
+    }
+
     /// Makes one mount. Paths below a read-only mount exist already.
-    fn attach(root: &Path, at: &Path, what: &Source, covered: &mut Vec<PathBuf>) -> io::Result<()> {
+    fn attach(root: &Path, at: &Path, what: &Source, places: &mut Places) -> io::Result<()> {
         if leads_away(root, at) {
             return match what {
                 // The path is then not visible inside: the command misses it, and nothing is lost.
@@ -230,7 +238,7 @@ mod linux {
         match what {
             Source::Read(from) => {
                 let from = Path::new(from);
-                if covered.iter().any(|folder| at.starts_with(folder)) {
+                if places.covered.iter().any(|folder| at.starts_with(folder)) {
                     return Ok(());
                 }
                 let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
@@ -244,18 +252,18 @@ mod linux {
                         Ok(()) | Err(_) => {}
                     }
                     let Ok(real) = from.canonicalize() else { return Ok(()) };
-                    return attach(root, &real, &Source::Read(real.clone().into()), covered);
+                    return attach(root, &real, &Source::Read(real.clone().into()), places);
                 }
-                bind(from, &below(root, at), found.is_dir(), true)?;
-                covered.push(at.to_path_buf());
+                bind_from(from, &below(root, at), found.is_dir(), true, &places.mounts)?;
+                places.covered.push(at.to_path_buf());
                 Ok(())
             }
             Source::Write(from) => {
-                covered.retain(|folder| !folder.starts_with(at));
-                bind(Path::new(from), &below(root, at), true, false)
+                places.covered.retain(|folder| !folder.starts_with(at));
+                bind_from(Path::new(from), &below(root, at), true, false, &places.mounts)
             }
             Source::Scratch => {
-                covered.retain(|folder| !at.starts_with(folder));
+                places.covered.retain(|folder| !at.starts_with(folder));
                 let target = below(root, at);
                 fs::create_dir_all(&target)?;
                 new_tmpfs(&target, c"mode=0700,size=512m")
@@ -271,11 +279,11 @@ mod linux {
                 fs::create_dir(&work)?;
                 match overlay(&from, &upper, &work, &target) {
                     Ok(()) => Ok(()),
-                    Err(_) => bind(&from, &target, true, true),
+                    Err(_) => bind_from(&from, &target, true, true, &places.mounts),
                 }
             }
             Source::Overlay { lower, upper, work, read_only } => {
-                covered.retain(|folder| !folder.starts_with(at));
+                places.covered.retain(|folder| !folder.starts_with(at));
                 let target = below(root, at);
                 fs::create_dir_all(&target)?;
                 overlay(Path::new(lower), Path::new(upper), Path::new(work), &target)?;
@@ -296,7 +304,16 @@ mod linux {
         })
     }
 
-    fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool) -> io::Result<()> {
+    /// Shows what was there before the first mount of ours; `mounts` are the mounts of that time.
+    fn bind_from(from: &Path, target: &Path, is_folder: bool, read_only: bool, mounts: &[PathBuf]) -> io::Result<()> {
+        let from = from.canonicalize()?;
+        let inner = mounts.iter().filter_map(|mount| mount.strip_prefix(&from).ok());
+        let inner = inner.filter(|below| !below.as_os_str().is_empty()).map(|below| target.join(below)).collect();
+        bind(&from, target, is_folder, read_only, inner)
+    }
+
+    /// Shows a directory or a file, and restricts each mount that a recursive bind brings along with all of its rights.
+    fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool, inner: Vec<PathBuf>) -> io::Result<()> {
         if is_folder {
             fs::create_dir_all(target)?;
         } else if !target.exists() {
@@ -307,25 +324,26 @@ mod linux {
         }
         mount_bind_recursive(from, target)?;
         restrict(target, read_only)?;
-        // Nothing is mounted below a file, and the kernel takes its time to write its table.
-        let inner = if is_folder { mounts_below(target)? } else { Vec::new() };
         for inner in inner {
             match restrict(&inner, read_only) {
                 // What we cannot reach, the command cannot reach either; and some are covered by what was mounted later.
-                Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::NotFound
+                    ) => {}
                 restricted => restricted?,
             }
         }
         Ok(())
     }
 
-    /// Returns where something is mounted below a mount: a recursive bind brings it along with all of its rights.
-    fn mounts_below(target: &Path) -> io::Result<Vec<PathBuf>> {
-        let target = target.canonicalize()?;
+    /// Returns where something is mounted. The kernel takes its time to write its table.
+    fn mounts() -> io::Result<Vec<PathBuf>> {
         let table = bounded::regular(Path::new("/proc/self/mountinfo"), MOUNT_TABLE)?;
         let places = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
         let places = places.map(|place| PathBuf::from(OsString::from_vec(without_escapes(place))));
-        Ok(places.filter(|place| *place != target && place.starts_with(&target)).collect())
+        Ok(places.collect())
     }
 
     /// Reads a path of the kernel's table: spaces, line ends and backslashes are octal numbers there.
@@ -394,7 +412,9 @@ mod linux {
         if !target.exists() {
             return Ok(());
         }
-        bind(&target, &target, target.is_dir(), true)
+        let target = target.canonicalize()?;
+        let inner = mounts()?.into_iter().filter(|mount| *mount != target && mount.starts_with(&target)).collect();
+        bind(&target, &target, target.is_dir(), true, inner)
     }
 
     /// Covers each path with an empty file or directory.
