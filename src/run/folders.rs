@@ -99,7 +99,8 @@ pub fn cache_folder(environment: &Environment, workspace: &Path) -> Option<PathB
 /// Tells whether our own files can be kept below a directory: nobody but the user has written there.
 fn is_outside(base: &Path, environment: &Environment, workspace: &Path) -> bool {
     let cwd = environment.cwd.as_path();
-    if [workspace, cwd].iter().any(|place| is_in_checkout(base, place)) {
+    let places = [Some(workspace), (cwd != workspace).then_some(cwd)].into_iter().flatten();
+    if places.clone().any(|place| is_in_checkout(base, place)) {
         return false;
     }
     let home = environment.home.as_deref();
@@ -109,7 +110,7 @@ fn is_outside(base: &Path, environment: &Environment, workspace: &Path) -> bool 
     }
     // The user may work in the home itself.
     let is_project = |place: &&Path| came_along || !home.is_some_and(|home| home.starts_with(place));
-    let mut around = [workspace, cwd].into_iter().filter(|place| workspace.starts_with(place)).filter(is_project);
+    let mut around = places.filter(|place| workspace.starts_with(place)).filter(is_project);
     !around.any(|place| passes_through(base, place))
 }
 

@@ -8,18 +8,19 @@ use crate::checkouts::checkouts_around;
 /// unpacked, where no checkout shows what belongs to the project: it is in the workspace, or in the directory that we were
 /// started in, or holds one of them, and is not what the system's list of users says.
 pub fn came_unpacked(directory: &Path, workspace: &Path, cwd: &Path) -> bool {
-    is_part(directory, workspace, cwd, account_home().as_deref())
+    is_part(directory, workspace, cwd, account_home)
 }
 
-fn is_part(directory: &Path, workspace: &Path, cwd: &Path, account: Option<&Path>) -> bool {
+fn is_part(directory: &Path, workspace: &Path, cwd: &Path, account: impl FnOnce() -> Option<PathBuf>) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let (directory, workspace, cwd) = (real(directory), real(workspace), real(cwd));
-    let own = account.map(real).is_some_and(|home| directory == home || directory == home.join(".config"));
     let touches = |place: &Path| directory.starts_with(place) || place.starts_with(&directory);
     // The directory that we were started in counts where it is one with the workspace.
     let started_around = cwd != Path::new("/") && workspace.starts_with(&cwd);
-    !own && checkouts_around(&workspace).next().is_none()
+    checkouts_around(&workspace).next().is_none()
         && (touches(&workspace) || started_around && directory.starts_with(&cwd))
+        // Asked last: the answer may come from a server.
+        && !account().is_some_and(|home| [real(&home), real(&home.join(".config"))].contains(&directory))
 }
 
 /// Returns the home directory of this user by the system's list of users.
@@ -52,9 +53,9 @@ mod tests {
             ("u/clone/home", "u/clone", "u/clone", false),
         ] {
             let at = |path: &str| top.join(path);
-            let found = is_part(&at(directory), &at(workspace), &at(cwd), Some(&at("u")));
+            let found = is_part(&at(directory), &at(workspace), &at(cwd), || Some(at("u")));
             assert_eq!(found, is, "{directory} {workspace} {cwd}");
         }
-        assert!(is_part(&top, &top.join("u"), &top, None));
+        assert!(is_part(&top, &top.join("u"), &top, || None));
     }
 }
