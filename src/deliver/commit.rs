@@ -14,6 +14,7 @@ use super::journal::{SavedCommit, quoted, unquoted};
 use super::{DeliverError, Delivered, Site, from_repository};
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
+use crate::git::ownership::link_out;
 use crate::git::repository::Repository;
 use crate::git::signing::Signing;
 use crate::git::{Git, GitError};
@@ -59,6 +60,14 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
         })?;
     }
     signing(git.clone(), order).map(drop)?;
+    let name = branch.or(repository.branch.as_ref()).map(|name| format!("refs/heads/{name}"));
+    let link = link_out(&repository.git_dir, &repository.common_dir, name.as_deref());
+    if let Some(link) = link.map_err(|error| DeliverError::io(repository.common_dir.display(), &error))? {
+        return Err(DeliverError::conflict(
+            format!("{} is a link that leads out of the repository", link.display()),
+            "remove the link, or deliver with --apply",
+        ));
+    }
     refuse_locks(repository, branch.map(|name| format!("refs/heads/{name}")).as_deref().unwrap_or("HEAD"))?;
     if branch.is_none() {
         // A commit now would end the operation in progress, and lose a parent or the note of what was picked.

@@ -8,6 +8,7 @@ mod children;
 mod command;
 pub mod drivers;
 pub mod history;
+pub mod ownership;
 mod programs;
 pub mod repository;
 pub mod scratch_git;

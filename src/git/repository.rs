@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use super::ownership::{has_shared_index, is_of, not_of};
 use super::{Git, GitError, Programs, drivers, trusted};
 use crate::bounded;
 use crate::change::layout;
@@ -128,6 +129,9 @@ impl Repository {
         let Some(prefix) = RelPath::below(top, root) else { return Ok(None) };
         can_be_read(&git_dir, &common_dir)?;
         let probe = Probe::read(&common_dir)?;
+        if !is_of(top, &git_dir, &common_dir, probe.work_tree.as_deref()) {
+            return Err(RepositoryError::Damaged { path: top.join(".git"), reason: not_of(&git_dir) });
+        }
         if probe.is_bare && git_dir == common_dir {
             return Ok(None);
         }
@@ -558,15 +562,6 @@ fn can_be_read(git_dir: &Path, common_dir: &Path) -> Result<(), RepositoryError>
     Ok(())
 }
 
-fn has_shared_index(git_dir: &Path) -> io::Result<bool> {
-    for entry in std::fs::read_dir(git_dir)? {
-        if entry?.file_name().as_bytes().starts_with(b"sharedindex.") {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Looks at a path without following its last part; `None` if nothing is there. A failure is an error, not `None`.
 fn look(path: PathBuf) -> Result<Option<std::fs::Metadata>, RepositoryError> {
     match path.symlink_metadata() {
@@ -589,6 +584,7 @@ struct Probe {
     is_bare: bool,
     has_files_for_references: bool,
     file_mode: Option<bool>,
+    work_tree: Option<String>,
 }
 
 impl Probe {
@@ -601,6 +597,7 @@ impl Probe {
             is_bare: false,
             has_files_for_references: true,
             file_mode: None,
+            work_tree: None,
         };
         let damaged =
             |error: git2::Error| RepositoryError::Damaged { path: path.clone(), reason: error.message().to_owned() };
@@ -626,6 +623,7 @@ impl Probe {
     /// Reads one setting; one without a value means yes.
     fn take(&mut self, name: &str, value: Option<&str>) {
         let is_on = value.is_none_or(|value| git2::Config::parse_bool(value).unwrap_or(true));
+        let path = value.map(str::to_owned);
         let value = value.unwrap_or("true").to_ascii_lowercase();
         match name {
             "extensions.objectformat" if value == "sha256" => {
@@ -638,7 +636,7 @@ impl Probe {
             "extensions.objectformat" | "extensions.refstorage" => {}
             "core.bare" => self.is_bare = is_on,
             "core.filemode" => self.file_mode = Some(is_on),
-            "core.worktree" => self.is_plain = false,
+            "core.worktree" => (self.is_plain, self.work_tree) = (false, path),
             "core.sparsecheckout" | "index.sparse" | "core.splitindex" if is_on => self.is_plain = false,
             other if other.starts_with("extensions.") => self.is_plain = false,
             _ => {}

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use crate::bounded;
+use crate::checkouts::checkouts_around;
 use crate::exit::Exit;
 use crate::git::trusted::{self, TrustedError, TrustedTree};
 use crate::policy::trust::{Circumstances, Trust};
@@ -415,6 +416,13 @@ pub fn find(
                 ));
             }
             let why_not = "there is no repository".to_owned();
+            Ok(Trusted { checkout: false, tree: None, asks: false, is_change: true, why_not })
+        }
+        Trust::Ref(_)
+            if flags.trusted_ref.is_none() && checkouts_around(top.parent().unwrap_or(top)).next().is_some() =>
+        {
+            let why_not =
+                format!("{} is inside another checkout, whose change may have brought it along", top.display());
             Ok(Trusted { checkout: false, tree: None, asks: false, is_change: true, why_not })
         }
         Trust::Ref(found) => {

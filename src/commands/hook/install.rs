@@ -93,7 +93,15 @@ fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf,
     let mut values: Vec<&[u8]> = values.split(|byte| *byte == 0).filter(|value| !value.is_empty()).collect();
     // The last one is set by this program, to run no hook while it asks git.
     values.pop();
-    let Some(value) = values.last() else { return Ok(repository.common_dir.join("hooks")) };
+    let Some(value) = values.last() else {
+        let hooks = repository.common_dir.join("hooks");
+        let is_own = |real: &PathBuf| real.starts_with(&repository.common_dir) || real.starts_with(&repository.top);
+        if hooks.is_symlink() && !hooks.canonicalize().is_ok_and(|real| is_own(&real)) {
+            let message = format!("{} is a link that leads out of this repository", hooks.display());
+            return Err(Failure::new(Exit::Conflict, message, "replace the link with a directory"));
+        }
+        return Ok(hooks);
+    };
     let value = std::str::from_utf8(value).map_err(|error| of_git(&format!("core.hooksPath: {error}")))?;
     let folder = repository.top.join(value);
     if !folder.starts_with(&repository.top) && !folder.starts_with(&repository.common_dir) {

@@ -1,0 +1,137 @@
+//! Tells whose a git directory is, and whether writing to it stays in it: whoever packs an archive writes its `.git`.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::bounded;
+
+/// Maximum bytes of a file that holds a path.
+const SMALL: u64 = 64 << 10;
+
+/// Tells whether a git directory is one of the work tree `top`, a canonical path: it is there, or a linked work tree or
+/// submodule that says so itself, or a separate directory that is not the `.git` of another work tree.
+///
+/// `work_tree` is `core.worktree` of its own configuration.
+pub(super) fn is_of(top: &Path, git_dir: &Path, common_dir: &Path, work_tree: Option<&str>) -> bool {
+    let Ok(git_dir) = git_dir.canonicalize() else { return false };
+    let leads_here = |path: &Path| path.canonicalize().is_ok_and(|path| path == top);
+    if git_dir != common_dir {
+        // Of a linked work tree.
+        let named = bounded::regular(&git_dir.join("gitdir"), SMALL).unwrap_or_default();
+        let named = git_dir.join(OsStr::from_bytes(named.trim_ascii_end()));
+        return git_dir.parent() == Some(&common_dir.join("worktrees")) && named.parent().is_some_and(leads_here);
+    }
+    match work_tree {
+        Some(path) => leads_here(&git_dir.join(path)),
+        None => git_dir.parent() == Some(top) || git_dir.file_name() != Some(OsStr::new(".git")),
+    }
+}
+
+/// Says so of a git directory that [`is_of`] refuses.
+pub(super) fn not_of(git_dir: &Path) -> String {
+    format!(
+        "it leads to {}, which belongs to another work tree (`git worktree repair` is for moved ones)",
+        git_dir.display()
+    )
+}
+
+/// Returns a link through which git, committing to this branch, would write outside of its directories.
+pub fn link_out(git_dir: &Path, common_dir: &Path, reference: Option<&str>) -> io::Result<Option<PathBuf>> {
+    let mut paths: Vec<PathBuf> = ["HEAD", "index", "logs", "logs/HEAD"].map(|name| git_dir.join(name)).into();
+    let common = ["objects", "refs", "logs", "packed-refs", "reftable"];
+    paths.extend(common.map(|name| common_dir.join(name)));
+    for base in [common_dir.to_path_buf(), common_dir.join("logs")] {
+        let named = reference.into_iter().flat_map(|name| Path::new(name).ancestors());
+        paths.extend(named.filter(|part| !part.as_os_str().is_empty()).map(|part| base.join(part)));
+    }
+    let own = [git_dir.canonicalize()?, common_dir.canonicalize()?];
+    let leads_out = |path: &PathBuf| {
+        let is_link = path.symlink_metadata().is_ok_and(|data| data.is_symlink());
+        // One whose target is missing leads to where a file would be made.
+        is_link && !path.canonicalize().is_ok_and(|path| own.iter().any(|own| path.starts_with(own)))
+    };
+    if let Some(found) = paths.into_iter().find(leads_out) {
+        return Ok(Some(found));
+    }
+    let mut objects: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(common_dir.join("objects"))? {
+        let entry = entry?;
+        objects.extend(entry.file_type()?.is_symlink().then(|| entry.path()));
+    }
+    Ok(objects.into_iter().find(leads_out))
+}
+
+/// Tells whether a part of the index is in a file of its own.
+pub(super) fn has_shared_index(git_dir: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(git_dir)? {
+        if entry?.file_name().as_bytes().starts_with(b"sharedindex.") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::repository::{Repository, RepositoryError};
+    use crate::workspace::test_support::sh;
+
+    fn repository_of(work_tree: &Path) -> Result<Option<Repository>, RepositoryError> {
+        Repository::discover(&work_tree.canonicalize().unwrap())
+    }
+
+    #[test]
+    fn a_git_directory_of_another_work_tree_is_not_this_one_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        sh(
+            folder.path(),
+            "git init -q private && git -C private -c user.name=a -c user.email=b commit -q --allow-empty -m x
+            git -C private worktree add -q ../linked; git init -q --separate-git-dir=apart.git separate
+            git -C private -c protocol.file.allow=always submodule --quiet add ../private sub
+            mkdir file link common hidden && printf 'gitdir: ../private/.git\\n' > file/.git && ln -s ../private/.git link/.git
+            git init -q common && printf '../../private/.git\\n' > common/.git/commondir
+            printf 'gitdir: ../private/.git/worktrees/linked\\n' > hidden/.git",
+        );
+        for own in ["private", "private/sub", "linked", "separate"] {
+            assert!(repository_of(&at(own)).unwrap().is_some(), "{own}");
+        }
+        for other in ["file", "link", "common", "hidden"] {
+            let error = repository_of(&at(other)).unwrap_err();
+            assert!(error.to_string().contains("belongs to another work tree"), "{other}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_link_out_of_a_git_directory_is_found_and_one_inside_is_not() {
+        for (link, target) in [
+            (".git/index", "/x"),
+            (".git/logs", "../outside"),
+            (".git/logs/refs/heads/q", "../../../../outside"),
+            (".git/refs/heads/q", "../../../outside"),
+            (".git/objects/aa", "../../outside"),
+            (".git/objects", "../outside"),
+            (".git/logs/HEAD", "../../outside/new"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let script = format!("git init -q . && mkdir -p ../outside; rm -rf {link}; mkdir -p $(dirname {link})");
+            let work = folder.path().join("work");
+            std::fs::create_dir(&work).unwrap();
+            sh(&work, &script);
+            let git_dir = work.join(".git");
+            if link != ".git/objects" {
+                assert_eq!(link_out(&git_dir, &git_dir, Some("refs/heads/q/x")).unwrap(), None, "{link}");
+            }
+            std::os::unix::fs::symlink(target, work.join(link)).unwrap();
+            let found = link_out(&git_dir, &git_dir, Some("refs/heads/q/x")).unwrap();
+            assert_eq!(found, Some(work.join(link)), "{link}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        sh(folder.path(), "git init -q . && ln -sf refs/heads/main .git/HEAD && touch .git/refs/heads/main");
+        let git_dir = folder.path().join(".git");
+        assert_eq!(link_out(&git_dir, &git_dir, None).unwrap(), None);
+    }
+}
