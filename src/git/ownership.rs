@@ -30,10 +30,10 @@ pub(super) fn is_of(top: &Path, git_dir: &Path, common_dir: &Path, work_tree: Op
 }
 
 /// Says so of a git directory that [`is_of`] refuses.
-pub(super) fn not_of(git_dir: &Path) -> String {
+pub(super) fn not_of(common_dir: &Path) -> String {
     format!(
         "it leads to {}, which belongs to another work tree (`git worktree repair` is for moved ones)",
-        git_dir.display()
+        common_dir.display()
     )
 }
 

@@ -130,7 +130,7 @@ impl Repository {
         can_be_read(&git_dir, &common_dir)?;
         let probe = Probe::read(&common_dir)?;
         if !is_of(top, &git_dir, &common_dir, probe.work_tree.as_deref()) {
-            return Err(RepositoryError::Damaged { path: top.join(".git"), reason: not_of(&git_dir) });
+            return Err(RepositoryError::Damaged { path: top.join(".git"), reason: not_of(&common_dir) });
         }
         if probe.is_bare && git_dir == common_dir {
             return Ok(None);
