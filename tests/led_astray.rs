@@ -340,3 +340,23 @@ fn nothing_is_kept_in_a_checkout_that_is_the_home() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(project.tree(), before);
 }
+
+#[test]
+fn a_repository_that_a_change_put_into_the_checkout_is_not_trusted_by_its_own_branches() {
+    let project = Project::new().file("a.txt", "one\n").git();
+    let project =
+        project.file("app/a.txt", "one\n").file("app/.qwen/policy.yaml", "version: 1\nextends: builtin:open\n");
+    for arguments in [
+        &["init", "-q"][..],
+        &["add", "-A"],
+        &["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x"],
+        &["update-ref", "refs/remotes/origin/main", "HEAD"],
+    ] {
+        project.run_git(&[&["-C", "app"][..], arguments].concat());
+    }
+    let project = event(project, "pull_request", &pull_request(&"f".repeat(40), "evil/app"));
+    let outcome = project.model([say("done")]).run(&["-C", "app", "do it"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let is_default = outcome.stderr.contains("policy default") && outcome.stderr.contains("narrows only");
+    assert!(is_default, "{}", outcome.stderr);
+}
