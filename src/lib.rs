@@ -31,7 +31,7 @@
 //! | 3 | [`tools`] | one file per tool |
 //! | 2 | [`workspace`], [`git`], [`model`], [`sandbox`], [`forge`], [`settings::load`](mod@settings::load), [`recipe::load`](mod@recipe::load) | the only modules with I/O |
 //! | 1 | [`policy`], [`change`], [`recipe`], [`prompt`], [`settings`] | no I/O: no files, environment, clock, network |
-//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`marked`], [`yaml`] | basic types |
+//! | 0 | [`bounded`], [`path`], [`event`], [`exit`], [`threads`], [`tool_name`], [`secret`], [`hidden`], [`marked`], [`base`], [`checkouts`] | basic types |
 //!
 //! `tests/house/rules.rs` enforces this and other rules.
 //!
