@@ -47,11 +47,7 @@ pub fn link_out(git_dir: &Path, common_dir: &Path, reference: Option<&str>) -> i
         paths.extend(named.filter(|part| !part.as_os_str().is_empty()).map(|part| base.join(part)));
     }
     let own = [git_dir.canonicalize()?, common_dir.canonicalize()?];
-    let leads_out = |path: &PathBuf| {
-        let is_link = path.symlink_metadata().is_ok_and(|data| data.is_symlink());
-        // One whose target is missing leads to where a file would be made.
-        is_link && !path.canonicalize().is_ok_and(|path| own.iter().any(|own| path.starts_with(own)))
-    };
+    let leads_out = |path: &PathBuf| is_link_out(path, &own);
     if let Some(found) = paths.into_iter().find(leads_out) {
         return Ok(Some(found));
     }
@@ -71,6 +67,12 @@ pub(super) fn has_shared_index(git_dir: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Tells whether a path is a link that leads out of these canonical directories. One whose target is missing does: a
+/// file would be made there.
+pub fn is_link_out(path: &Path, own: &[PathBuf]) -> bool {
+    path.is_symlink() && !path.canonicalize().is_ok_and(|path| own.iter().any(|own| path.starts_with(own)))
 }
 
 #[cfg(test)]

@@ -254,13 +254,13 @@ mod linux {
                     let Ok(real) = from.canonicalize() else { return Ok(()) };
                     return attach(root, &real, &Source::Read(real.clone().into()), places);
                 }
-                bind_from(from, &below(root, at), found.is_dir(), true, &places.mounts)?;
+                bind(from, &below(root, at), found.is_dir(), true, &places.mounts)?;
                 places.covered.push(at.to_path_buf());
                 Ok(())
             }
             Source::Write(from) => {
                 places.covered.retain(|folder| !folder.starts_with(at));
-                bind_from(Path::new(from), &below(root, at), true, false, &places.mounts)
+                bind(Path::new(from), &below(root, at), true, false, &places.mounts)
             }
             Source::Scratch => {
                 places.covered.retain(|folder| !at.starts_with(folder));
@@ -279,7 +279,7 @@ mod linux {
                 fs::create_dir(&work)?;
                 match overlay(&from, &upper, &work, &target) {
                     Ok(()) => Ok(()),
-                    Err(_) => bind_from(&from, &target, true, true, &places.mounts),
+                    Err(_) => bind(&from, &target, true, true, &places.mounts),
                 }
             }
             Source::Overlay { lower, upper, work, read_only } => {
@@ -304,16 +304,13 @@ mod linux {
         })
     }
 
-    /// Shows what was there before the first mount of ours; `mounts` are the mounts of that time.
-    fn bind_from(from: &Path, target: &Path, is_folder: bool, read_only: bool, mounts: &[PathBuf]) -> io::Result<()> {
+    /// Shows a directory or a file, and restricts each mount that a recursive bind brings along with all of its rights;
+    /// `mounts` are those of the time before.
+    fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool, mounts: &[PathBuf]) -> io::Result<()> {
         let from = from.canonicalize()?;
         let inner = mounts.iter().filter_map(|mount| mount.strip_prefix(&from).ok());
-        let inner = inner.filter(|below| !below.as_os_str().is_empty()).map(|below| target.join(below)).collect();
-        bind(&from, target, is_folder, read_only, inner)
-    }
-
-    /// Shows a directory or a file, and restricts each mount that a recursive bind brings along with all of its rights.
-    fn bind(from: &Path, target: &Path, is_folder: bool, read_only: bool, inner: Vec<PathBuf>) -> io::Result<()> {
+        let inner: Vec<PathBuf> =
+            inner.filter(|below| !below.as_os_str().is_empty()).map(|below| target.join(below)).collect();
         if is_folder {
             fs::create_dir_all(target)?;
         } else if !target.exists() {
@@ -322,7 +319,7 @@ mod linux {
             }
             fs::File::create(target)?;
         }
-        mount_bind_recursive(from, target)?;
+        mount_bind_recursive(&from, target)?;
         restrict(target, read_only)?;
         for inner in inner {
             match restrict(&inner, read_only) {
@@ -413,8 +410,7 @@ mod linux {
             return Ok(());
         }
         let target = target.canonicalize()?;
-        let inner = mounts()?.into_iter().filter(|mount| *mount != target && mount.starts_with(&target)).collect();
-        bind(&target, &target, target.is_dir(), true, inner)
+        bind(&target, &target, target.is_dir(), true, &mounts()?)
     }
 
     /// Covers each path with an empty file or directory.

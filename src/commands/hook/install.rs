@@ -10,6 +10,7 @@ use crate::cli::WorkspaceArgs;
 use crate::cli::hook::Which;
 use crate::emit::safe::escape;
 use crate::exit::Exit;
+use crate::git::ownership::is_link_out;
 use crate::git::repository::Repository;
 use crate::run::Failure;
 use crate::settings::Environment;
@@ -95,8 +96,7 @@ fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf,
     values.pop();
     let Some(value) = values.last() else {
         let hooks = repository.common_dir.join("hooks");
-        let is_own = |real: &PathBuf| real.starts_with(&repository.common_dir) || real.starts_with(&repository.top);
-        if hooks.is_symlink() && !hooks.canonicalize().is_ok_and(|real| is_own(&real)) {
+        if is_link_out(&hooks, &[repository.common_dir.clone(), repository.top.clone()]) {
             let message = format!("{} is a link that leads out of this repository", hooks.display());
             return Err(Failure::new(Exit::Conflict, message, "replace the link with a directory"));
         }
