@@ -45,7 +45,7 @@ pub fn text_below(directory: &Path, path: &Path, most: u64) -> io::Result<String
     let real = path.canonicalize().map_err(in_words)?;
     match real.starts_with(directory.canonicalize()?) {
         true => regular_text(&real, most),
-        false => Err(Error::other("it is a link that leads out of the checkout")),
+        false => Err(Error::other("it is a link that points outside the checkout")),
     }
 }
 
@@ -118,7 +118,7 @@ fn stream(mut file: &File, most: u64) -> io::Result<Vec<u8>> {
         match file.read(&mut buffer) {
             Ok(0) if ready > 0 => return Ok(bytes),
             // Nobody has opened the pipe for writing yet.
-            Ok(0) if left.is_zero() => return Err(Error::new(ErrorKind::TimedOut, "nobody writes to the pipe")),
+            Ok(0) if left.is_zero() => return Err(Error::new(ErrorKind::TimedOut, "no program writes to the pipe")),
             Ok(0) => {}
             Ok(count) => {
                 has_writer = true;
@@ -167,7 +167,7 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
 
 fn in_words(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file"),
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "it does not exist"),
         _ => error,
     }
 }
@@ -211,7 +211,7 @@ mod tests {
             (pipe(&folder), "it is a pipe, not a regular file"),
             (folder.path().join("socket"), "it is a socket, not a regular file"),
             (folder.path().to_path_buf(), "it is a directory, not a file"),
-            (folder.path().join("none"), "there is no such file"),
+            (folder.path().join("none"), "it does not exist"),
         ] {
             assert_eq!(regular(&path, CONFIG).unwrap_err().to_string(), why);
         }
@@ -251,6 +251,6 @@ mod tests {
     #[test]
     fn a_pipe_that_nobody_writes_to_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(named(&pipe(&folder), CONFIG).unwrap_err().to_string(), "nobody writes to the pipe");
+        assert_eq!(named(&pipe(&folder), CONFIG).unwrap_err().to_string(), "no program writes to the pipe");
     }
 }

@@ -57,7 +57,7 @@ pub fn follow(path: &Path, visit: &mut dyn FnMut(&Path, bool) -> io::Result<()>)
                     links += 1;
                     left.extend(parts(&next.read_link()?));
                 } else {
-                    return Err(io::Error::other(format!("{}: there are too many links on the way", path.display())));
+                    return Err(io::Error::other(format!("{}: too many levels of links", path.display())));
                 }
             }
         }
@@ -76,7 +76,7 @@ pub fn refuse_links_out(path: &Path) -> io::Result<()> {
         if target.starts_with(top) {
             return Ok(());
         }
-        Err(refusal(at, &format!("leads out of it, to {}", target.display())))
+        Err(refusal(at, &format!("points outside it, to {}", target.display())))
     });
     match walked {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
@@ -91,7 +91,7 @@ pub fn refuse_links(file: &Path, directories: &[PathBuf]) -> io::Result<()> {
     follow(folder, &mut |at, is_link| {
         let holds = |directory: &PathBuf| at.parent().is_some_and(|folder| folder.starts_with(directory));
         if is_link && directories.iter().any(holds) {
-            return Err(refusal(at, "would choose where the file goes"));
+            return Err(refusal(at, "would decide where the file is written"));
         }
         Ok(())
     })

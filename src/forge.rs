@@ -33,7 +33,7 @@ pub enum ForgeError {
     #[error("{0} does not answer: {1}")]
     Transport(String, String),
     /// It refuses.
-    #[error("{what}: GitHub answers {status}: {message}")]
+    #[error("{what}: GitHub responded {status}: {message}")]
     Refused {
         /// What was asked.
         what: String,
@@ -94,7 +94,7 @@ impl GitHub {
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         };
         if !repository.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name)) {
-            return Err(setup(format!("GITHUB_REPOSITORY `{repository}` is no OWNER/NAME")));
+            return Err(setup(format!("GITHUB_REPOSITORY `{repository}` is not OWNER/NAME")));
         }
         install_crypto();
         let mut builder = reqwest::Client::builder()
@@ -175,7 +175,7 @@ impl GitHub {
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > LARGEST {
-                return Err(ForgeError::Transport(self.base.clone(), "the answer is too long".to_owned()));
+                return Err(ForgeError::Transport(self.base.clone(), "the response is too long".to_owned()));
             }
         }
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();

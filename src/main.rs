@@ -59,14 +59,14 @@ fn work() -> ExitCode {
     let environment = match Environment::capture() {
         Ok(environment) => environment,
         Err(error) => {
-            let _closed = writeln!(std::io::stderr(), "error: the current folder cannot be read: {error}");
+            let _closed = writeln!(std::io::stderr(), "error: cannot read the current directory: {error}");
             return ExitCode::from(2);
         }
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _closed = writeln!(std::io::stderr(), "error: no event loop can be made: {error}");
+            let _closed = writeln!(std::io::stderr(), "error: cannot start the event loop: {error}");
             return ExitCode::FAILURE;
         }
     };

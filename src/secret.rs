@@ -13,7 +13,7 @@ pub enum SecretError {
     #[error("the API key is empty")]
     Empty,
     /// It cannot be in a header.
-    #[error("the API key holds a blank, a line break or a character that is not ASCII; paste it again without them")]
+    #[error("the API key contains whitespace or non-ASCII characters; paste it again without them")]
     Unprintable,
 }
 

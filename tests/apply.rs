@@ -53,18 +53,18 @@ fn a_result_is_applied_undone_and_undone_no_second_time() {
     let check = project.qwen(&["apply", "--check", &result]);
     assert_eq!((check.code, project.tree()), (0, before.clone()), "{}", check.stderr);
     assert!(check.stdout.contains("modified a.txt  +1 -1\nwould change 1 file(s)\n"), "{}", check.stdout);
-    assert_refused(&project.qwen(&["undo"]), 63, "there is no record of a run that changed");
+    assert_refused(&project.qwen(&["undo"]), 63, "no record of a run that changed");
 
     let applied = project.qwen(&["apply", &result]);
     assert_eq!(applied.code, 0, "{}", applied.stderr);
     assert!(project.read("a.txt").contains("line thirty\n"));
     let again = project.qwen(&["apply", &result]);
-    assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to do: all of it is applied already\n"));
+    assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to do: already applied\n"));
 
     let undone = project.qwen(&["undo"]);
     assert_eq!((undone.code, project.tree()), (0, before.clone()), "{}", undone.stderr);
     let twice = project.qwen(&["undo"]);
-    assert!(twice.code == 0 && twice.stdout.contains("is undone already"), "{}", twice.stdout);
+    assert!(twice.code == 0 && twice.stdout.contains("is already undone"), "{}", twice.stdout);
     assert_eq!(project.tree(), before);
 }
 
@@ -86,7 +86,7 @@ fn undo_after_a_commit_takes_it_back_and_leaves_what_a_person_changed() {
     write(&project, "a.txt", "by a person\n");
     let left = project.qwen(&["undo"]);
     assert_eq!(left.code, 63);
-    assert!(left.stdout.contains("left alone, it has changed since: a.txt"), "{}", left.stdout);
+    assert!(left.stdout.contains("kept, changed since the run: a.txt"), "{}", left.stdout);
     assert_eq!(project.read("a.txt"), "by a person\n");
 }
 
@@ -118,8 +118,8 @@ fn what_does_not_fit_is_named_by_file_and_hunk_and_nothing_is_written() {
     project.run_git(&["commit", "-q", "-a", "-m", "moved on"]);
     let before = project.snapshot();
     let refused = project.qwen(&["apply", &patch]);
-    assert_refused(&refused, 63, "a.txt: the patch does not apply: hunk 2: the file was changed there, too");
-    assert_refused(&refused, 63, "b.txt: the patch does not apply: hunk 1: the file was changed there, too");
+    assert_refused(&refused, 63, "a.txt: the patch does not apply: hunk 2: the file has other changes there");
+    assert_refused(&refused, 63, "b.txt: the patch does not apply: hunk 1: the file has other changes there");
     assert!(!refused.stderr.contains("c.txt"), "{}", refused.stderr);
     assert_eq!(project.snapshot(), before, "tree, index and .git are untouched");
 }
@@ -199,7 +199,11 @@ fn the_policy_judges_again_and_what_was_tampered_with_is_refused() {
     }
     std::fs::write(project.beside("x.patch"), new("a.txt", "100644", "x")).unwrap();
     let there = project.qwen(&["apply", &project.beside("x.patch").display().to_string()]);
-    assert_refused(&there, 63, "a.txt: the patch does not apply: a new file is to be made, and another one is there");
+    assert_refused(
+        &there,
+        63,
+        "a.txt: the patch does not apply: the new file cannot be made: another one already exists",
+    );
     for bad in ["", "no patch at all\n", "--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n"] {
         std::fs::write(project.beside("x.patch"), bad).unwrap();
         let ended = project.qwen(&["apply", &project.beside("x.patch").display().to_string()]);
@@ -230,7 +234,7 @@ fn a_dirty_file_is_a_conflict_and_a_home_that_cannot_be_written_is_told_before_a
     // A file is where the directory of records would be: no right to write helps.
     let _gone = std::fs::remove_dir_all(project.home().join(".local"));
     std::fs::write(project.home().join(".local"), "").unwrap();
-    assert_refused(&project.qwen(&["apply", &result]), 63, "no undo record can be written");
+    assert_refused(&project.qwen(&["apply", &result]), 63, "cannot write an undo record");
     assert!(!project.read("a.txt").contains("thirty"));
     assert_eq!(homeless(&["apply", "--no-undo", &result]).status.code(), Some(0));
     assert!(project.read("a.txt").contains("line thirty\n"));

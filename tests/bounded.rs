@@ -108,7 +108,7 @@ fn nothing_that_a_command_line_names_is_read_without_an_end() {
         for (arguments, child) in started.collect::<Vec<_>>() {
             let outcome = project.finish(child);
             assert!([41, 42, 52].contains(&outcome.code), "{arguments:?}: {} {}", outcome.code, outcome.stderr);
-            let why = if is_pipe { "nobody writes to the pipe" } else { "it is larger than" };
+            let why = if is_pipe { "no program writes to the pipe" } else { "it is larger than" };
             assert!(outcome.stderr.contains("input"), "{arguments:?}: {}", outcome.stderr);
             assert!(outcome.stderr.contains(why), "{arguments:?}: {}", outcome.stderr);
         }
@@ -120,7 +120,7 @@ fn nothing_that_a_command_line_names_is_read_without_an_end() {
 fn a_recipe_or_policy_that_cannot_be_read_is_named_with_the_reason_and_what_to_do() {
     let recipe = "recipe: 1\nname: child\ndescription: Says it.\nextends: r.yaml\n";
     let policy = format!("version: 1\nextends: {{file: base.yaml, sha256: {}}}\n", "0".repeat(64));
-    let recipes = ["make it a file that can be read", "name a file beside the recipe"];
+    let recipes = ["make it readable, or remove it", "name a file in the recipe's directory"];
     for (at, arguments, code, named, hint) in [
         ("work/.qwen/recipes/r.yaml", &["--recipe", "r"][..], 42, ".qwen/recipes/r.yaml", recipes[0]),
         ("work/.qwen/recipes/r.yaml", &["--recipe", "child"], 42, ".qwen/recipes/r.yaml", recipes[1]),
@@ -131,7 +131,7 @@ fn a_recipe_or_policy_that_cannot_be_read_is_named_with_the_reason_and_what_to_d
         let project = project.model([say("fine")]);
         make(&project.beside(at), true);
         let outcome = project.run(&[&["--trust-checkout"][..], arguments].concat());
-        let why = if at.ends_with("base.yaml") { "nobody writes to the pipe" } else { "it is a pipe" };
+        let why = if at.ends_with("base.yaml") { "no program writes to the pipe" } else { "it is a pipe" };
         assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.stderr);
         for part in [named, why, hint] {
             assert!(outcome.stderr.contains(part), "{arguments:?}: {part}: {}", outcome.stderr);

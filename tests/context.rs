@@ -51,7 +51,7 @@ fn context_files_stand_in_the_system_prompt_and_bare_leaves_them_out() {
     let said = system(&project);
     assert!(said.contains("Use tabs. ") && said.contains("No emoji.") && said.contains("Sub rules."), "{said}");
     assert!(said.contains("--- Context from: sub/AGENTS.md ---"));
-    assert!(outcome.result["warnings"].to_string().contains("nobody sees"), "{}", outcome.result["warnings"]);
+    assert!(outcome.result["warnings"].to_string().contains("invisible characters"), "{}", outcome.result["warnings"]);
     let bare = project.run(&["--bare", "-C", "sub", "hi"]);
     assert_eq!(bare.code, 0);
     let requests = project.server().requests();
@@ -172,7 +172,7 @@ fn an_image_is_a_part_for_a_model_that_takes_it_and_a_line_for_another() {
     let outcome = project.run(&["--image", "a.png", "what is it"]);
     assert_eq!(outcome.code, 0);
     assert!(task(&project).contains("the model does not take it"));
-    assert!(outcome.stderr.contains("does not take images"));
+    assert!(outcome.stderr.contains("does not support images"));
     assert_eq!(project.run(&["--image", "gone.png", "what is it"]).code, 42);
 }
 

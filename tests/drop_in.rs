@@ -272,7 +272,7 @@ fn a_name_that_no_tool_has_is_a_warning_and_52_with_strict() {
         let flags = [flag, "read_file,shel", "-p", "look", "--output-format", "json"];
         let outcome = project.qwen(&flags);
         assert_eq!(outcome.code, 0, "{flag}: {}", outcome.stderr);
-        assert!(outcome.stdout.contains(&format!("{flag}: no tool is named `shel`")), "{}", outcome.stdout);
+        assert!(outcome.stdout.contains(&format!("{flag}: unknown tool `shel`")), "{}", outcome.stdout);
         let outcome = project.qwen(&[&flags[..], &["--strict"]].concat());
         assert_eq!(outcome.code, 52, "{flag}: {}", outcome.stdout);
     }
@@ -347,7 +347,7 @@ fn a_setup_of_yesterday_runs_unchanged() {
     assert_eq!((&messages[0]["type"], &messages[0]["subtype"]), (&json!("system"), &json!("init")));
     assert_eq!(messages[0]["slash_commands"], json!(["release"]));
     let warnings = messages.last().unwrap()["warnings"].to_string();
-    assert!(warnings.contains("`auto` is `default`") && warnings.contains("elsewhere"), "{warnings}");
+    assert!(warnings.contains("`auto` means `default`") && warnings.contains("elsewhere"), "{warnings}");
     assert!(!warnings.contains("unknown key"), "{warnings}");
 }
 

@@ -68,7 +68,7 @@ fn parts_of_a_repository_behind_a_link_are_not_there_and_the_model_is_told() {
             std::os::unix::fs::symlink(home.join("keys"), &part).unwrap();
             let Some((answers, ..)) = run_in(tier, project, &[], &["sh build.sh"]) else { continue };
             assert!(answers[0].contains("built") && !answers[0].contains("PRIVATE"), "{tier}: {answers:?}");
-            assert!(answers[0].contains("commands find no git repository"), "{tier}: {answers:?}");
+            assert!(answers[0].contains("commands get no git repository"), "{tier}: {answers:?}");
         }
     }
 }
@@ -112,7 +112,7 @@ fn a_program_finds_no_repository_whose_history_holds_what_may_not_be_read() {
             let Some((answers, ..)) = run_in(tier, project, &[], &commands) else { continue };
             let what = format!("{tier} {file} {then}: {answers:?}");
             assert_eq!(answers[0].contains("seen-"), !hides, "{what}");
-            assert_eq!(answers[0].contains("programs find no git repository"), hides, "{what}");
+            assert_eq!(answers[0].contains("programs get no git repository"), hides, "{what}");
             assert_eq!(answers.concat().contains("TOP-SECRET"), !hides, "{what}");
             assert!(answers[0].contains("built") && answers[1].contains("own-"), "{what}");
             assert_eq!(answers[2].contains("seen-"), !hides, "{what}");

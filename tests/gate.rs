@@ -45,7 +45,7 @@ fn what_the_gate_finds_is_60_with_path_and_call_and_nothing_is_delivered() {
             policy: "paths: {write: {allow: ['**'], max_files: 1}}\n",
             calls: vec![write("a.txt", "two\n"), write("b.txt", "x\n")],
             by: "write_file: write b.txt",
-            says: &["2 files changed, at most 1 may be", "b.txt (changed by"],
+            says: &["2 files changed; at most 1 may be", "b.txt (changed by"],
             code: 60,
         },
         Case {
@@ -66,7 +66,7 @@ fn what_the_gate_finds_is_60_with_path_and_call_and_nothing_is_delivered() {
             policy: "",
             calls: vec![write("a.txt", "two\n"), write("nested/b.txt", "x\n")],
             by: "write_file: write nested/b.txt",
-            says: &["nested/b.txt: it lies in a submodule or another repository"],
+            says: &["nested/b.txt: it is in a submodule or another repository"],
             code: 60,
         },
     ];
@@ -90,9 +90,9 @@ fn what_the_gate_finds_is_60_with_path_and_call_and_nothing_is_delivered() {
 #[test]
 fn what_a_command_may_not_change_is_a_denial_with_path_and_call() {
     let cases = [
-        ("paths: {write: {allow: [tool.sh, 'src/**']}}\n", "echo two > a.txt", "the change to a.txt was taken back"),
+        ("paths: {write: {allow: [tool.sh, 'src/**']}}\n", "echo two > a.txt", "the change to a.txt was undone"),
         ("", "mkdir -p .github/workflows; echo x > .github/workflows/x.yml", ".github/workflows/x.yml"),
-        ("", "echo x > .env", "the change to .env was taken back"),
+        ("", "echo x > .env", "the change to .env was undone"),
         ("paths: {write: {allow: ['**'], exec_bit: false}}\n", "chmod +x a.txt", "`a.txt`: it becomes executable"),
         ("paths: {write: {allow: ['**'], symlinks: false}}\n", "ln -s a.txt link", "`link`: it is a symbolic link"),
         ("paths: {write: {allow: ['**'], delete: false}}\n", "rm a.txt", "`a.txt`: deleting is not allowed"),
@@ -116,7 +116,7 @@ fn what_a_command_may_not_change_is_a_denial_with_path_and_call() {
         let reason = denials[0]["reason"].as_str().unwrap();
         assert!(reason.contains(says), "{reason}");
         let answer = project.server().requests().last().unwrap().to_string();
-        assert!(answer.contains("was taken back"), "the model is told: {answer}");
+        assert!(answer.contains("was undone"), "the model is told: {answer}");
         // Only what the policy allows, the script itself, is delivered.
         let others = |tree: BTreeMap<PathBuf, (u32, Vec<u8>)>| {
             tree.into_iter().filter(|(path, _)| !path.ends_with("tool.sh")).collect::<Vec<_>>()

@@ -388,14 +388,14 @@ fn installing_takes_nobodys_hook_away() {
     std::fs::write(hooks.join("pre-push"), "#!/bin/sh\necho mine\n").unwrap();
     let refused = project.qwen(&["hook", "install", "--pre-commit", "--pre-push"]);
     assert_eq!(refused.code, 63, "{}", refused.stderr);
-    assert!(refused.stderr.contains("a hook is there already") && refused.stderr.contains("qwen hook pre-push \"$@\""));
+    assert!(refused.stderr.contains("a hook already exists") && refused.stderr.contains("qwen hook pre-push \"$@\""));
     assert!(!hooks.join("pre-commit").exists(), "all or nothing");
     for _ in 0..2 {
         assert_eq!(project.qwen(&["hook", "install"]).code, 0);
     }
     let gone = project.qwen(&["hook", "uninstall"]);
     assert_eq!(gone.code, 0);
-    assert!(gone.stdout.contains("removed") && gone.stdout.contains("left alone"), "{}", gone.stdout);
+    assert!(gone.stdout.contains("removed") && gone.stdout.contains("kept"), "{}", gone.stdout);
     assert!(hooks.join("pre-push").exists() && !hooks.join("pre-commit").exists());
 
     must(&project, &["config", "core.hooksPath", "tools/hooks"]);
@@ -404,14 +404,14 @@ fn installing_takes_nobodys_hook_away() {
     must(&project, &["config", "core.hooksPath", &project.home().display().to_string()]);
     let outside = project.qwen(&["hook", "install"]);
     assert_eq!(outside.code, 63);
-    assert!(outside.stderr.contains("outside of this repository"), "{}", outside.stderr);
+    assert!(outside.stderr.contains("outside this repository"), "{}", outside.stderr);
     must(&project, &["config", "--unset", "core.hooksPath"]);
     for (file, who) in [("lefthook.yml", "lefthook"), (".pre-commit-config.yaml", "pre-commit"), (".husky/x", "husky")]
     {
         write(&project, file, "");
         let managed = project.qwen(&["hook", "install"]);
         assert_eq!(managed.code, 63, "{file}");
-        assert!(managed.stderr.contains(&format!("{who} keeps the hooks here")), "{}", managed.stderr);
+        assert!(managed.stderr.contains(&format!("{who} manages the hooks")), "{}", managed.stderr);
         let top = file.split('/').next().unwrap();
         let _gone = std::fs::remove_dir_all(project.root().join(top))
             .or_else(|_| std::fs::remove_file(project.root().join(top)));

@@ -233,7 +233,7 @@ fn what_is_left_out_is_named_once() {
         "security.auth.apiKey",
         "permissions.allow",
         "proxy",
-        "policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)",
+        "policy: .qwen/policy.yaml only restricts (`qwen policy trust` widens it)",
     ] {
         let count = warnings.iter().filter(|warning| warning.contains(what)).count();
         assert!(count == 1 || (what == "/.env left out" && count == 2), "{what}: {count} in {warnings:#?}");

@@ -72,7 +72,7 @@ fn what_commands_left_in_ignored_places_comes_with_the_change() {
         }
         let undone = project.qwen(&["undo"]);
         assert_eq!(undone.code, 0, "{}", undone.stderr);
-        assert!(undone.stdout.contains("what commands left in ignored directories stays"), "{}", undone.stdout);
+        assert!(undone.stdout.contains("output in ignored directories is kept"), "{}", undone.stdout);
         assert_eq!((project.read("a"), project.read("src/gone")), ("1\n".into(), "1\n".into()));
         assert_eq!(project.read("out/built"), "o\n");
         assert_eq!(project.run_git(&["status", "--porcelain"]), "");
@@ -172,7 +172,7 @@ fn a_kill_leaves_the_project_as_it_was() {
         let outcome = project.finish(child);
         assert_eq!(outcome.code, code, "{}", outcome.stderr);
         assert_eq!(project.tree(), before);
-        assert_eq!(project.qwen(&["undo"]).code, 63, "there is nothing to undo");
+        assert_eq!(project.qwen(&["undo"]).code, 63, "no such value to undo");
     }
 }
 

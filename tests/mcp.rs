@@ -148,14 +148,14 @@ fn the_hosts_that_the_policy_opens_to_a_server_are_reached_through_our_proxy_and
     let (has_namespaces, opened, stderr) = said("[open.invalid]");
     if !has_namespaces {
         // Less than that cannot hold back the others: the server is not started at all.
-        assert!(stderr.contains("needs T3"), "{stderr}");
+        assert!(stderr.contains("needs isolation tier T3"), "{stderr}");
         eprintln!("NOT TESTED: this machine has no user namespaces");
         return;
     }
     // Of what is open the port is judged next, so that nothing has to be looked up here.
     assert!(opened.contains("closed.invalid:443: HTTP/1.1 403"), "{opened}");
-    assert!(opened.contains("closed.invalid is not among the hosts"), "{opened}");
-    assert!(opened.contains("open.invalid:22: only the ports 443 and 80 are open"), "{opened}");
+    assert!(opened.contains("closed.invalid is not one of the hosts"), "{opened}");
+    assert!(opened.contains("open.invalid:22: only the ports 443 and 80 are allowed"), "{opened}");
     let (_, closed, _) = said("[]");
     assert!(closed.contains("open.invalid:22: no proxy; closed.invalid:443: no proxy; "), "{closed}");
 }
@@ -313,7 +313,7 @@ fn a_server_that_is_required_and_missing_is_52_before_any_request() {
     let project = project(json!({ "s": dead })).model([say("done")]);
     let outcome = project.run(&["hi"]);
     assert_eq!(outcome.code, 52, "{}", outcome.stderr);
-    assert!(outcome.result["error"]["message"].as_str().unwrap().contains("required and not to be had"));
+    assert!(outcome.result["error"]["message"].as_str().unwrap().contains("is unavailable"));
     assert_eq!(project.server().requests().len(), 0);
 }
 

@@ -89,7 +89,7 @@ const KINDS: &[(&str, Make)] = &[
         project.run_git(&["commit", "-qm", "sub"]);
         project
     }),
-    ("with a submodule that is not there", || {
+    ("with a submodule that does not exist", || {
         let project = plain();
         let other = project.beside("other").display().to_string();
         project.run_git(&["clone", "-q", ".", &other]);
@@ -371,7 +371,7 @@ fn a_merge_that_has_begun_is_not_committed_over() {
     let before = snapshot(&project);
     let outcome = project.run(&["--commit", "go"]);
     assert_eq!(outcome.code, 63, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("a merge has begun"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("a merge is in progress"), "{}", outcome.stderr);
     assert!(snapshot(&project) == before && project.server().requests().is_empty());
     assert_eq!(make().run(&["--branch", "qwen/x", "--message", "m", "go"]).code, 0);
 }
@@ -396,7 +396,7 @@ fn a_filtered_file_is_applied_and_not_committed() {
         let project = make();
         let outcome = project.run(&[flags, &["--message", "m", "go"]].concat());
         assert_eq!(outcome.code, 63, "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("a.txt goes through the filter `up`"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("a.txt needs the git filter `up`"), "{}", outcome.stderr);
         assert_eq!(project.read("a.txt"), "hello\n");
     }
     let project = make();

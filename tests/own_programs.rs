@@ -127,12 +127,12 @@ fn a_lock_that_git_leaves_behind_is_named() {
     let project = project.model([edit, say("done")]);
     let outcome = project.run(&["--commit", "--message", "m", "do it"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains(".git/HEAD.lock was left behind"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(".git/HEAD.lock was left over"), "{}", outcome.stderr);
     let lock = project.root().join(".git/HEAD.lock");
     std::fs::remove_file(&lock).unwrap();
     let undone = project.qwen(&["undo"]);
     assert_eq!(undone.code, 0, "{}{}", undone.stdout, undone.stderr);
-    assert!(undone.stdout.contains(".git/HEAD.lock was left behind"), "{}{}", undone.stdout, undone.stderr);
+    assert!(undone.stdout.contains(".git/HEAD.lock was left over"), "{}{}", undone.stdout, undone.stderr);
 }
 
 #[test]

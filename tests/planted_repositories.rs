@@ -124,7 +124,7 @@ fn git_never_works_in_a_repository_that_the_run_writes_and_no_change_delivers_on
         assert_nothing_ran(&project, tier.0, &outcome);
         assert_eq!(denials(&outcome), tries("").len(), "{}: {}", tier.0, outcome.stderr);
         assert_eq!(outcome.code, 60, "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("docs/ex for a repository"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("docs/ex as a repository"), "{}", outcome.stderr);
         assert!(!project.root().join("docs").exists());
     }
 }

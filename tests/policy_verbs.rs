@@ -59,7 +59,7 @@ fn a_wrong_line_of_calls_is_denied_and_named_and_the_others_are_judged() {
     let decisions: Vec<&str> = answers.iter().map(|answer| answer["decision"].as_str().unwrap()).collect();
     assert_eq!(decisions, ["allow", "deny", "deny", "allow"]);
     assert!(answers[1]["reason"].as_str().unwrap().starts_with("line 3 is not JSON: "), "{}", answers[1]);
-    assert_eq!(answers[2]["reason"], "line 4 names no tool");
+    assert_eq!(answers[2]["reason"], "line 4 does not name a tool");
     assert_eq!(answers[2]["id"], "4");
 }
 
@@ -92,12 +92,12 @@ fn test_warns_of_each_rule_that_can_never_match() {
     let warnings: Vec<&str> = outcome.stdout.lines().filter(|line| line.starts_with("warning")).collect();
     insta::assert_snapshot!(warnings.join("\n"), @r"
     warning p.yaml:21: this can never match: shell.deny[0] denies it
-    warning p.yaml:22: this can never match: sudo is never left to a rule
-    warning p.yaml:23: this can never match: eval is never left to a rule
-    warning p.yaml:4: this can never match: there is no tool `reading`
+    warning p.yaml:22: this can never match: sudo is decided by built-in rules
+    warning p.yaml:23: this can never match: eval is decided by built-in rules
+    warning p.yaml:4: this can never match: unknown tool `reading`
     warning p.yaml:4: this can never match: tools.deny[0] denies web_fetch
-    warning p.yaml:14: this can never match: `https://a.example` is no host name
-    warning p.yaml:15: this can never match: `10.0.0.1` is no host name
+    warning p.yaml:14: this can never match: `https://a.example` is not a host name
+    warning p.yaml:15: this can never match: `10.0.0.1` is not a host name
     warning p.yaml:16: this can never match: network.deny[0] denies it
     warning p.yaml:9: this can never match: paths.write.deny[0] denies it
     ");

@@ -28,7 +28,7 @@ struct Fault {
     ends: [Expect; 5],
 }
 
-const UNKNOWN: &str = "it is not known which of the files had uncommitted changes";
+const UNKNOWN: &str = "cannot tell which files had uncommitted changes";
 const SEE: &str = "run `git status` there";
 const INSTALL: &str = "install git";
 const SAFE: &str = "--add safe.directory";
@@ -114,7 +114,7 @@ const FAULTS: &[Fault] = &[
             project.run_git(&["config", "user.signingKey", "key"]);
             project
         },
-        ends: [Runs, Runs, Runs, Refused("no key to sign", "signingKey"), Refused("no key to sign", "signingKey")],
+        ends: [Runs, Runs, Runs, Refused("no signing key", "signingKey"), Refused("no signing key", "signingKey")],
     },
     Fault {
         name: "the index locked",
@@ -139,17 +139,17 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "the branch is there",
         make: |project| branch(project, "qb/a"),
-        ends: [Runs, Runs, Runs, Runs, Refused("the branch qb/a is there already", "another --branch")],
+        ends: [Runs, Runs, Runs, Runs, Refused("the branch qb/a already exists", "another --branch")],
     },
     Fault {
         name: "the branch is there, and damaged",
         make: |project| project.file(".git/refs/heads/qb/a", "garbage"),
-        ends: [Runs, Runs, Runs, Runs, Refused("the branch qb/a is there already", "another --branch")],
+        ends: [Runs, Runs, Runs, Runs, Refused("the branch qb/a already exists", "another --branch")],
     },
     Fault {
         name: "a branch above it",
         make: |project| branch(project, "qb"),
-        ends: [Runs, Runs, Runs, Runs, Refused("there is a branch qb,", "another --branch")],
+        ends: [Runs, Runs, Runs, Runs, Refused("the branch qb exists", "another --branch")],
     },
     Fault {
         name: "a packed branch below it",
@@ -158,7 +158,7 @@ const FAULTS: &[Fault] = &[
             project.run_git(&["pack-refs", "--all"]);
             project
         },
-        ends: [Runs, Runs, Runs, Runs, Refused("there is a branch qb/a/x,", "another --branch")],
+        ends: [Runs, Runs, Runs, Runs, Refused("the branch qb/a/x exists", "another --branch")],
     },
     Fault {
         name: "branches beside it",
@@ -286,6 +286,6 @@ fn a_branch_that_head_names_and_that_has_no_commit_is_not_made_behind_the_back_o
     project.run_git(&["init", "-q", "-b", "trunk", "."]);
     let outcome = project.run(&["--branch", "trunk", "--message", "m", "go"]);
     assert_eq!(outcome.code, 63, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("the branch trunk is there already"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the branch trunk already exists"), "{}", outcome.stderr);
     assert!(!Path::new(&project.root().join(".git/refs/heads/trunk")).exists());
 }

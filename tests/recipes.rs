@@ -134,7 +134,10 @@ fn where_there_is_nothing_to_do_no_request_is_sent() {
 
 #[test]
 fn the_base_must_be_as_the_recipe_says() {
-    for (before, word, part) in [("must_pass", "bad2", "already broken"), ("must_fail", "bad", "already fine")] {
+    for (before, word, part) in [
+        ("must_pass", "bad2", "already fails on the unchanged tree"),
+        ("must_fail", "bad", "already pass on the unchanged tree"),
+    ] {
         let text = FIX.replace("skip_if_pass", before);
         let project = project([]).file("src/a.txt", "bad\n").file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
         let param = format!("word={}", word.trim_end_matches('2'));
@@ -170,9 +173,9 @@ fn what_the_policy_does_not_grant_ends_the_run_before_the_first_token() {
 fn wrong_parameters_and_recipes_are_input_errors() {
     let project = project([]);
     for (arguments, part) in [
-        (&["--recipe", "fix", "--param", "wrd=x"][..], "P002: there is no parameter `wrd`; did you mean `word`?"),
+        (&["--recipe", "fix", "--param", "wrd=x"][..], "P002: unknown parameter `wrd`; did you mean `word`?"),
         (&["--recipe", "fix", "--param", "word=X1"], "P003: word: `X1` does not match"),
-        (&["--recipe", "fixx"], "there is no recipe `fixx`; did you mean `fix`?"),
+        (&["--recipe", "fixx"], "recipe `fixx` not found; did you mean `fix`?"),
         (&["--recipe", "./gone.yaml"], "R008"),
     ] {
         let outcome = project.run(arguments);
@@ -284,7 +287,7 @@ fn our_own_checks_take_no_word_that_they_do_not_know() {
     let project = project([say("done")]).file(".qwen/recipes/fix.yaml", format!("{HEAD}{text}"));
     let outcome = run(&project, &[]);
     assert_eq!(outcome.code, 64, "{}", outcome.stderr);
-    assert!(outcome.result["verify"].to_string().contains("a.md is not there"), "{}", outcome.result["verify"]);
+    assert!(outcome.result["verify"].to_string().contains("a.md does not exist"), "{}", outcome.result["verify"]);
 }
 
 #[test]
@@ -408,7 +411,7 @@ fn without_a_provider_an_old_answer_will_do_where_the_recipe_says_cached() {
     let outcome = run(&project, &["--retries", "0"]);
     assert_eq!((outcome.code, &outcome.result["result"]), (0, &json!("first")), "{}", outcome.stderr);
     assert_eq!(project.server().requests().len(), 2, "the provider is asked first");
-    assert!(outcome.result["warnings"].to_string().contains("not available"), "{}", outcome.stdout);
+    assert!(outcome.result["warnings"].to_string().contains("unavailable"), "{}", outcome.stdout);
     // Nothing is kept for another question.
     let outcome = run(&project.file("src/a.txt", "other\n"), &["--retries", "0"]);
     assert_eq!(outcome.code, 75, "{}", outcome.stderr);
@@ -459,7 +462,7 @@ fn a_recipe_shows_what_it_gets_and_may_cost() {
     let shown = project.qwen(&["recipe", "show", "fix", "--policy", "builtin:edit"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
     for part in [
-        "under the policy edit the run gets what all of these give:",
+        "under the policy edit the run gets what all of these allow:",
         "Files may be written only under: src/**",
         "cost: at most $1.00",
     ] {

@@ -110,7 +110,7 @@ fn there_is_no_session_in_ci_without_a_place_or_where_none_is_wanted() {
     };
     let outcome = placeless.run(&["hi"]);
     assert_eq!(outcome.code, 0);
-    assert!(outcome.stderr.contains("keeps no session"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("session is not saved"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn agents_of_the_user_can_be_given_tasks() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(project.server().requests()[1]["messages"][0]["content"].as_str().unwrap().starts_with("You are mine."));
     assert!(
-        outcome.result["warnings"].to_string().contains("asks for the model other"),
+        outcome.result["warnings"].to_string().contains("uses the run's model instead of other"),
         "{}",
         outcome.result["warnings"]
     );

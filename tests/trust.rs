@@ -63,7 +63,7 @@ fn a_pull_request_is_judged_by_its_base_and_its_own_policy_takes_away() {
     let outcome = run(&project, &[]);
     assert_eq!(name_of_policy(&outcome, &project), "granting");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains(".qwen/policy.yaml of the tree narrows only"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(".qwen/policy.yaml of the tree only restricts"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn any_other_event_and_any_other_ci_is_untrusted() {
     let project = project.env("CI", "true");
     let outcome = run(&project, &[]);
     assert_eq!(name_of_policy(&outcome, &project), "default");
-    assert!(outcome.stderr.contains("narrows only"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("only restricts"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -327,8 +327,8 @@ fn texts_come_from_the_trusted_commit_and_never_from_the_tree_under_review() {
 #[test]
 fn what_only_the_tree_under_review_holds_is_not_there() {
     for (flags, code, says) in [
-        (&["/new"][..], 42, "there is no command /new"),
-        (&["--recipe", "new"][..], 42, "there is no recipe `new`"),
+        (&["/new"][..], 42, "unknown command /new"),
+        (&["--recipe", "new"][..], 42, "recipe `new` not found"),
         (&["--recipe", ".qwen/recipes/new.yaml"][..], 42, "is not in the trusted commit"),
         (&["--policy", ".qwen/recipes/new.yaml", "look"][..], 52, "is not in the trusted commit"),
     ] {
@@ -391,7 +391,7 @@ fn settings_that_count_do_not_start_a_program_that_does_not() {
         let project = project.file("start.sh", "echo HOSTILE\n").model([say("done")]);
         let outcome = project.run(&["--trusted-ref", "HEAD", "look"]);
         assert_eq!(outcome.code, 52, "{name}: {}", outcome.stderr);
-        let says = format!("{name} starts start.sh, which is not as in the trusted commit");
+        let says = format!("{name} starts start.sh, which differs from the trusted commit");
         assert!(outcome.stderr.contains(&says), "{}", outcome.stderr);
         assert_eq!(project.server().requests().len(), 0);
     }
@@ -434,7 +434,7 @@ fn a_delivery_that_a_narrowing_file_takes_away_names_that_file() {
     let outcome = project.run(&["--commit", "edit it"]);
     assert_eq!(outcome.code, 52, "{}", outcome.stderr);
     assert!(
-        outcome.stderr.contains("--commit was asked for and the policy .qwen/policy.yaml does not give it"),
+        outcome.stderr.contains("--commit is not allowed: the policy .qwen/policy.yaml does not allow it"),
         "{}",
         outcome.stderr
     );
@@ -523,7 +523,7 @@ fn a_policy_that_is_a_link_out_of_the_checkout_shows_nothing_of_where_it_leads()
     std::os::unix::fs::symlink(project.beside("netrc"), project.root().join(".qwen/policy.yaml")).unwrap();
     let outcome = project.run(&["say it"]);
     assert_eq!(outcome.code, 52, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("leads out of the checkout"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("points outside the checkout"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("hunter2"), "{}", outcome.stderr);
 }
 
@@ -563,7 +563,7 @@ fn a_git_configuration_that_came_with_the_checkout_names_no_program() {
         let outcome = project.run(&["--commit", "edit it"]);
         assert!(!project.beside("ran").exists(), "{variable}: {}", outcome.stderr);
         assert!(
-            outcome.stderr.contains("git configuration of the user is part of a checkout"),
+            outcome.stderr.contains("user's git configuration is inside a checkout"),
             "{variable}: {}",
             outcome.stderr
         );

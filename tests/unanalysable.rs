@@ -36,7 +36,7 @@ fn it_runs_isolated_in_a_copy_whatever_the_network_rules_say() {
     assert!(asked.contains("unread") && !asked.contains("hunter2"), "{asked}");
     assert!(!asked.contains("Stdout: unread\\nreached") && listener.accept().is_err(), "{asked}");
     // What it wrote is judged like any write.
-    assert!(asked.contains("the change to b was taken back"), "{asked}");
+    assert!(asked.contains("the change to b was undone"), "{asked}");
     assert_eq!((project.read("src/a"), project.read("b")), ("2\n".into(), "1\n".into()), "{}", outcome.stderr);
 }
 
@@ -45,7 +45,7 @@ fn without_isolation_it_does_not_run() {
     let project = project("eval 'echo 2 > src/a'");
     let outcome = project.run(&["--apply", "--sandbox=off", "go"]);
     let asked = project.server().requests()[1].to_string();
-    assert!(asked.contains("cannot contain it"), "{asked} {}", outcome.stderr);
+    assert!(asked.contains("cannot isolate it"), "{asked} {}", outcome.stderr);
     assert_eq!(project.read("src/a"), "1\n");
 }
 

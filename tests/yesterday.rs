@@ -218,7 +218,7 @@ fn what_a_prompt_includes_needs_the_tool_that_reads_it_and_says_so() {
         let outcome = project.qwen(&["-p", prompt, "--core-tools", "run_shell_command"]);
         assert_eq!(outcome.code, 60, "{prompt}: {}", outcome.stderr);
         assert!(
-            outcome.stderr.contains("read_many_files, which reads it, is not among the tools"),
+            outcome.stderr.contains("the tool that reads it, read_many_files, is not available"),
             "{}",
             outcome.stderr
         );

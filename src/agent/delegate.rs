@@ -47,7 +47,7 @@ impl Delegates<'_> {
     ) -> Outcome {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
         let Some(agent) = self.agents.iter().find(|agent| agent.name == text("subagent_type")) else {
-            return Outcome::Refused(ToolError::arguments(format!("there is no agent {:?}", text("subagent_type"))));
+            return Outcome::Refused(ToolError::arguments(format!("unknown agent {:?}", text("subagent_type"))));
         };
         let registry = subset(parent.registry(), agent);
         let offered: Arc<[ToolSpec]> =

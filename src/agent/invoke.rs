@@ -663,7 +663,7 @@ fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    let denial = Denial::new(format!("the change to {path} was taken back{more}: {reason}")).by("gate");
+    let denial = Denial::new(format!("the change to {path} was undone{more}: {reason}")).by("gate");
     Some(denial.hint("allow it under `paths.write`, or leave it to files that may be written").into())
 }
 

@@ -287,7 +287,7 @@ impl<'a> Agent<'a> {
                 Exit::Failed,
                 "loop",
                 "the model's answer repeated itself without end, twice",
-                Some("try a larger model, or a prompt that asks for one thing"),
+                Some("use a larger model, or a prompt with a single task"),
             ));
         }
         self.told_of_repetition = true;
@@ -323,7 +323,7 @@ impl<'a> Agent<'a> {
                     Exit::Failed,
                     "no_answer",
                     "the model gave neither an answer nor a call, twice",
-                    Some("try another model, or a prompt that asks for one thing"),
+                    Some("use another model, or a prompt with a single task"),
                 ));
             }
             self.reprompted = true;
@@ -411,7 +411,7 @@ pub(crate) fn exceeded(exceeded: Exceeded) -> Stopped {
             Exit::Denied,
             if same { "same_denial" } else { "denials" },
             if same {
-                format!("the model asked {limit} times in a row for the same denied thing")
+                format!("the model repeated the same denied call {limit} times in a row")
             } else {
                 format!("the policy denied {limit} calls")
             },

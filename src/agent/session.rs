@@ -158,7 +158,7 @@ pub fn read(text: &str) -> Result<Session, String> {
             (Line::Session(found), None) if found.version == VERSION => header = Some(found),
             (Line::Session(found), None) => return Err(format!("line 1: version {} is not known", found.version)),
             (Line::Session(_), Some(_)) => return Err(format!("line {number}: a second header")),
-            (_, None) => return Err("line 1: there is no header".into()),
+            (_, None) => return Err("line 1: no header".into()),
             (Line::User { parts }, Some(_)) => messages.user(parts.into_iter().map(Piece::part).collect()),
             (Line::Assistant { text, reasoning, calls }, Some(_)) => messages.assistant(AssistantMessage {
                 text,

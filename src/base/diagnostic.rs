@@ -80,7 +80,7 @@ pub struct Location {
 
 /// Which rule is broken. The letters are those of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are the documentation's; `meaning` says what they stand for")]
+#[expect(missing_docs, reason = "the names are the documentation's; `meaning` explains them")]
 pub enum Code {
     R001,
     R002,
@@ -150,23 +150,23 @@ impl Code {
             Code::R006 => "template syntax, filter or name",
             Code::R007 => "a template names what is not declared",
             Code::R008 => "`extends`",
-            Code::R009 => "an untrusted or secret value where it may not be",
-            Code::R010 => "a template where permissions are asked for",
+            Code::R009 => "an untrusted or secret value where it is not allowed",
+            Code::R010 => "a template in permissions",
             Code::R011 => "the output's schema",
-            Code::R012 => "the name is not that of the file",
+            Code::R012 => "the name differs from that of the file",
             Code::P001 => "missing parameters",
             Code::P002 => "unknown parameter",
             Code::P003 => "a parameter's value",
             Code::P004 => "a parameter's path",
             Code::N001 => "a need that the policy does not grant",
-            Code::N002 => "something that must be there and is not",
+            Code::N002 => "a requirement is missing",
             Code::W101 => "unused parameter",
-            Code::W102 => "a value that changes with every run in a cached prompt",
+            Code::W102 => "a cached prompt contains a value that changes with every run",
             Code::W103 => "unused context",
             Code::W104 => "changes without `verify`",
             Code::W105 => "no `limits.cost_usd`",
             Code::W106 => "`needs.run` asks for everything",
-            Code::W107 => "untrusted input beside the right to write or reach out",
+            Code::W107 => "untrusted input together with permission to write, run or use the network",
         }
     }
 }
@@ -176,24 +176,24 @@ impl Code {
     fn help(self) -> Option<&'static str> {
         Some(match self {
             Code::R001 => "save it as UTF-8 without hidden characters, at most 256 KiB",
-            Code::R002 => "quote a value with `: `, ` #`, `[`, `{`, `*` or `&` in it, and look at the indentation",
-            Code::R003 => "`qwen schema recipe` lists the known keys; those of your own begin with `x-`",
+            Code::R002 => "quote a value that contains `: `, ` #`, `[`, `{`, `*` or `&`, and check the indentation",
+            Code::R003 => "run `qwen schema recipe` for the known keys; start your own with `x-`",
             Code::R004 => "begin with `recipe: 1`",
-            Code::R005 => "`qwen schema recipe` says what each key takes",
-            Code::R006 => "docs/recipes.md lists the names, filters and statements of templates",
+            Code::R005 => "run `qwen schema recipe` for the values of each key",
+            Code::R006 => "see docs/recipes.md for the names, filters and statements of templates",
             Code::R007 => "declare it below `params` or `context`, or correct the name",
-            Code::R008 => "`qwen recipe list` shows what there is",
-            Code::R009 => "take it out of here",
+            Code::R008 => "run `qwen recipe list` for the recipes",
+            Code::R009 => "remove it here",
             Code::R010 => "write the value itself",
-            Code::R011 => "give a JSON Schema of an object that refers to nothing outside of itself",
-            Code::R012 => "let both be the same",
+            Code::R011 => "give a JSON Schema of an object without references outside it",
+            Code::R012 => "use the same name in both",
             Code::W101 => "remove it, or use it",
-            Code::W102 => "take `run.*` out of the prompt, or write `cache: {key: none}`",
-            Code::W103 => "remove it, use it in `prompt`, or say with `on_empty` what it decides",
+            Code::W102 => "remove `run.*` from the prompt, or write `cache: {key: none}`",
+            Code::W103 => "remove it, use it in `prompt`, or set `on_empty`",
             Code::W104 => "add `verify: {checks: [..]}`",
             Code::W105 => "add for example `limits: {cost_usd: 0.50}`",
             Code::W106 => "name the commands, for example `cargo test **`",
-            Code::W107 => "ask for nothing but reading, or take the text from somebody you trust",
+            Code::W107 => "request read access only, or use text from a trusted source",
             Code::P001 | Code::P002 | Code::P003 | Code::P004 | Code::N001 | Code::N002 => return None,
         })
     }
@@ -351,7 +351,7 @@ mod tests {
           |
         1 | … abcde abcde abcde abcde abcde HERE fghij fghij fghij fghij fghij fghij fghij fghij fgh …
           |                                 ^
-          help: `qwen schema recipe` says what each key takes
+          help: run `qwen schema recipe` for the values of each key
         ");
         for column in 0..400 {
             let text = shown(&long, column);
@@ -366,14 +366,14 @@ mod tests {
           |
         1 | prompt: 修复 {{ x }}
           |              ^
-          help: `qwen schema recipe` says what each key takes
+          help: run `qwen schema recipe` for the values of each key
         ");
         insta::assert_snapshot!(shown("\tprompt: x", 2), @r"
         r.yaml:1:2: R005: wrong
           |
         1 | �prompt: x
           |  ^
-          help: `qwen schema recipe` says what each key takes
+          help: run `qwen schema recipe` for the values of each key
         ");
         // An empty line has nothing to show.
         assert!(!shown("", 7).contains('|'));

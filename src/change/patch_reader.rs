@@ -116,7 +116,7 @@ impl Patch {
             }
         }
         if files.is_empty() && !text.is_empty() {
-            return Err(PatchError::Syntax { line: 1, reason: "no file's changes found in it".to_owned() });
+            return Err(PatchError::Syntax { line: 1, reason: "it contains no changes".to_owned() });
         }
         Ok(Patch { files })
     }
@@ -149,7 +149,7 @@ impl Patch {
         format: ObjectFormat,
     ) -> Result<ChangeSet, PatchError> {
         let settle = |file: &FilePatch, before: &Entry, _: First| file.exactly(before, format);
-        let there = |file: &FilePatch, _: &Entry, _: &Entry| Err(file.mismatch("it is there already"));
+        let there = |file: &FilePatch, _: &Entry, _: &Entry| Err(file.mismatch("it already exists"));
         self.apply_by(look, &settle, &there).map_err(|mut refused| refused.swap_remove(0))
     }
 
@@ -269,21 +269,21 @@ impl FilePatch {
         if is_binary && let Some(object) = self.old_object.as_ref().filter(|_| self.old.is_some()) {
             let same_length = object.len() == format.zero().len();
             if !same_length || *object != format.blob(content) {
-                return Err(self.mismatch("its bytes are not those that the patch was made for"));
+                return Err(self.mismatch("its contents are not those that the patch was made for"));
             }
         }
         let result = match &self.body {
             Body::Same => content.to_vec(),
             Body::Literal(new) => new.clone(),
             Body::Delta(delta) => binary::apply_delta(content, delta)
-                .ok_or_else(|| self.mismatch("its bytes are not those that the binary hunk was made for"))?,
+                .ok_or_else(|| self.mismatch("its contents are not those that the binary hunk was made for"))?,
             Body::Text(hunks) => apply_hunks(content, hunks)?,
         };
         if self.new.is_none() {
             return if result.is_empty() || matches!(self.body, Body::Same) && content.is_empty() {
                 Ok(Entry::Absent)
             } else {
-                Err(self.mismatch("it holds more than the patch deletes"))
+                Err(self.mismatch("it has more content than the patch deletes"))
             };
         }
         Ok(match self.new_mode.as_deref() {
@@ -304,7 +304,7 @@ impl FilePatch {
             let name = format!("hunk {}", number + 1);
             let end = hunk.start.checked_add(hunk.old.len()).filter(|end| *end <= old.len() && hunk.start >= at);
             let Some(end) = end else {
-                return Err(self.mismatch(format!("{name}: there are no lines {} and following", hunk.start + 1)));
+                return Err(self.mismatch(format!("{name}: the file has no line {}", hunk.start + 1)));
             };
             if let Some(why) =
                 hunk.differs(&old, hunk.start).or_else(|| hunk.misplaced(old.len(), hunk.start).map(str::to_owned))
@@ -350,7 +350,7 @@ impl Hunk {
     /// Says why a hunk may not be at a line: without context it belongs to the beginning or the end.
     fn misplaced(&self, length: usize, place: usize) -> Option<&'static str> {
         if self.from_beginning && place > 0 {
-            Some("it says that it is at the beginning of the file")
+            Some("its header places it at the beginning of the file")
         } else if self.to_end && place + self.old.len() != length {
             Some("it has no context after its changes, so that it must be at the end of the file")
         } else {
@@ -378,7 +378,7 @@ impl Hunk {
                 let why = self.differs(content, self.start).unwrap_or_default();
                 format!("{why}, and its lines are at no other place")
             }
-            None => format!("there are no lines {} and following", self.start + 1),
+            None => format!("the file has no line {}", self.start + 1),
         };
         format!("hunk {number}: {why}")
     }
@@ -489,7 +489,7 @@ impl<'a> Reader<'a> {
         }
         let changes_mode = old_mode.is_some() && new_mode.is_some() && old_mode != new_mode;
         if body == Body::Same && old == new && !changes_mode {
-            return Err(at_header("it names a file and no change of it"));
+            return Err(at_header("it names a file without a change"));
         }
         if is_new && new_mode.as_deref() == Some("160000") || old_mode.as_deref() == Some("160000") {
             return Err(at_header("a submodule's change cannot be applied"));
@@ -533,14 +533,13 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let path = strip_first(&bytes).and_then(plain_path);
-        path.map(Some)
-            .ok_or_else(|| self.wrong(format!("`{}` is no name below the root", String::from_utf8_lossy(&bytes))))
+        path.map(Some).ok_or_else(|| self.wrong(format!("`{}` is not below the root", String::from_utf8_lossy(&bytes))))
     }
 
     fn plain_name(&self, name: &[u8]) -> Result<RelPath, PatchError> {
         let bytes = git_name::unquote(name).map_or_else(|| name.to_vec(), |(bytes, _)| bytes);
         plain_path(&bytes)
-            .ok_or_else(|| self.wrong(format!("`{}` is no name below the root", String::from_utf8_lossy(&bytes))))
+            .ok_or_else(|| self.wrong(format!("`{}` is not below the root", String::from_utf8_lossy(&bytes))))
     }
 
     fn hunks(&mut self) -> Result<Vec<Hunk>, PatchError> {
@@ -579,7 +578,7 @@ impl<'a> Reader<'a> {
                 b' ' | b'\n' => (true, true),
                 b'-' => (true, false),
                 b'+' => (false, true),
-                _ => return Err(self.wrong("a line of a hunk begins with none of ` `, `-`, `+`")),
+                _ => return Err(self.wrong("a line of a hunk does not begin with ` `, `-` or `+`")),
             };
             if in_old && old_left == 0 || in_new && new_left == 0 {
                 return Err(self.wrong("the hunk has more lines than its header says"));
@@ -709,11 +708,11 @@ mod tests {
         let error = |patch, content| apply(patch, content).unwrap_err().to_string();
         let patch = "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+two\n";
         assert_eq!(error(patch, "1\n3\n"), "a: the patch does not apply: hunk 1: line 2 is not `2`");
-        assert_eq!(error(patch, "1\n"), "a: the patch does not apply: hunk 1: there are no lines 1 and following");
+        assert_eq!(error(patch, "1\n"), "a: the patch does not apply: hunk 1: the file has no line 1");
         let ends = error(patch, "1\r\n2\r\n");
         assert!(ends.ends_with("hunk 1: line 1 is not `1`: the line ends differently (CRLF or LF)"), "{ends}");
-        assert_eq!(error("hello\n", ""), "patch line 1: no file's changes found in it");
-        assert_eq!(error("--- a/a\n+++ b/../a\n@@ -1 +1 @@\n", ""), "patch line 3: `b/../a` is no name below the root");
+        assert_eq!(error("hello\n", ""), "patch line 1: it contains no changes");
+        assert_eq!(error("--- a/a\n+++ b/../a\n@@ -1 +1 @@\n", ""), "patch line 3: `b/../a` is not below the root");
         assert_eq!(error("--- a/a\n+++ b/a\n@@ -1,2 +1 @@\n 1\n", ""), "patch line 5: the patch ends within a hunk");
         assert_eq!(
             error("diff --git a/x b/x\nnew file mode 160000\n", ""),
@@ -744,11 +743,11 @@ mod tests {
         assert_eq!(moved("@@ -2,0 +3 @@\n+x\n", "1\n2\n3\n").as_deref(), Ok("1\n2\n3\nx\n"));
         let refused = |patch: &str, content: &str| moved(patch, content).unwrap_err();
         assert!(refused(hunk, "1\n3\n3\n3\n3\n").ends_with("line 3 is not `1`, and its lines are at no other place"));
-        assert!(refused(hunk, "1\n3\n").ends_with("there are no lines 3 and following"));
+        assert!(refused(hunk, "1\n3\n").ends_with("the file has no line 3"));
         let first = "@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n";
         assert!(
             refused(first, "0\n1\n2\n3\n4\n")
-                .ends_with("its lines are at line 2, but it says that it is at the beginning of the file")
+                .ends_with("its lines are at line 2, but its header places it at the beginning of the file")
         );
         assert!(refused("@@ -2 +2 @@\n-2\n+two\n", "1\n2\n3\n").contains("it must be at the end of the file"));
         let twice = format!("{hunk}@@ -4,2 +4,2 @@\n-two\n+2\n 3\n");
@@ -788,7 +787,7 @@ mod tests {
     #[test]
     fn a_new_file_does_not_overwrite() {
         let patch = "diff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+1\n";
-        assert_eq!(apply(patch, "").unwrap_err().to_string(), "a: the patch does not apply: it is there already");
+        assert_eq!(apply(patch, "").unwrap_err().to_string(), "a: the patch does not apply: it already exists");
     }
 
     proptest! {

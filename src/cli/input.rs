@@ -35,7 +35,8 @@ pub async fn read_standard_input<R: AsyncRead + Unpin>(
         Ok(first) => first?,
         Err(_) => {
             warnings.push(format!(
-                "standard input is open but sent nothing for {} s; going on without it (--no-stdin or </dev/null says so at once)",
+                "standard input is open but sent nothing for {} s; continuing without it (give --no-stdin or \
+                 </dev/null to skip the wait)",
                 first_byte.as_secs()
             ));
             return Ok(StandardInput { text: String::new(), warnings });

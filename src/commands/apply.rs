@@ -89,12 +89,12 @@ fn text(applied: &Applied, check: bool, run_id: &str) -> String {
     let Applied { delivered, merged, is_empty, taken_back } = applied;
     let mut text = String::new();
     for run in taken_back {
-        text.push_str(&format!("took back a delivery that was cut off: {run}\n"));
+        text.push_str(&format!("rolled back the interrupted delivery of run {run}\n"));
     }
     if delivered.files.is_empty() {
         text.push_str(match is_empty {
             true => "the patch is empty\n",
-            false => "nothing to do: all of it is applied already\n",
+            false => "nothing to do: already applied\n",
         });
         return text;
     }

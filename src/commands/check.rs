@@ -31,10 +31,10 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
         CheckVerb::Changelog { file, heading, since, workspace } => {
             let place = Place::open(workspace, environment)?;
             if since.starts_with('-') {
-                return Err(Failure::new(Exit::Usage, format!("`{since}` is no revision"), "name a tag or commit"));
+                return Err(Failure::new(Exit::Usage, format!("`{since}` is not a revision"), "name a tag or commit"));
             }
             let input = |problem: String| {
-                Failure::new(Exit::Input, problem, "run it inside the repository, with a revision that it has")
+                Failure::new(Exit::Input, problem, "run it in the repository, with a revision that exists there")
             };
             let commits = checks::commits(place.repository.as_ref(), since).map_err(input)?;
             let root = place.workspace.root();
@@ -75,10 +75,12 @@ async fn repeat(
     let variables: BTreeMap<OsString, OsString> =
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let helper = std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failed, format!("our own program cannot be found: {error}"), ""))?;
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot find the path of `qwen`: {error}"), ""))?;
     let workspace = Arc::clone(&place.workspace);
     let runner = Runner::new(workspace, place.repository.clone(), policy, facts, Demand::Auto, variables, helper)
-        .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))?;
+        .map_err(|error| {
+            Failure::new(Exit::Conflict, format!("cannot make a temporary directory: {error}"), "set TMPDIR")
+        })?;
     let site = checks::Place { workspace: &place.workspace, repository: place.repository.as_ref() };
     let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT, &Variables::default()).await;
     runner.end().await;

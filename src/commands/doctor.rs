@@ -145,9 +145,9 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
 
 pub(super) fn sandbox(verb: &SandboxVerb, out: &mut dyn Write) -> Result<Exit, Failure> {
     let SandboxVerb::Doctor { json } = verb;
-    let diagnosis = own_places()
-        .and_then(|(helper, private)| diagnose(&helper, private.path()))
-        .map_err(|error| Failure::new(Exit::Failed, format!("the machine cannot be tried: {error}"), "set TMPDIR"))?;
+    let diagnosis = own_places().and_then(|(helper, private)| diagnose(&helper, private.path())).map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot test the isolation of this machine: {error}"), "set TMPDIR")
+    })?;
     if *json {
         let value = serde_json::json!({
             "tier": diagnosis.tier.name(),

@@ -78,12 +78,14 @@ fn add(add: &AddArgs, environment: &Environment, out: &mut dyn Write) -> Result<
     let mut text = format!("MCP server \"{}\" {what} {} settings. ({kind})\n", one_line(&add.name), add.scope.name());
     if add.scope == Scope::Project {
         text.push_str(
-            "It starts once the checkout is trusted: run `qwen policy trust`, or set QWEN_TRUST_CHECKOUT=1. \
-             `-s user` adds a server for yourself, which needs no trust.\n",
+            "It starts once the checkout is trusted: run `qwen policy trust`, or set QWEN_TRUST_CHECKOUT=1. `-s \
+             user` adds a server to your own settings, which need no trust.\n",
         );
     }
     if add.trust && add.scope == Scope::Project {
-        text.push_str("Note: `trust` of a project's settings does not count; say it in the user's or in the policy.\n");
+        text.push_str(
+            "Note: `trust` has no effect in a project's settings; set it in your own settings or in the policy.\n",
+        );
     }
     print(out, &text)
 }
@@ -119,7 +121,7 @@ fn settings_file(
     match scope {
         Scope::User => match &environment.home {
             Some(home) => Ok((home.join(".qwen/settings.json"), "~/.qwen/settings.json".to_owned())),
-            None => Err(Failure::new(Exit::Config, "there is no home folder", "set HOME, or use --scope project")),
+            None => Err(Failure::new(Exit::Config, "no home directory is set", "set HOME, or use --scope project")),
         },
         Scope::Project => {
             let place = Place::open(workspace, environment)?;
@@ -321,7 +323,7 @@ pub(super) fn runner(
         variables,
         own_executable(),
     )
-    .map_err(|error| Failure::new(Exit::Conflict, format!("no temporary folder: {error}"), "set TMPDIR"))
+    .map_err(|error| Failure::new(Exit::Conflict, format!("cannot make a temporary directory: {error}"), "set TMPDIR"))
 }
 
 /// Returns the policy that a run here would have, with the lists of the settings and the servers that the user trusts.

@@ -34,8 +34,8 @@ pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Wr
             Some(text) => print(out, text),
             None => Err(Failure::new(
                 Exit::Config,
-                format!("there is no built-in policy `{name}`"),
-                "`qwen policy builtin` names them",
+                format!("unknown built-in policy `{name}`"),
+                "run `qwen policy builtin` for the list",
             )),
         },
     }
@@ -83,7 +83,7 @@ fn check(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write) 
     let (policy, facts) = rules(arguments, environment)?;
     let text = match &arguments.calls {
         Some(file) => String::from_utf8(read(file, environment)?).map_err(|_| {
-            Failure::new(Exit::Input, format!("{} is not UTF-8", file.display()), "one JSON object a line")
+            Failure::new(Exit::Input, format!("{} is not UTF-8", file.display()), "write one JSON object a line")
         })?,
         None => {
             let (tool, input) = one_call(arguments)?;
@@ -104,8 +104,8 @@ fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write
     if arguments.calls.is_some() {
         return Err(Failure::new(
             Exit::Usage,
-            "`policy explain` explains one call",
-            "use `policy check --calls` for many",
+            "`policy explain` takes one call",
+            "use `policy check --calls` for several",
         ));
     }
     let (policy, facts) = rules(arguments, environment)?;
@@ -155,17 +155,18 @@ fn trust(
     let top = place.top();
     let file = trusted::approval_file(&state_folder(environment, place.workspace.root())?, &top);
     let failed = |error: std::io::Error| {
-        Failure::new(Exit::Conflict, format!("{}: {error}", file.display()), "make the folder of our state writable")
+        Failure::new(Exit::Conflict, format!("{}: {error}", file.display()), "make qwen's state directory writable")
     };
     if revoke {
         let known = trusted::remove_approval(&file).map_err(failed)?;
         let text = if known { "is no longer trusted" } else { "was not trusted" };
         return print(out, &format!("{} {text}\n", escape(&top.display().to_string())));
     }
-    let approval = trusted::fingerprint(&top, place.workspace.root())
-        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "replace it by a plain file, or remove it"))?;
+    let approval = trusted::fingerprint(&top, place.workspace.root()).map_err(|error| {
+        Failure::new(Exit::Config, error.to_string(), "replace it with a regular file, or remove it")
+    })?;
     if approval.files.is_empty() {
-        return print(out, "nothing to approve: there is no .qwen folder, .mcp.json or .env\n");
+        return print(out, "nothing to approve: .qwen, .mcp.json and .env do not exist\n");
     }
     let before = trusted::read_approval(&file);
     trusted::write_approval(&file, &approval).map_err(failed)?;
@@ -179,7 +180,7 @@ fn trust(
         };
         text.push_str(&format!("  {}  {}{news}\n", &digest[..12], escape(path)));
     }
-    text.push_str("a change to any of them, or a new one, ends the trust; `qwen policy trust --revoke` ends it now\n");
+    text.push_str("changing any of them, or adding one, ends the trust; `qwen policy trust --revoke` ends it now\n");
     print(out, &text)
 }
 
@@ -203,8 +204,8 @@ fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
     if calls.is_empty() {
         return Err(Failure::new(
             Exit::Input,
-            format!("{}: there is no tool call in it", from.display()),
-            "record a run that does the work: qwen run --yolo --dry-run --events-file FILE …",
+            format!("{}: no tool calls found", from.display()),
+            "record a run that does the task: qwen run --yolo --dry-run --events-file FILE …",
         ));
     }
     let place = Place::open(&WorkspaceArgs::default(), environment)?;

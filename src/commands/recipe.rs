@@ -164,7 +164,7 @@ fn validate(
     Err(Failure::new(
         Exit::Input,
         format!("{} error(s) in {} recipe(s)", wrong.len(), words.len()),
-        "docs/recipes.md explains each code",
+        "see docs/recipes.md for each code",
     ))
 }
 
@@ -178,12 +178,17 @@ fn new(place: &Place, name: &str, out: &mut dyn Write) -> Result<Exit, Failure> 
     crate::recipe::load::from_text(&shown, &text).map_err(RecipeError::Wrong)?;
     let path = place.top().join(".qwen/recipes").join(&shown);
     crate::workspace::outputs::create_new(&path, text.as_bytes()).map_err(|error| {
-        Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "choose another name, or edit that file")
+        Failure::new(
+            Exit::Conflict,
+            format!("{}: {error}", path.display()),
+            "choose another name, or edit the existing file",
+        )
     })?;
     print(
         out,
         &format!(
-            "wrote .qwen/recipes/{shown}; say in it what is to be done, then: qwen recipe validate, qwen run --recipe {name}\n"
+            "wrote .qwen/recipes/{shown}; describe the task in it, then: qwen recipe validate, qwen run --recipe \
+             {name}\n"
         ),
     )
 }

@@ -86,9 +86,9 @@ fn bound(recipe: &Recipe, policy: &Policy) -> Limits {
 /// Returns the maximum cost of a run.
 fn bound_in_words(bound: &Limits) -> String {
     let cost = match (bound.cost_usd, bound.total_tokens) {
-        (Some(cost), _) => format!("at most ${cost:.2}, where the model's price is known"),
+        (Some(cost), _) => format!("at most ${cost:.2}, if the model's price is known"),
         (None, Some(tokens)) => format!("at most {tokens} tokens"),
-        (None, None) => "no bound but that of turns and time (set `limits.cost_usd`)".to_owned(),
+        (None, None) => "limited by turns and time only (set `limits.cost_usd`)".to_owned(),
     };
     let turns = bound.turns.map(|turns| format!("; {turns} turns")).unwrap_or_default();
     let calls = bound.tool_calls.map(|calls| format!(", {calls} tool calls")).unwrap_or_default();
@@ -135,7 +135,7 @@ fn description(recipe: &Recipe, policy: &Policy, bound: &Limits) -> String {
         lines.push(format!("check {}: {}", check.name.value, words.join(" ")));
     }
     lines.push(format!("gives: {}", json!(recipe.output().kind).as_str().unwrap_or_default()));
-    lines.push(format!("under the policy {} the run gets what all of these give:", policy.facts().name));
+    lines.push(format!("under the policy {} the run gets what all of these allow:", policy.facts().name));
     let effective = effective(recipe, policy);
     lines.extend(effective["rules"].as_str().unwrap_or_default().lines().map(|line| format!("  {line}")));
     lines.extend(
@@ -201,7 +201,7 @@ fn rendered(
     if shown.prompt {
         print(out, &(text.lines().map(escape).collect::<Vec<_>>().join("\n") + "\n"))?;
     }
-    let mut lines = vec![format!("under the policy {} the run gets what all of these give:", narrowed.facts().name)];
+    let mut lines = vec![format!("under the policy {} the run gets what all of these allow:", narrowed.facts().name)];
     lines.extend(narrowed.summary().lines().map(|line| format!("  {line}")));
     lines.push(bound_in_words(bound));
     print(out, &(lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("\n") + "\n"))

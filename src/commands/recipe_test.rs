@@ -90,7 +90,7 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
     let fixture = folder.join(test.fixture.as_str());
     if !fixture.is_dir() {
         return Err(format!(
-            "the fixture {} is not there: make that folder, with the project's files under base/",
+            "the fixture {} does not exist: make that directory, with the project's files under base/",
             fixture.display()
         ));
     }
@@ -148,7 +148,7 @@ async fn one(file: &Path, test: &TestCase, record: bool, environment: &Environme
     };
     let exit = Box::pin(crate::run::run(&arguments, &quiet, streams)).await;
     let text = output.0.lock().expect("nothing panics while it holds the output").clone();
-    let result: Value = serde_json::from_slice(&text).map_err(|error| format!("the result is no JSON: {error}"))?;
+    let result: Value = serde_json::from_slice(&text).map_err(|error| format!("the result is not JSON: {error}"))?;
     compare(test, exit, &result)
 }
 

@@ -119,7 +119,7 @@ async fn call(
         Ok(_) => {
             return Err(Failure::new(
                 Exit::Input,
-                "--input is no JSON object",
+                "--input is not a JSON object",
                 "write '{\"file_path\": \"README.md\"}'",
             ));
         }
@@ -136,15 +136,15 @@ async fn call(
     super::mcp::register(&servers, &mut registry, place, &chosen.policy, environment, err);
     let policy = chosen.policy;
     let facts = place.facts(environment);
-    let prepared = registry
-        .parse(name, arguments)
-        .map_err(|error| Failure::new(Exit::Input, error.message, "`qwen tools list --json` shows the parameters"))?;
+    let prepared = registry.parse(name, arguments).map_err(|error| {
+        Failure::new(Exit::Input, error.message, "run `qwen tools list --json` to see the parameters")
+    })?;
     let (decision, grant) = policy.authorize(&prepared.name, &prepared.call.accesses(), &facts);
     let Some(grant) = grant else {
         return Err(Failure::new(
             Exit::Denied,
             format!("denied by the policy: {}", decision.reason),
-            decision.hint.unwrap_or_else(|| "`qwen policy explain` shows why".into()),
+            decision.hint.unwrap_or_else(|| "run `qwen policy explain` to see why".into()),
         ));
     };
     let limits = ToolLimits {

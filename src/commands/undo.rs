@@ -32,10 +32,10 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         return Err(Failure::new(
             Exit::Conflict,
             match &arguments.run_id {
-                Some(id) => format!("there is no record of a run {id} in {}", root.display()),
-                None => format!("there is no record of a run that changed {}", root.display()),
+                Some(id) => format!("no record of run {id} in {}", root.display()),
+                None => format!("no record of a run that changed {}", root.display()),
             },
-            "only runs with --apply or --commit, and without --no-undo, can be undone",
+            "undo runs with --apply or --commit and without --no-undo; other runs keep no record",
         ));
     };
     let was_undone = wanted.is_some_and(|(_, record)| record.state == journal::State::Undone);
@@ -43,8 +43,8 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
         false => failed(error.cause),
         true => Failure::new(
             Exit::Conflict,
-            format!("undoing stopped half-way: {}", error.cause),
-            "`qwen undo` goes on where it stopped, once the cause is gone",
+            format!("undo was interrupted: {}", error.cause),
+            "remove the cause, then run `qwen undo` again: it continues where it stopped",
         ),
     })?;
     let left_alone: Vec<String> = report.left_alone.iter().map(|path| path.to_string_lossy()).collect();
@@ -52,15 +52,15 @@ pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn
     match arguments.output_format.unwrap_or_default() {
         Format::Text | Format::Patch => {
             let mut text = match was_undone {
-                true => format!("{} is undone already; name an earlier run to undo that\n", report.run_id),
-                false => format!("undid {}: {} file(s) put back\n", report.run_id, restored.len()),
+                true => format!("{} is already undone; to undo an earlier run, name it\n", report.run_id),
+                false => format!("undid {}: {} file(s) restored\n", report.run_id, restored.len()),
             };
             for path in &left_alone {
-                text.push_str(&format!("left alone, it has changed since: {}\n", crate::emit::safe::one_line(path)));
+                text.push_str(&format!("kept, changed since the run: {}\n", crate::emit::safe::one_line(path)));
             }
             for path in &report.untidy {
                 let path = crate::emit::safe::one_line(path);
-                text.push_str(&format!("put back, but this could not be removed: {path}; `qwen undo` tries again\n"));
+                text.push_str(&format!("restored, but cannot remove {path}; run `qwen undo` to try again\n"));
             }
             for warning in &report.warnings {
                 text.push_str(&format!("warning: {}\n", crate::emit::safe::one_line(warning)));

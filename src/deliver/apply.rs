@@ -42,10 +42,7 @@ fn check_unchanged(root: &Folder, path: &RelPath, change: &Change) -> Result<(),
 }
 
 fn moved(path: &RelPath) -> DeliverError {
-    DeliverError::conflict(
-        format!("{path} has changed since the run read it"),
-        "run again on the files as they are now",
-    )
+    DeliverError::conflict(format!("{path} has changed since the run read it"), "run again on the current files")
 }
 
 /// Changes that were applied and can still be rolled back.
@@ -102,8 +99,8 @@ impl<'a> Applied<'a> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if site.run_id.is_empty() || !site.run_id.bytes().all(is_name) {
             return Err(DeliverError::conflict(
-                format!("`{}` is no name for a run", site.run_id),
-                "a run's name has letters, digits, `-` and `_`",
+                format!("`{}` is not a valid run id", site.run_id),
+                "use letters, digits, `-` and `_`",
             ));
         }
         let root = open_root(site.root)?;
@@ -143,9 +140,9 @@ impl<'a> Applied<'a> {
                 Journal::begin(undo, &record, befores, steps)
             });
             let journal = begun.map_err(|error| {
-                let mut failed = DeliverError::io(format!("the undo record in {}", undo.display()), &error);
+                let mut failed = DeliverError::io(format!("cannot write undo record {}", undo.display()), &error);
                 if let DeliverError::Io { hint, .. } = &mut failed {
-                    "make the folder writable, or give --no-undo".clone_into(hint);
+                    "make the directory writable, or give --no-undo".clone_into(hint);
                 }
                 failed
             })?;
@@ -392,11 +389,11 @@ impl<'a> Applied<'a> {
             };
         }
         let hint = match &self.journal {
-            Some(_) => format!("`qwen undo {}` puts the rest back", self.run_id),
+            Some(_) => format!("run `qwen undo {}` to restore the rest", self.run_id),
             None => "check the files named above".to_owned(),
         };
         DeliverError::Io {
-            message: format!("{cause}; taking back failed: {}", stuck.join("; ")),
+            message: format!("{cause}; rolling back failed: {}", stuck.join("; ")),
             hint,
             rolled_back: false,
         }
@@ -552,8 +549,8 @@ fn standing_folder(root: &Folder, changes: &ChangeSet, path: &RelPath) -> Result
             Some(_) if changes.staged(&folder) == Some(&Entry::Absent) => break,
             Some(_) => {
                 return Err(DeliverError::conflict(
-                    format!("{path} cannot be written: {folder} is no folder any more"),
-                    "run again on the files as they are now",
+                    format!("cannot write {path}: {folder} is no longer a directory"),
+                    "run again on the current files",
                 ));
             }
         }

@@ -74,8 +74,8 @@ pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>)
         for (head, what) in [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")] {
             if resolves(&git, head).map_err(|error| unfit(&error))? {
                 return Err(DeliverError::conflict(
-                    format!("a {what} has begun and is not finished"),
-                    format!("finish it, or give it up with `git {what} --abort`; or deliver to a --branch"),
+                    format!("a {what} is in progress"),
+                    format!("finish it, or abort it with `git {what} --abort`; or deliver to a --branch"),
                 ));
             }
         }
@@ -104,7 +104,7 @@ fn refuse_locks(repository: &Repository, reference: &str) -> Result<(), DeliverE
     match repository.locks(reference, reference == "HEAD").first() {
         None => Ok(()),
         Some(lock) => Err(DeliverError::conflict(
-            format!("{} exists: another git is at work, or was killed", lock.display()),
+            format!("{} exists: another git is running, or was killed", lock.display()),
             "wait for it to end; if no git runs, remove the file",
         )),
     }
@@ -124,7 +124,10 @@ fn check_name(repository: &Repository, name: &str) -> Result<(), DeliverError> {
     match repository.git().line(&["check-ref-format", "--branch", name], b"") {
         Ok(printed) if printed == name => {}
         Ok(_) | Err(GitError::Failed { .. }) => {
-            return Err(DeliverError::conflict(format!("`{name}` is no name for a branch"), "give another --branch"));
+            return Err(DeliverError::conflict(
+                format!("`{name}` is not a valid branch name"),
+                "give another --branch",
+            ));
         }
         Err(error) => return Err(unfit(&error)),
     }
@@ -133,11 +136,11 @@ fn check_name(repository: &Repository, name: &str) -> Result<(), DeliverError> {
     match there.as_deref().map(|there| there.strip_prefix("refs/heads/").unwrap_or(there)) {
         None => Ok(()),
         Some(there) if there == name => Err(DeliverError::conflict(
-            format!("the branch {name} is there already"),
+            format!("the branch {name} already exists"),
             "give another --branch, or delete it first",
         )),
         Some(there) => Err(DeliverError::conflict(
-            format!("there is a branch {there}, and git keeps no {name} beside it"),
+            format!("the branch {there} exists, and git cannot have both it and {name}"),
             "give another --branch, or rename the other one",
         )),
     }
@@ -146,7 +149,7 @@ fn check_name(repository: &Repository, name: &str) -> Result<(), DeliverError> {
 fn repository<'s>(site: &Site<'s>) -> Result<&'s Repository, DeliverError> {
     site.repository.ok_or_else(|| {
         DeliverError::conflict(
-            format!("{} is in no git repository with a work tree", site.root.display()),
+            format!("{} is not in a git repository with a work tree", site.root.display()),
             "run `git init`, or deliver with --apply",
         )
     })
@@ -228,7 +231,7 @@ pub(super) fn on_head(
         Err(cause) => {
             let cause = match update_index(repository, &prepared.index_info_before) {
                 Ok(()) => cause,
-                Err(also) => DeliverError::conflict(format!("{cause}; {also}"), "`git reset` puts the index right"),
+                Err(also) => DeliverError::conflict(format!("{cause}; {also}"), "run `git reset` to repair the index"),
             };
             return Err(move_back(repository, &prepared, cause));
         }
@@ -245,7 +248,7 @@ pub(super) fn on_head(
 fn left_locks(repository: &Repository, reference: &str) -> Vec<String> {
     let locks = repository.locks(reference, reference == "HEAD").into_iter();
     let warning = |lock: PathBuf| {
-        format!("{} was left behind, or another git is at work; if no git runs, remove the file", lock.display())
+        format!("{} was left over, or another git is running; if no git runs, remove the file", lock.display())
     };
     locks.map(warning).collect()
 }
@@ -260,8 +263,8 @@ fn move_back(repository: &Repository, prepared: &Prepared, cause: DeliverError) 
     match back {
         Ok(()) => cause,
         Err(error) => DeliverError::conflict(
-            format!("{cause}; the commit {} is made and could not be taken back: {error}", prepared.commit),
-            "`git reset` to the commit that you want",
+            format!("{cause}; the commit {} was made and cannot be rolled back: {error}", prepared.commit),
+            "run `git reset` to the commit that you want",
         ),
     }
 }
@@ -299,7 +302,7 @@ pub(super) fn can_undo(commit: &SavedCommit, root: &Path) -> io::Result<()> {
 /// The reference moves last: until then a repetition starts over, and afterwards nothing is left to do.
 pub(super) fn undo(commit: &SavedCommit, root: &Path, run_id: &str) -> io::Result<Option<String>> {
     let Some(repository) = Repository::discover(root).map_err(io::Error::other)? else {
-        return Ok(Some(format!("{} is in no git repository any more", root.display())));
+        return Ok(Some(format!("{} is no longer in a git repository", root.display())));
     };
     remove_unfinished(&objects_of(&repository).map_err(io::Error::other)?, run_id);
     let now = reference_now(&repository, &commit.reference)?;
@@ -366,10 +369,10 @@ fn update_reference(
     let expected = (old != repository.format.zero()).then_some(old);
     Err(match now {
         Ok(now) if now.as_deref() == expected => {
-            DeliverError::conflict(format!("{reference} cannot be moved: {error}"), error.hint())
+            DeliverError::conflict(format!("cannot update {reference}: {error}"), error.hint())
         }
         Ok(_) | Err(_) => {
-            DeliverError::conflict(format!("{reference} has moved: {error}"), "run again on the branch as it is now")
+            DeliverError::conflict(format!("{reference} has moved: {error}"), "run again on the current branch")
         }
     })
 }
@@ -392,14 +395,14 @@ fn fill_index(git: &Git, index_info: &[u8]) -> Result<(), DeliverError> {
     if taken < given {
         return Err(DeliverError::conflict(
             format!("git update-index took {taken} of {given} entries"),
-            "the patch is in the result; deliver it with `qwen apply`",
+            "deliver the patch of the result with `qwen apply`",
         ));
     }
     Ok(())
 }
 
 fn failed(error: GitError) -> DeliverError {
-    DeliverError::conflict(error.to_string(), "the patch is in the result; deliver it with `qwen apply`")
+    DeliverError::conflict(error.to_string(), "deliver the patch of the result with `qwen apply`")
 }
 
 fn objects_of(repository: &Repository) -> Result<PathBuf, DeliverError> {
@@ -432,7 +435,7 @@ fn identified(mut git: Git, order: &Order) -> Git {
 }
 
 fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Result<Prepared, DeliverError> {
-    let temporary = |error: io::Error| DeliverError::io("a temporary folder", &error);
+    let temporary = |error: io::Error| DeliverError::io("a temporary directory", &error);
     let scratch = Temporary::new("commit-").map_err(temporary)?;
     let private_objects = scratch.path().join("objects");
     std::fs::create_dir(&private_objects).map_err(temporary)?;
@@ -448,10 +451,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
 
     let base = repository.head_now().map_err(|error| from_repository(&error))?.0;
     if base != repository.head {
-        return Err(DeliverError::conflict(
-            "HEAD has moved since the run began",
-            "run again on the branch as it is now",
-        ));
+        return Err(DeliverError::conflict("HEAD has moved since the run began", "run again on the current branch"));
     }
     match &base {
         Some(base) => git.run(&["read-tree", base], b"").map_err(failed)?,

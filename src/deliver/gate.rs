@@ -33,7 +33,7 @@ impl Gate<'_> {
         if let Some(most) = self.max_files.filter(|most| changes.len() > *most) {
             let first = changes.iter().nth(most).map(|(path, _)| format!("; {} is one too many", self.named(path)));
             return Err(DeliverError::denied(
-                format!("{} files changed, at most {most} may be{}", changes.len(), first.unwrap_or_default()),
+                format!("{} files changed; at most {most} may be{}", changes.len(), first.unwrap_or_default()),
                 "raise `paths.write.max_files` or --max-changed-files",
             ));
         }
@@ -42,7 +42,7 @@ impl Gate<'_> {
             let largest = changes.iter().max_by_key(|(_, change)| size(change)).map(|(path, _)| self.named(path));
             let largest = largest.map(|largest| format!("; the largest change is {largest}")).unwrap_or_default();
             return Err(DeliverError::denied(
-                format!("the patch has {patch_bytes} bytes, at most {most} are allowed{largest}"),
+                format!("the patch has {patch_bytes} bytes; at most {most} are allowed{largest}"),
                 "raise `paths.write.max_bytes` or --max-patch-bytes",
             ));
         }
@@ -59,11 +59,11 @@ impl Gate<'_> {
                 match repositories.around(path) {
                     Ok(None) => {}
                     Ok(Some(directory)) => {
-                        let reason = format!("git would take the directory {directory} for a repository");
-                        return refused(reason, "leave it out of the change, or give `HEAD` there another name");
+                        let reason = format!("git would treat the directory {directory} as a repository");
+                        return refused(reason, "leave it out of the change, or rename its `HEAD`");
                     }
                     Err(error) => {
-                        return refused(format!("a directory around it cannot be read: {error}"), "make it readable");
+                        return refused(format!("cannot read a directory above it: {error}"), "make it readable");
                     }
                 }
             }
@@ -73,7 +73,7 @@ impl Gate<'_> {
             if let Some(secret) = (self.secret)(path, change) {
                 return refused(
                     format!("the change adds a secret ({secret})"),
-                    "take it out; the policy's `secrets.on_write` decides",
+                    "remove it; the policy's `secrets.on_write` decides",
                 );
             }
         }
@@ -105,7 +105,7 @@ impl<'a> Shapes<'a> {
     pub fn check(&self, path: &RelPath, change: &Change) -> Result<(), String> {
         check_shape(path, change, self.root)?;
         match self.repositories.iter().find(|directory| path.is_under(directory)) {
-            Some(directory) => Err(format!("git would take the directory {directory} for a repository")),
+            Some(directory) => Err(format!("git would treat the directory {directory} as a repository")),
             None => Ok(()),
         }
     }
@@ -141,7 +141,7 @@ pub fn check_accesses(
 /// Refuses what no policy can allow: git's own directory, other repositories, links that lead out.
 fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'static str> {
     if path.is_root() {
-        return Err("the workspace itself is no file");
+        return Err("the workspace itself is not a file");
     }
     if names_git(&path.to_string_lossy()) {
         return Err(GIT_IS_NEVER_WRITTEN);
@@ -149,17 +149,17 @@ fn check_shape(path: &RelPath, change: &Change, root: &Path) -> Result<(), &'sta
     let mut folder = path.parent();
     while let Some(inner) = folder.filter(|folder| !folder.is_root()) {
         if inner.under(root).join(".git").symlink_metadata().is_ok() {
-            return Err("it lies in a submodule or another repository");
+            return Err("it is in a submodule or another repository");
         }
         folder = inner.parent();
     }
     if let Entry::Link { target } = &change.after {
         let folder = path.parent().unwrap_or_default();
         if names_git(&String::from_utf8_lossy(target)) {
-            return Err("the link leads into git's own directory");
+            return Err("the link points into git's own directory");
         }
         if !stays_below(&folder, target) {
-            return Err("the link leads out of the workspace");
+            return Err("the link points outside the workspace");
         }
     }
     Ok(())

@@ -211,7 +211,7 @@ impl Journal {
         let text = bounded::regular(&folder.join("record.json"), bounded::PRODUCT)?;
         let record: Record = serde_json::from_slice(&text)?;
         if record.version != 1 {
-            return Err(io::Error::other(format!("record format {} is not known here", record.version)));
+            return Err(io::Error::other(format!("unknown record format {}", record.version)));
         }
         Ok((Journal { folder: folder.to_path_buf() }, record))
     }
@@ -224,7 +224,11 @@ impl Journal {
                 return Err(io::Error::other("a damaged digest in the record"));
             }
             let content = bounded::regular(&self.folder.join("blobs").join(digest), u64::MAX)?;
-            if sha256(&content) == *digest { Ok(content) } else { Err(io::Error::other("kept contents are damaged")) }
+            if sha256(&content) == *digest {
+                Ok(content)
+            } else {
+                Err(io::Error::other("the saved contents are damaged"))
+            }
         };
         Ok(match shape {
             Shape::Absent => Entry::Absent,

@@ -13,7 +13,7 @@ pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<S
     }
     let length = subject.chars().count();
     if length > SUBJECT {
-        return Err(format!("the subject has {length} characters, at most {SUBJECT} fit"));
+        return Err(format!("the subject has {length} characters; at most {SUBJECT} are allowed"));
     }
     let mut message = format!("{}\n", subject.trim());
     // Control characters that a terminal obeys do not belong in a message.
@@ -27,7 +27,7 @@ pub fn message(subject: &str, body: &str, trailers: &[(&str, &str)]) -> Result<S
             return Err(format!("the trailer `{name}` must have a name and one line of text"));
         }
         if name.eq_ignore_ascii_case("Signed-off-by") {
-            return Err("a machine signs off nothing".to_owned());
+            return Err("`Signed-off-by` is for people only".to_owned());
         }
         message.push_str(&format!("{}{name}: {value}\n", if number == 0 { "\n" } else { "" }));
     }

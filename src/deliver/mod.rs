@@ -136,9 +136,9 @@ impl DeliverError {
     pub(crate) fn io(what: impl std::fmt::Display, cause: &std::io::Error) -> DeliverError {
         let hint = match cause.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                "make room on the disk, then apply the patch with `qwen apply`"
+                "free disk space, then apply the patch with `qwen apply`"
             }
-            _ => "the patch is in the result; deliver it with `qwen apply` when the cause is gone",
+            _ => "remove the cause, then deliver the patch of the result with `qwen apply`",
         };
         DeliverError::Io { message: format!("{what}: {cause}"), hint: hint.to_owned(), rolled_back: false }
     }
@@ -184,10 +184,10 @@ pub fn deliver(
         // The panic rolled back what was done; whether that worked is checked, not assumed.
         let rolled_back = apply::check_base(changes, site.root).is_ok();
         let hint = match rolled_back {
-            true => "report it with the command line; the tree is as it was, and the patch is in the result",
-            false => "report it with the command line; `qwen undo` takes back what was begun",
+            true => "report this bug with the command line; the tree is unchanged, and the patch is in the result",
+            false => "report this bug with the command line; run `qwen undo` to roll back",
         };
-        let message = "a fault in qwen itself ended the delivery".to_owned();
+        let message = "a bug in qwen ended the delivery".to_owned();
         Err(DeliverError::Io { message, hint: hint.to_owned(), rolled_back })
     })
 }
@@ -210,7 +210,7 @@ fn deliver_all(
         Some(Ok(standing)) => standing,
         // A patch changes nothing, and applied files can be rolled back.
         Some(Err(error)) if !needs_git(how, site) => {
-            let unknown = "it is not known which of the files had uncommitted changes";
+            let unknown = "cannot tell which files had uncommitted changes";
             delivered.warnings.push(format!("{unknown}: {error}; {}", error.hint()));
             Standing::default()
         }
@@ -218,7 +218,7 @@ fn deliver_all(
     };
     if let Some((path, submodule)) = standing.in_submodule.first() {
         return Err(DeliverError::denied(
-            format!("{}: it lies in the submodule {submodule}", gate.named(path)),
+            format!("{}: it is in the submodule {submodule}", gate.named(path)),
             "run in the submodule's own work tree",
         ));
     }
@@ -229,15 +229,14 @@ fn deliver_all(
         if now != repository.head {
             return Err(DeliverError::conflict(
                 "HEAD has moved since the run began",
-                "run again on the commit as it is now",
+                "run again on the current commit",
             ));
         }
     }
     match how {
         Delivery::DryRun => {
-            let warning = |path| {
-                format!("{path} had uncommitted changes when the run began; they must go before it is delivered")
-            };
+            let warning =
+                |path| format!("{path} had uncommitted changes when the run began; commit or stash them first");
             delivered.warnings.extend(standing.dirty.iter().map(warning));
             if let Err(DeliverError::Conflict { message, .. }) = apply::check_base(changes, site.root) {
                 delivered.warnings.push(message);
@@ -288,13 +287,13 @@ pub fn preflight(how: &Delivery, site: &Site<'_>) -> Result<(), DeliverError> {
     if let Err(error) = rustix::fs::access(site.root, rustix::fs::Access::WRITE_OK) {
         return Err(DeliverError::conflict(
             format!("{} cannot be written: {}", site.root.display(), std::io::Error::from(error)),
-            "deliver a patch (--dry-run), or make the folder writable",
+            "deliver a patch (--dry-run), or make the directory writable",
         ));
     }
     match site.undo {
         Some(undo) if !journal::is_writable(undo) => Err(DeliverError::conflict(
-            format!("no undo record can be written in {}", undo.display()),
-            "make the folder writable, or give --no-undo",
+            format!("cannot write an undo record in {}", undo.display()),
+            "make the directory writable, or give --no-undo",
         )),
         Some(_) | None => Ok(()),
     }
@@ -322,8 +321,8 @@ fn refuse_filtered(changes: &ChangeSet, site: &Site<'_>) -> Result<(), DeliverEr
     match filtered.first_key_value() {
         None => Ok(()),
         Some((name, driver)) => Err(DeliverError::conflict(
-            format!("{} goes through the filter `{driver}`, which no run starts", String::from_utf8_lossy(name)),
-            "deliver with --apply, and commit yourself",
+            format!("{} needs the git filter `{driver}`, which a run never starts", String::from_utf8_lossy(name)),
+            "deliver with --apply, and commit with git",
         )),
     }
 }

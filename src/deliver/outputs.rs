@@ -35,7 +35,7 @@ impl<'a> Outputs<'a> {
 
     /// Returns what the operator should know.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let left = |path: String| format!("{path} was put aside by the delivery and could not be removed: remove it");
+        let left = |path: String| format!("cannot remove {path}, a leftover of the delivery: remove it");
         self.left_over.take().into_iter().map(left).collect()
     }
 }
@@ -106,8 +106,8 @@ pub(super) fn plan(
         let there = look(root, &path).map_err(failed)?.filter(|_| !going.contains(&path));
         if there.is_some_and(|stat| is_directory(&stat) || files[0] != path) {
             return Err(DeliverError::conflict(
-                format!("{path} cannot be written: what is there is not what commands saw"),
-                "run again on the files as they are now",
+                format!("cannot write {path}: it has changed since commands read it"),
+                "run again on the current files",
             ));
         }
         add(path, files, there.is_some())?;
@@ -198,7 +198,7 @@ impl Item {
                 continue;
             }
             let below = file.as_bytes().get(self.path.as_bytes().len() + 1..).and_then(RelPath::from_bytes);
-            let below = below.ok_or_else(|| io::Error::other("it does not lie below its directory"))?;
+            let below = below.ok_or_else(|| io::Error::other("it is not below its directory"))?;
             let beside = RelPath::root().child(&self.temporary).ok_or(io::ErrorKind::InvalidInput)?;
             let to = RelPath::from_bytes(&[beside.as_bytes(), b"/", below.as_bytes()].concat());
             let to = to.ok_or(io::ErrorKind::InvalidInput)?;
@@ -294,7 +294,7 @@ pub(super) fn take_out(record: &Record, root: &Folder, steps: &Steps) -> io::Res
 /// interrupted and repeated. Of a delivery that ended everything stays, and the warning says so.
 pub(super) fn bring_back(record: &Record, root: &Folder, steps: &Steps) -> io::Result<Option<String>> {
     if record.state != State::Begun {
-        let warning = "what commands left in ignored directories stays as it was delivered".to_owned();
+        let warning = "output in ignored directories is kept as delivered".to_owned();
         return Ok((record.outputs_delivered + record.outputs.len() > 0).then_some(warning));
     }
     for saved in record.outputs.iter().rev().filter(|saved| !saved.is_new) {

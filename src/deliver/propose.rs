@@ -42,12 +42,12 @@ impl Proposal {
     /// `digest` is the patch's digest from another source; the result's own is compared as well.
     pub fn read(input: &[u8], digest: Option<&str>) -> Result<Proposal, DeliverError> {
         let damaged = |what: &str| {
-            DeliverError::conflict(what.to_owned(), "give the result or the patch of a dry run as it was written")
+            DeliverError::conflict(what.to_owned(), "give the result or the patch of a dry run, unchanged")
         };
         let proposal = match input.trim_ascii_start().first() {
             Some(b'{' | b'[') => {
-                let result = result_object(input).ok_or_else(|| damaged("no result object found in it"))?;
-                let changes = result.get("changes").ok_or_else(|| damaged("the result names no changes"))?;
+                let result = result_object(input).ok_or_else(|| damaged("no result object found"))?;
+                let changes = result.get("changes").ok_or_else(|| damaged("the result has no changes"))?;
                 let text = |key: &str| changes.get(key).and_then(Value::as_str);
                 let patch = match (text("patch"), text("patch_base64")) {
                     (Some(patch), _) => patch.as_bytes().to_vec(),
@@ -56,11 +56,11 @@ impl Proposal {
                         .map_err(|_| damaged("`patch_base64` is damaged"))?,
                     (None, None) if text("patch_sha256").is_none() => Vec::new(),
                     (None, None) => {
-                        return Err(damaged("the result names a patch that is not in it; give the patch file"));
+                        return Err(damaged("the result refers to a patch file; give that file"));
                     }
                 };
                 if text("patch_sha256").is_some_and(|named| named != sha256(&patch)) {
-                    return Err(damaged("the patch is not the one that the result's digest names"));
+                    return Err(damaged("the digest of the patch differs from that in the result"));
                 }
                 let files = changes.get("files").and_then(Value::as_array).into_iter().flatten();
                 let befores = files.filter_map(|file| {
@@ -73,7 +73,7 @@ impl Proposal {
         };
         match digest {
             Some(digest) if !digest.eq_ignore_ascii_case(&sha256(&proposal.patch)) => {
-                Err(damaged("the patch is not the one whose digest was handed over"))
+                Err(damaged("the digest of the patch is not the given one"))
             }
             Some(_) | None => Ok(proposal),
         }
@@ -109,11 +109,11 @@ impl Proposal {
                     self.base.as_deref().unwrap_or("nothing"),
                     head.map_or("unborn", String::as_str)
                 ),
-                "run again on the commit as it is now",
+                "run again on the current commit",
             ));
         }
         let exactly = |file: &FilePatch, found: &Found<'_>, first: First| self.exactly(file, found, first, site);
-        self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it is there already")))
+        self.by(site, &exactly, &|file, _, _| Err(file.mismatch("it already exists")))
     }
 
     /// As [`Proposal::changes`], but merges later changes if both do not touch the same lines. Also returns the merged
@@ -137,7 +137,7 @@ impl Proposal {
         };
         let there = |file: &FilePatch, found: &Entry, after: &Entry| match found == after {
             true => Ok(()),
-            false => Err(file.mismatch("a new file is to be made, and another one is there already")),
+            false => Err(file.mismatch("the new file cannot be made: another one already exists")),
         };
         let changes = self.by(site, &settle, &there)?;
         // All of it is applied already, or a part of it does not fit.
@@ -158,7 +158,7 @@ impl Proposal {
         let root = Folder::root(site.root).map_err(|error| DeliverError::io(site.root.display(), &error))?;
         let look = |name: &RelPath| {
             let mismatch = |reason: String| PatchError::Mismatch { path: name.clone(), reason };
-            let path = below(&prefix, name).ok_or_else(|| mismatch(format!("it lies outside {prefix}")))?;
+            let path = below(&prefix, name).ok_or_else(|| mismatch(format!("it is outside {prefix}")))?;
             root.entry_at(&path).map_err(|error| mismatch(error.to_string()))
         };
         let patch = self.parsed()?;
@@ -199,7 +199,7 @@ impl Proposal {
         if let Some(named) = name.and_then(|name| self.befores.get(&*name)).filter(|_| first == First::Yes) {
             let found = (*before.tree != Entry::Absent).then(|| sha256(diff::text_of(before.tree)));
             if *named != found {
-                return Err(file.mismatch("its bytes are not those that the change was made for"));
+                return Err(file.mismatch("its contents are not those that the change was made for"));
             }
         }
         file.exactly(&before.kept, format_of(site))
@@ -238,7 +238,7 @@ impl Proposal {
                         Body::Same | Body::Literal(_) | Body::Delta(_) => None,
                     };
                     let hunk = hunk.map(|number| format!("hunk {}: ", number + 1)).unwrap_or_default();
-                    let why = format!("{hunk}the file was changed there, too (line {} of the base)", touching.line);
+                    let why = format!("{hunk}the file has other changes there (line {} of the base)", touching.line);
                     match by_context(file.mismatch(why))? {
                         Entry::File { content, .. } => Ok(content.to_vec()),
                         Entry::Absent | Entry::Link { .. } => Err(refused.clone()),
@@ -296,7 +296,7 @@ fn conversions<'s>(
 
 fn unfit(refused: &[PatchError]) -> DeliverError {
     let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
-    DeliverError::conflict(all.join("; "), "run again on the files as they are now")
+    DeliverError::conflict(all.join("; "), "run again on the current files")
 }
 
 fn prefix_of(site: &Site<'_>) -> RelPath {

@@ -216,7 +216,7 @@ fn undo_if(
         match commit::undo(commit, root, &record.run_id) {
             Ok(warning) => report.warnings.extend(warning),
             Err(error) => {
-                let cause = io::Error::other(format!("the commit {} could not be taken back: {error}", commit.new));
+                let cause = io::Error::other(format!("cannot undo the commit {}: {error}", commit.new));
                 return Err(plan.give_up(&record, cause));
             }
         }
@@ -304,7 +304,7 @@ impl Plan<'_> {
         }
         self.names += 1;
         let name = format!("{}-{}", back_name(self.run_id).to_string_lossy(), self.names);
-        folder.child(name).ok_or_else(|| io::Error::other("the run's id is no part of a name"))
+        folder.child(name).ok_or_else(|| io::Error::other("the run's id cannot be part of a file name"))
     }
 
     fn write(&self, temporary: &RelPath, path: &RelPath, before: &Entry) -> io::Result<()> {

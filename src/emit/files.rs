@@ -173,7 +173,7 @@ fn open_special(path: &Path, checkouts: &[PathBuf]) -> io::Result<Option<Sink>> 
             Err(error) if !kind.as_ref().is_ok_and(FileTypeExt::is_fifo) => return Err(error),
             Err(error) if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error()) => return Err(error),
             Err(_) if begun.elapsed() < NO_READER => std::thread::sleep(PAUSE),
-            Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing reads the pipe")),
+            Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no program reads the pipe")),
         }
     }
 }

@@ -257,7 +257,7 @@ impl Renderer {
                 Exit::Failed,
                 RunError {
                     code: "internal".into(),
-                    message: "the run ended without saying how".into(),
+                    message: "the run ended without a result".into(),
                     ..RunError::default()
                 },
             ))));

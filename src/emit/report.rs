@@ -256,7 +256,7 @@ impl Fold {
                     Exit::Failed,
                     RunError {
                         code: "internal".into(),
-                        message: "the run ended without saying how".into(),
+                        message: "the run ended without a result".into(),
                         ..RunError::default()
                     },
                 );

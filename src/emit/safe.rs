@@ -218,9 +218,9 @@ mod tests {
         ] {
             assert_eq!(brief(&message.replace("LONG", &long)), brief_one.replace("CUT", &cut), "{message}");
         }
-        let words = format!("`{}` is no pattern", "a b ".repeat(25_000));
+        let words = format!("`{}` is not a pattern", "a b ".repeat(25_000));
         let said = brief(&words);
-        assert!(said.contains("… (100016 bytes) …") && said.ends_with("` is no pattern"), "{said}");
+        assert!(said.contains("… (100019 bytes) …") && said.ends_with("` is not a pattern"), "{said}");
         assert!(said.chars().count() < LINE + 40);
         let punctuation = ".".repeat(100_000);
         assert!(brief(&punctuation).len() < 400 && brief(&punctuation).ends_with("(100000 bytes)"));

@@ -57,10 +57,8 @@ pub struct PullRequest<'a> {
 /// Returns the text of the pull request that proposes a run's change.
 pub fn pull_request(report: &Report, about: &PullRequest<'_>) -> String {
     let by = about.actor.map(|actor| format!(", started by {}", code(actor))).unwrap_or_default();
-    let mut text = format!(
-        "{}{by}. A person has not looked at it yet: please review it like any other change.\n\n",
-        made_by(report)
-    );
+    let mut text =
+        format!("{}{by}. No person has reviewed it yet: review it like any other change.\n\n", made_by(report));
     if let Some(url) = about.run_url {
         text.push_str(&format!("[The run and its log]({url})\n\n"));
     }
@@ -117,11 +115,11 @@ pub fn headline(report: &Report) -> String {
             let done = if files > 0 { format!("{} proposed", count(files, "changed file")) } else { "Done".to_owned() };
             format!("⚠️ {done}; the policy refused {}", count(report.permission_denials.len(), "call"))
         }
-        "denied" => "⛔ The policy refused something".to_owned(),
-        "refused_trigger" => "⛔ Not started: this event may not start it".to_owned(),
+        "denied" => "⛔ The policy refused a call or the delivery".to_owned(),
+        "refused_trigger" => "⛔ Not started: this event is not allowed to start a run".to_owned(),
         "verify_failed" => "❌ The change does not pass its checks, so it is not delivered".to_owned(),
         "limit" => "⏱️ Stopped at a limit".to_owned(),
-        _ => "❌ It failed".to_owned(),
+        _ => "❌ The run failed".to_owned(),
     }
 }
 
@@ -156,18 +154,18 @@ fn made_by(report: &Report) -> String {
 /// Two sentences for whoever sees this for the first time.
 fn what_ran(report: &Report) -> String {
     if report.run_id.is_none() {
-        return "The coding agent `qwen` was to run here. It ended before any question went to a model, and changed nothing.".to_owned();
+        return "The coding agent `qwen` ended before it sent a request to the model, and changed nothing.".to_owned();
     }
     let model = report.model.as_deref().filter(|model| !model.is_empty());
     let model = model.map_or("an AI model".to_owned(), |model| format!("the AI model {}", code(model)));
     let recipe =
-        report.recipe.as_ref().map(|recipe| format!(" on the recipe {}", code(&recipe.name))).unwrap_or_default();
+        report.recipe.as_ref().map(|recipe| format!(" with the recipe {}", code(&recipe.name))).unwrap_or_default();
     let kept = match (report.changes.applied, report.changes.mode.as_str()) {
-        (true, _) => "Its change passed the policy and stands in the checkout",
-        (false, "dry-run") => "It could only propose: nothing was written, committed or pushed",
-        (false, _) => "Nothing was delivered: the checkout is as it was",
+        (true, _) => "Its change passed the policy and is in the checkout",
+        (false, "dry-run") => "It only proposed a change: nothing was written, committed or pushed",
+        (false, _) => "Nothing was delivered: the checkout is unchanged",
     };
-    format!("The coding agent `qwen` let {model} work{recipe}, alone and under a policy. {kept}.")
+    format!("The coding agent `qwen` ran {model}{recipe}, unattended and under a policy. {kept}.")
 }
 
 fn findings(report: &Report) -> String {
@@ -196,7 +194,7 @@ fn findings(report: &Report) -> String {
     if dropped > 0 {
         let why: Vec<String> =
             report.dropped.iter().map(|(reason, count)| format!("{count} {}", code(reason))).collect();
-        out.push_str(&format!("\n{dropped} more did not hold up and are left out ({}).\n", why.join(", ")));
+        out.push_str(&format!("\n{dropped} more are left out: they could not be confirmed ({}).\n", why.join(", ")));
     }
     if !out.is_empty() {
         out.push('\n');
@@ -233,7 +231,7 @@ fn table(files: &[FileReport]) -> String {
     let later: Vec<String> = runs_later(files).map(|file| code(&file.path)).collect();
     if !later.is_empty() {
         text.push_str(&format!(
-            "> [!WARNING]\n> Tools run these files without being asked, so look at them first: {}\n\n",
+            "> [!WARNING]\n> Tools run these files automatically, so review them first: {}\n\n",
             later.join(", ")
         ));
     }
@@ -413,7 +411,7 @@ mod tests {
         insta::assert_snapshot!(text, @r##"
         ### ✅ 2 changed files proposed
 
-        The coding agent `qwen` let the AI model `qwen3-coder-plus` work on the recipe `fix-lint`, alone and under a policy. It could only propose: nothing was written, committed or pushed.
+        The coding agent `qwen` ran the AI model `qwen3-coder-plus` with the recipe `fix-lint`, unattended and under a policy. It only proposed a change: nothing was written, committed or pushed.
 
         | File | Change | Lines added | Lines removed |
         |:---|:---|---:|---:|
@@ -421,7 +419,7 @@ mod tests {
         | `build.rs` | modified | 2 | 1 |
 
         > [!WARNING]
-        > Tools run these files without being asked, so look at them first: `build.rs`
+        > Tools run these files automatically, so review them first: `build.rs`
 
         **Checks after the change**
 
@@ -468,14 +466,14 @@ mod tests {
         insta::assert_snapshot!(text, @r##"
         ### 🔴 1 error, 1 note found
 
-        The coding agent `qwen` let the AI model `qwen3-coder-plus` work on the recipe `fix-lint`, alone and under a policy. It could only propose: nothing was written, committed or pushed.
+        The coding agent `qwen` ran the AI model `qwen3-coder-plus` with the recipe `fix-lint`, unattended and under a policy. It only proposed a change: nothing was written, committed or pushed.
 
         - 🔴 error `src/a.rs:3` `bug`  
           An empty list divides by zero; see `https://x.example.`
         - 🔵 note `b:1` `style`  
           m
 
-        2 more did not hold up and are left out (2 `unanchored`).
+        2 more are left out: they could not be confirmed (2 `unanchored`).
 
         <sub>0 answers · 0 tool calls · 0 tokens · 0.0 s · run `01-run`</sub>
         "##);
@@ -495,9 +493,9 @@ mod tests {
         end.duration_ms = 1;
         let text = summary(&report([&Event::RunFinished(Box::new(end))]));
         insta::assert_snapshot!(text, @r##"
-        ### ⛔ Not started: this event may not start it
+        ### ⛔ Not started: this event is not allowed to start a run
 
-        The coding agent `qwen` was to run here. It ended before any question went to a model, and changed nothing.
+        The coding agent `qwen` ended before it sent a request to the model, and changed nothing.
 
         **Note:** the run was not started: eve may not write to this repository  
         **What to do:** somebody with write access can start it

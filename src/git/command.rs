@@ -135,7 +135,7 @@ pub enum GitError {
     #[error("git cannot be started: {0}")]
     Missing(#[from] NotFound),
     /// It cannot be started.
-    #[error("git cannot be started: {0}; is it installed and in PATH?")]
+    #[error("git cannot be started: {0}")]
     Start(#[source] std::io::Error),
     /// It timed out.
     #[error("git {command} did not end within {} s and was ended", patience.as_secs_f32())]
@@ -173,7 +173,7 @@ impl GitError {
                 "run as the owner of the repository, or trust it: `git config --global --add safe.directory PATH`"
             }
             GitError::Failed { .. } | GitError::TimedOut { .. } | GitError::Interrupted { .. } => {
-                "run `git status` there; it says what is wrong"
+                "run `git status` there and correct what it reports"
             }
         }
     }

@@ -61,7 +61,7 @@ fn ids_in(directory: &Path, ids: &mut Vec<Oid>, shared: bool) -> Result<(), Stri
                 for word in text.split(|byte| !byte.is_ascii_hexdigit()) {
                     match word.len() {
                         40 => ids.extend(std::str::from_utf8(word).ok().and_then(|id| Oid::from_str(id).ok())),
-                        64 => return Err("its ids are of a kind that is not known".to_owned()),
+                        64 => return Err("its object format is unknown".to_owned()),
                         _ => {}
                     }
                 }
@@ -110,7 +110,7 @@ impl Search {
     fn commits(&mut self, objects: &Path, mut pending: Vec<Oid>) -> Result<(), String> {
         let message = |error: git2::Error| error.message().to_owned();
         let database = Odb::new().map_err(message)?;
-        let path = objects.to_str().ok_or("the path of its objects is not text")?;
+        let path = objects.to_str().ok_or("the path of its objects is not UTF-8")?;
         database.add_disk_alternate(path).map_err(message)?;
         let mut seen = HashSet::new();
         while let Some(id) = pending.pop() {
@@ -137,7 +137,7 @@ impl Search {
     }
 
     fn in_time(&self) -> Result<(), String> {
-        if Instant::now() < self.end { Ok(()) } else { Err("there is too much of it to look at".to_owned()) }
+        if Instant::now() < self.end { Ok(()) } else { Err("it is too large to check".to_owned()) }
     }
 
     // Everything below a tree that is the top of a commit.
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_history_that_takes_too_long_is_not_known() {
         let (_folder, found) = repository(&format!("{INIT} touch a; git add .; git commit -qm one"));
-        assert!(files(&found, Instant::now()).unwrap_err().contains("too much"));
+        assert!(files(&found, Instant::now()).unwrap_err().contains("too large"));
     }
 
     #[test]

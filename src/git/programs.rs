@@ -48,7 +48,7 @@ pub struct Program(PathBuf);
 
 /// No directory of the cleaned PATH contains the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot find `{0}` in PATH, of which relative entries and entries inside the project do not count")]
+#[error("cannot find `{0}` in PATH (relative entries and entries inside the project are ignored)")]
 pub struct NotFound(pub String);
 
 impl Program {

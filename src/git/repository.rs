@@ -55,7 +55,7 @@ pub enum RepositoryError {
         cause: io::Error,
     },
     /// Git would treat a directory on the way as a repository.
-    #[error("{path} looks like a git directory itself (`HEAD` beside `objects` and `refs`, or `commondir`)")]
+    #[error("{path} looks like a git directory itself (it has `HEAD`, `objects` and `refs`, or `commondir`)")]
     Bare {
         /// Where.
         path: PathBuf,
@@ -78,10 +78,10 @@ impl RepositoryError {
     pub fn hint(&self) -> &'static str {
         match self {
             RepositoryError::Bare { .. } => {
-                "run in a work tree, with -C; git could run programs that such a directory names"
+                "name a work tree with -C; git could run programs that such a directory names"
             }
             RepositoryError::Io { .. } | RepositoryError::Damaged { .. } => {
-                "run `git status` there; it says what is wrong"
+                "run `git status` there and correct what it reports"
             }
             RepositoryError::Git(error) => error.hint(),
         }
@@ -542,7 +542,7 @@ fn linked_git_dir(top: &Path, dot_git: &Path) -> Result<PathBuf, RepositoryError
     let text = text.unwrap_or_default();
     let path = text.strip_prefix(b"gitdir: ").ok_or_else(|| RepositoryError::Damaged {
         path: dot_git.into(),
-        reason: "it does not say `gitdir: PATH`".to_owned(),
+        reason: "it does not contain `gitdir: PATH`".to_owned(),
     })?;
     let git_dir = top.join(OsStr::from_bytes(path.trim_ascii_end()));
     git_dir.canonicalize().map_err(|cause| RepositoryError::Io { path: git_dir, cause })

@@ -19,7 +19,7 @@ use crate::change::patch::ObjectFormat;
 /// Returns git with the repository's objects and `origin`, and a private git directory in `directory`, which must be
 /// empty. What is fetched stays there.
 pub fn git(repository: &Repository, directory: &Path) -> io::Result<Git> {
-    let parts = Parts::of(repository).ok_or_else(|| io::Error::other("its objects or references lie elsewhere"))?;
+    let parts = Parts::of(repository).ok_or_else(|| io::Error::other("its objects or references are outside it"))?;
     for name in ["objects/info", "objects/pack", "refs"] {
         std::fs::create_dir_all(directory.join(name))?;
     }

@@ -24,7 +24,7 @@ pub struct Signing {
 
 /// No key is available for signing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the user's git configuration names no key to sign with, and user.signingKey of the repository does not count")]
+#[error("the user's git configuration has no signing key, and user.signingKey of the repository is ignored")]
 pub struct NoKey;
 
 impl Signing {
@@ -76,7 +76,7 @@ impl Signing {
         let names: Vec<&str> =
             self.foreign.iter().map(|key| if key == "commit.gpgsign" { "commit.gpgSign" } else { key }).collect();
         Some(format!(
-            "{} of the repository's git configuration left out: how a commit is signed is the user's to say (`git config --global`)",
+            "{} of the repository's git configuration is ignored: set it for the user (`git config --global`)",
             names.join(", ")
         ))
     }

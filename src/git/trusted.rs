@@ -275,7 +275,7 @@ fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> i
         return Ok(());
     }
     if !metadata.is_file() {
-        return refused("is no plain file: only plain files can be approved");
+        return refused("is not a regular file: only regular files can be approved");
     }
     if found.files.len() >= MOST_FILES || metadata.len() > *bytes_left {
         return refused("is one too many, or too large");
@@ -417,6 +417,6 @@ mod tests {
         let (_folder, top) = folder();
         std::fs::create_dir(top.join(".qwen")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", top.join(".qwen/settings.json")).unwrap();
-        assert!(fingerprint(&top, &top).unwrap_err().to_string().contains("plain file"));
+        assert!(fingerprint(&top, &top).unwrap_err().to_string().contains("regular file"));
     }
 }

@@ -169,7 +169,7 @@ fn of_transport(error: TransportError, attempt: &Attempt<'_>) -> Failure {
             Failure { hint, last: true, ..Failure::new(ErrorClass::Network, format!("cannot be reached: {message}")) }
         }
         TransportError::Mismatch(difference) => {
-            let message = format!("is a cassette that holds another request: {difference}");
+            let message = format!("is a recording of another request: {difference}");
             Failure::new(ErrorClass::ReplayMismatch(difference), message)
         }
     }
@@ -422,7 +422,7 @@ fn not_an_answer(body: &str) -> Failure {
     let end = shown.char_indices().map(|(at, _)| at).take_while(|at| *at <= SHOWN_BODY).last().unwrap_or(0);
     let shown = crate::secret::mask_credentials(if shown.len() > SHOWN_BODY { &shown[..end] } else { &shown });
     let page = trimmed.starts_with('<');
-    let words = if page { "answered with a web page" } else { "answered with something that is no answer" };
+    let words = if page { "answered with a web page" } else { "sent an invalid response" };
     Failure {
         // A web page is a wrong address or somebody's proxy: it will not be another one the next time.
         last: page,
@@ -435,7 +435,7 @@ fn fault_words(fault: StreamFault) -> &'static str {
         StreamFault::NoFinish => "ended the answer in the middle",
         StreamFault::Empty => "answered with nothing",
         StreamFault::MalformedCall => "announced a tool call and sent none that can be read",
-        StreamFault::NotSse => "answered with something that is no stream of events",
+        StreamFault::NotSse => "sent a response that is not an event stream",
         StreamFault::TagLeak => "sent a tag of the model's own protocol as text",
         StreamFault::TooLarge => "sent more than an answer can be",
     }

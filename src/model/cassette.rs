@@ -403,7 +403,7 @@ impl Player {
                 .exchanges
                 .iter()
                 .find(|exchange| exchange.request.path == request.operation)
-                .ok_or_else(|| TransportError::Mismatch(format!("{} was not asked for", request.operation)));
+                .ok_or_else(|| TransportError::Mismatch(format!("{} was not requested", request.operation)));
         }
         let mut next = lock(&self.next);
         while self.exchanges.get(*next).is_some_and(|exchange| is_probe(&exchange.request.path)) {

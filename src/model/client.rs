@@ -468,7 +468,7 @@ impl Client {
             self.state().calls_natively |= is_valid;
         } else if !self.state().calls_natively && !self.text_tools() && self.switch_to_text_tools() {
             printed.push(Delta::Notice(Notice::Warning(
-                "the model's calls came as text: they are read from it, and the tools stand in the prompt from now on"
+                "the model writes calls as text: they are read from it, and from now on the prompt describes the tools"
                     .to_owned(),
             )));
         }

@@ -219,7 +219,7 @@ async fn r37_the_servers_wait_is_refused_where_it_is_too_long() {
     let port = regex::Regex::new(r"127\.0\.0\.1:\d+").expect("the pattern is fixed");
     insta::assert_snapshot!(
         port.replace(&error.message, "127.0.0.1:PORT"),
-        @"the local server (127.0.0.1:PORT) answered 429: slow; the server asks to wait 15 min, which is more than --max-wait (10 min)"
+        @"the local server (127.0.0.1:PORT) answered 429: slow; the server requests a wait of 15 min, longer than --max-wait (10 min)"
     );
     assert_eq!(bodies.len(), 1);
 }

@@ -86,7 +86,7 @@ impl Endpoint {
             return Err(invalid("the scheme must be http or https"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            return Err(invalid("it holds credentials; put the key into OPENAI_API_KEY instead"));
+            return Err(invalid("it contains credentials; put the key into OPENAI_API_KEY instead"));
         }
         if base.host().is_none() {
             return Err(invalid("it names no host"));

@@ -130,7 +130,7 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Transp
     let bytes = bounded::named(file, bounded::CONFIG).map_err(|error| unusable(error.to_string()))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let certificates = certificates.map_err(|error| unusable(error.to_string()))?;
-    if certificates.is_empty() { Err(unusable("it holds no certificate".to_owned())) } else { Ok(certificates) }
+    if certificates.is_empty() { Err(unusable("it contains no certificate".to_owned())) } else { Ok(certificates) }
 }
 
 impl Transport for Http {

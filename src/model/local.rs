@@ -30,7 +30,7 @@ const KEPT_LINES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// No such file.
-    #[error("--local {}: there is no such file", .0.display())]
+    #[error("--local {}: it does not exist", .0.display())]
     NoModel(PathBuf),
     /// The program is not installed.
     #[error("--local needs `{PROGRAM}`, and it is not in PATH")]

@@ -83,7 +83,7 @@ impl Retry {
         let wait = match retry_after.filter(|asked| !asked.is_zero()) {
             Some(asked) if asked > self.max_wait => {
                 return Verdict::GiveUp(Some(format!(
-                    "the server asks to wait {}, which is more than --max-wait ({})",
+                    "the server requests a wait of {}, longer than --max-wait ({})",
                     span(asked),
                     span(self.max_wait)
                 )));
@@ -257,7 +257,7 @@ mod tests {
         insta::assert_snapshot!(reason, @"the time left does not suffice to wait 30 s");
         let (class, asked) = rate(Some(6_000));
         let Verdict::GiveUp(Some(reason)) = retry(5).next(&class, asked, None) else { panic!("it is too long") };
-        insta::assert_snapshot!(reason, @"the server asks to wait 100 min, which is more than --max-wait (10 min)");
+        insta::assert_snapshot!(reason, @"the server requests a wait of 100 min, longer than --max-wait (10 min)");
     }
 
     #[test]

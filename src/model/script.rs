@@ -68,7 +68,7 @@ impl Model for Script {
         Box::pin(async move {
             let turn = self.turns.lock().expect("nothing panics while it holds the script").next();
             let Some(turn) = turn else {
-                let message = "the script is over and the run asks for more".to_owned();
+                let message = "the script has ended, and the run needs another response".to_owned();
                 return Err(ModelError {
                     class: ErrorClass::ReplayMismatch(message.clone()),
                     message,

@@ -72,7 +72,7 @@ fn check_line(policy: &Policy, facts: &Facts, number: usize, line: &str) -> Answ
     };
     let id = call.get("id").cloned().unwrap_or(Value::Null);
     let Some(tool) = call.get("tool").and_then(Value::as_str) else {
-        return refused(id, format!("line {number} names no tool"));
+        return refused(id, format!("line {number} does not name a tool"));
     };
     let input = call.get("input").cloned().unwrap_or_else(|| json!({}));
     Answer::new(id, check_call(policy, facts, tool, &input))
@@ -108,7 +108,9 @@ fn texts(input: &Map<String, Value>, names: &[&str]) -> Result<Vec<String>, Deni
                 for item in items {
                     match item {
                         Value::String(text) => found.push(text.clone()),
-                        other => return Err(Denial::new(format!("`{name}` holds what is not text: {other}"))),
+                        other => {
+                            return Err(Denial::new(format!("`{name}` contains non-text: {other}")));
+                        }
                     }
                 }
             }
@@ -133,7 +135,7 @@ pub fn tool_accesses(tool: &str, input: &Value) -> Result<(String, Vec<Access>),
     if tool == "mcp" {
         return mcp_accesses(input);
     }
-    let name = real_name(tool).ok_or_else(|| Denial::new(format!("there is no tool {tool:?}")).by("tools"))?;
+    let name = real_name(tool).ok_or_else(|| Denial::new(format!("unknown tool {tool:?}")).by("tools"))?;
     let missing = |what: &str| Denial::new(format!("{name} needs `{what}`"));
     let file = || -> Result<PathBuf, Denial> { Ok(text(input, &FILE)?.ok_or_else(|| missing("file_path"))?.into()) };
     let folder = || -> Result<PathBuf, Denial> { Ok(text(input, &FOLDER)?.unwrap_or_else(|| ".".to_owned()).into()) };
@@ -335,14 +337,14 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
                 .filter(|_| is_bare && !lists && rule.value.operands != Some(OperandKind::Data))
             {
                 found.push(format!(
-                    "{}: {name} has no table: without `options` and `operands` the rule allows it bare only",
+                    "{}: {name} is unknown: without `options` and `operands` the rule allows no arguments",
                     rule.rule.source
                 ));
             }
             let first = &rule.value.cmd[0].0;
             if first.iter().all(|name| no_rule_allows(name)) {
                 found.push(format!(
-                    "{}: this can never match: {} is never left to a rule",
+                    "{}: this can never match: {} is decided by built-in rules",
                     rule.rule.source,
                     first.join("|")
                 ));
@@ -366,7 +368,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         for rule in layer.tools.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
             let name = &rule.value;
             match real_name(name) {
-                None => found.push(format!("{}: this can never match: there is no tool `{name}`", rule.rule.source)),
+                None => found.push(format!("{}: this can never match: unknown tool `{name}`", rule.rule.source)),
                 Some(real) => {
                     let denied = policy.layers.iter().flat_map(|layer| &layer.tools.deny);
                     if let Some(deny) = denied.into_iter().find(|deny| real_name(&deny.value) == Some(real)) {
@@ -385,7 +387,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
                 || plain.parse::<std::net::IpAddr>().is_ok()
                 || plain.is_empty()
             {
-                found.push(format!("{}: this can never match: `{host}` is no host name", rule.rule.source));
+                found.push(format!("{}: this can never match: `{host}` is not a host name", rule.rule.source));
             }
             let covers = |deny: &&Located<HostRule>| {
                 deny.value.path.is_none() && (deny.value.host == *host || web::host_matches(&deny.value.host, plain))
@@ -414,7 +416,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             let folder = text.trim_end_matches("/**").trim_end_matches("/*");
             let path = crate::path::RelPath::new(folder).filter(|path| !path.is_root() && !folder.contains('*'));
             if path.is_some_and(|path| super::protected::is_protected(&path)) {
-                found.push(format!("{}: `{text}` is protected; only `protected.remove` lifts that", rule.rule.source));
+                found.push(format!("{}: `{text}` is protected; use `protected.remove` to allow it", rule.rule.source));
             }
         }
     }

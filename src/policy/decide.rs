@@ -89,7 +89,7 @@ impl Policy {
     pub fn authorize(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
         // A panic is a bug, and a check that fails is a denial.
         let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.judged(tool, accesses, facts)));
-        judged.unwrap_or_else(|_| (Denial::new("the policy failed while it judged this call").into(), None))
+        judged.unwrap_or_else(|_| (Denial::new("the policy check of this call failed").into(), None))
     }
 
     fn judged(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
@@ -454,7 +454,7 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         if !tool_name::BUILT_IN.contains(&tool) {
-            return Err(Denial::new(format!("there is no tool {tool:?}")).by("tools"));
+            return Err(Denial::new(format!("unknown tool {tool:?}")).by("tools"));
         }
         self.rule = name_allowed(&self.policy.layers, |layer| &layer.tools, tool, "tools")?;
         Ok(())
@@ -537,8 +537,8 @@ impl<'a> Judge<'a> {
 
     fn run(&mut self, command: &str, directory: Option<&Path>) -> Result<(), Denial> {
         let answers = super::rules::Answers::new(self.policy, self.facts);
-        let directory =
-            directory.map(|path| path.to_str().ok_or_else(|| Denial::new("the folder's name is not text").by("F7")));
+        let directory = directory
+            .map(|path| path.to_str().ok_or_else(|| Denial::new("the directory's name is not UTF-8").by("F7")));
         let directory = directory.transpose()?;
         let mut judged = super::shell::judge(command, directory, &answers);
         if judged.is_ok() && answers.again() {
@@ -581,7 +581,7 @@ impl<'a> Judge<'a> {
         let decision = Decision {
             verdict: Verdict::Allow,
             rule: self.rule,
-            reason: "every rule it meets allows it".to_owned(),
+            reason: "allowed by every policy layer".to_owned(),
             hint: None,
             effects: self.effects,
         };

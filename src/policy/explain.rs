@@ -16,21 +16,21 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("G1", "what no rule allows is denied"),
     ("G2", "every program in a command must be allowed by itself"),
     ("G3", "a command must be understood before it may run"),
-    ("G4", "programs that start other programs are looked through or denied"),
+    ("G4", "programs that start other programs are checked with them, or denied"),
     ("G5", "only harmless variables may be set for a command"),
     ("G6", "redirections are file accesses"),
     ("G7", "rules name programs by their bare names, found through PATH"),
     ("G8", "some options of known programs are always denied, in every spelling"),
-    ("G9", "of the shell's own commands only the harmless ones run"),
-    ("G10", "file rules hold for commands, too"),
+    ("G9", "only harmless shell builtins run"),
+    ("G10", "file rules apply to commands, too"),
     ("G11", "git starts none of the programs that a repository or user configures"),
     ("G12", "hosts are decided by `network.shell`"),
-    ("F1", "a path is judged by where it leads"),
-    ("F2", "nothing outside the workspace is touched"),
-    ("F3", "files that hold secrets are never read"),
+    ("F1", "a path is judged by the file that it resolves to"),
+    ("F2", "files outside the workspace are neither read nor written"),
+    ("F3", "files that contain secrets are never read"),
     ("F4", "files that change what runs later are never written"),
     ("F5", "denied names are denied in every spelling"),
-    ("F6", "links are judged by what they lead to, and never written through"),
+    ("F6", "links are judged by their targets, and never written through"),
     ("F7", "a path is plain text without control characters"),
     ("F8", "a search stays inside the workspace and away from denied files"),
     ("tools", "a tool must be named by `tools.allow`"),
@@ -64,9 +64,9 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
     line(0, "");
     match (decision.verdict, &decision.rule) {
         (Verdict::Allow, Some(rule)) if command.is_none() => {
-            line(0, &format!("why: {} allows it, and nothing denies it", shown(policy, rule)));
+            line(0, &format!("why: {} allows it, and no rule denies it", shown(policy, rule)));
         }
-        (Verdict::Allow, _) => line(0, "why: a rule allows every part, and nothing denies any of them"),
+        (Verdict::Allow, _) => line(0, "why: every part is allowed, and no rule denies any"),
         (Verdict::Deny, Some(rule)) => {
             line(0, &format!("why: {}", decision.reason));
             line(0, &format!("rule: {}", shown(policy, rule)));
@@ -74,7 +74,7 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
         (Verdict::Deny, None) => line(0, &format!("why: {}", decision.reason)),
     }
     if let Some(hint) = &decision.hint {
-        line(0, &format!("what would help: {hint}"));
+        line(0, &format!("hint: {hint}"));
     }
     if let Some((command, directory)) = command {
         let answers = Answers::new(policy, facts);
@@ -83,7 +83,7 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
         line(0, "");
         line(0, "what it would do, program by program:");
         if steps.is_empty() {
-            line(1, "nothing: it is stopped before any program starts");
+            line(1, "nothing: no program is started");
         }
         for step in &steps {
             line(1 + step.depth, &one_line(&step.command));
@@ -95,9 +95,9 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
         let stopped = steps.last().is_some_and(|step| step.outcome.is_err());
         let is_whole = |step: &Step| one_line(&step.command) == one_line(command);
         if stopped && !steps.last().is_some_and(is_whole) {
-            line(1, "what follows was not looked at: one denied part denies all");
+            line(1, "the rest was not checked: one denied part denies the whole command");
         } else if !stopped && judged.is_err() && !steps.is_empty() {
-            line(1, "each of these may run; something else in the command may not:");
+            line(1, "each of these is allowed; another part of the command is not:");
         }
     } else if !decision.effects.is_empty() {
         line(0, "");
@@ -107,11 +107,11 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
         }
     }
     line(0, "");
-    line(0, "policies asked; all of them must allow it:");
+    line(0, "policies checked; all of them must allow it:");
     for layer in policy.layers.iter() {
         let role = match layer.grants {
-            true => "what it does not allow is denied",
-            false => "it only takes away",
+            true => "anything it does not allow is denied",
+            false => "it can only restrict",
         };
         line(1, &format!("{}: {role}", layer.source));
     }
@@ -132,7 +132,7 @@ fn one_line(command: &str) -> String {
 fn outcome(policy: &Policy, step: &Step) -> String {
     match &step.outcome {
         Ok(Some(rule)) => format!("allowed by {}", shown(policy, rule)),
-        Ok(None) => "harmless, or it only starts the program below it".to_owned(),
+        Ok(None) => "harmless, or only starts the program below it".to_owned(),
         Err(_) => "denied".to_owned(),
     }
 }
@@ -244,7 +244,7 @@ shell:
         insta::assert_snapshot!(all, @r#"
         ALLOWED: git status && cargo test 2>&1 | tail -5
 
-        why: a rule allows every part, and nothing denies any of them
+        why: every part is allowed, and no rule denies any
 
         what it would do, program by program:
           git status
@@ -254,9 +254,9 @@ shell:
           tail -5
               allowed by `cat|tail|rm` [shell.allow[2], team.yaml:11]
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: git push origin main
 
@@ -267,23 +267,23 @@ shell:
           git push origin main
               denied
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: cat .env
 
         why: `.env` is never read (.env)
-        rule: files that hold secrets are never read [F3, built in]
+        rule: files that contain secrets are never read [F3, built in]
 
         what it would do, program by program:
           cat .env
               denied
               would read .env
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: echo hi > .github/workflows/x.yml
 
@@ -291,11 +291,11 @@ shell:
         rule: files that change what runs later are never written [F4, built in]
 
         what it would do, program by program:
-          nothing: it is stopped before any program starts
+          nothing: no program is started
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: git status; rm -rf src; cargo check
 
@@ -307,47 +307,47 @@ shell:
               allowed by `git status|diff|log` [shell.allow[0], team.yaml:9]
           rm -rf src
               denied
-          what follows was not looked at: one denied part denies all
+          the rest was not checked: one denied part denies the whole command
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: eval "$X"
 
         why: the value of `$X` is not known
-        what would help: write the value itself; only $HOME, $PWD, $? and variables of `for` are known
+        hint: write the value itself; only $HOME, $PWD, $? and variables of `for` are known
 
         what it would do, program by program:
-          nothing: it is stopped before any program starts
+          nothing: no program is started
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         ALLOWED: timeout 10 cargo test
 
-        why: a rule allows every part, and nothing denies any of them
+        why: every part is allowed, and no rule denies any
 
         what it would do, program by program:
             cargo test
                 allowed by `cargo check|test` [shell.allow[1], team.yaml:10]
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         ALLOWED: edit src/lib.rs
 
-        why: `edit` [tools.allow[1], team.yaml:3] allows it, and nothing denies it
+        why: `edit` [tools.allow[1], team.yaml:3] allows it, and no rule denies it
 
         what it would do:
           read src/lib.rs
           write src/lib.rs
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: edit src/generated/a.rs
 
@@ -358,18 +358,18 @@ shell:
           read src/generated/a.rs
           write src/generated/a.rs
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         ----
         DENIED: web_fetch https://docs.rs/
 
         why: `tools.allow` in team.yaml does not name web_fetch
         rule: a tool must be named by `tools.allow` [tools, built in]
 
-        policies asked; all of them must allow it:
-          team.yaml: what it does not allow is denied
-          .qwen/policy.yaml: it only takes away
+        policies checked; all of them must allow it:
+          team.yaml: anything it does not allow is denied
+          .qwen/policy.yaml: it can only restrict
         "#);
     }
 }

@@ -488,7 +488,7 @@ impl PolicyFile {
             for rule in rules {
                 let at = |message: String| Diagnostic::at(file, rule.span, message);
                 if rule.value.cmd.is_empty() || rule.value.cmd.iter().any(|element| element.0.is_empty()) {
-                    return Err(at("`cmd` names no program".to_owned()));
+                    return Err(at("`cmd` does not name a program".to_owned()));
                 }
                 let options = rule.value.options.clone().unwrap_or_default();
                 if kind == "deny" && (!options.allow.is_empty() || !options.paths.is_empty()) {

@@ -153,7 +153,7 @@ pub type Parents<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 ///
 /// Always.
 pub fn no_parents(_: &str) -> Result<String, String> {
-    Err("no file can be extended here".to_owned())
+    Err("files cannot be extended here".to_owned())
 }
 
 /// Reads a text into its layers: one, or under [`Standing::Repository`] one for each file of the `extends` chain, since
@@ -165,7 +165,7 @@ pub(crate) fn read(text: &LayerText, parents: Parents<'_>) -> Result<Vec<Layer>,
 fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Vec<Layer>, LayerError> {
     let failed = |what: String| LayerError::Extends { file: text.name.clone(), what };
     if depth > 8 {
-        return Err(failed("more than eight files build on one another".to_owned()));
+        return Err(failed("more than eight levels of `extends`".to_owned()));
     }
     let file = PolicyFile::parse(&text.name, &text.text)?;
     let extends = file.extends.clone();
@@ -175,7 +175,7 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
         Some(Extends::Builtin(name)) => {
             let known = builtin::BUILTINS.map(|(name, _)| name);
             let mut parent = LayerText::builtin(&name)
-                .ok_or_else(|| failed(format!("there is no builtin:{name}; there are {}", known.join(", "))))?;
+                .ok_or_else(|| failed(format!("unknown policy builtin:{name}; known are {}", known.join(", "))))?;
             parent.standing = text.standing;
             parent
         }

@@ -237,14 +237,14 @@ fn what_an_entry_cannot_do_is_said() {
     assert_eq!(said("Read(~/project/x)").allows_nothing(), None, "the home holds the workspace");
     assert_eq!(
         said("Bash(git * main)").takes_more().unwrap(),
-        "here: `Bash(git * main)` takes every command that begins with `git` away"
+        "here: `Bash(git * main)` also denies every command that begins with `git`"
     );
     assert!(said("Skill(x)").takes_more().is_some() && said("Bash(git log)").takes_more().is_none());
     for (text, problem) in [
         ("glob_x(x)", "takes brackets"),
         ("todo_write(x)", "takes no brackets"),
         ("run_shell_command(x", "not closed"),
-        ("(x)", "no name"),
+        ("(x)", "the name is missing"),
         ("WebFetch(domain:)", "host name"),
         ("WebFetch(https://docs.rs/)", "host name"),
         ("Read(//data/x)", "included directory"),
@@ -264,6 +264,6 @@ fn a_name_that_no_tool_has_is_named() {
         assert_eq!(unknown(text), None, "{text}");
     }
     for text in ["shel", "mcp__u", "mcp__s__put", "NotebookEdit", "structured_output"] {
-        assert_eq!(unknown(text), Some(format!("here: no tool is named `{text}`")));
+        assert_eq!(unknown(text), Some(format!("here: unknown tool `{text}`")));
     }
 }

@@ -68,7 +68,7 @@ impl ToolEntry {
         };
         let inner = inner.trim();
         if name.is_empty() {
-            return Err("there is no name".to_owned());
+            return Err("the name is missing".to_owned());
         }
         let target = match listed_name(name) {
             None if name.starts_with(MCP) => {
@@ -106,9 +106,9 @@ impl ToolEntry {
     /// Says what an entry that allows cannot do, if there is such a thing.
     pub fn allows_nothing(&self) -> Option<String> {
         let why = match &self.target {
-            Target::Path { glob: None, .. } => "files outside of the workspace are read with --include-directories",
+            Target::Path { glob: None, .. } => "use --include-directories to read files outside the workspace",
             Target::Command(words) if words.iter().any(|word| is_special(word)) => {
-                "the words of a command are literal; `*` may stand at the end, after a space"
+                "the words of a command are literal; `*` is allowed only at the end, after a space"
             }
             _ => return None,
         };
@@ -125,7 +125,7 @@ impl ToolEntry {
             Target::Tool(tool @ ("task" | "skill")) if self.text.contains('(') => format!("the whole tool {tool}"),
             _ => return None,
         };
-        Some(format!("{}: `{}` takes {more} away", self.origin, self.text))
+        Some(format!("{}: `{}` also denies {more}", self.origin, self.text))
     }
 
     /// Says which tool the entry does not find. `foreign` are the discovered tools; `servers` are the configured ones,
@@ -143,7 +143,7 @@ impl ToolEntry {
             Target::Foreign(name, pairs) => foreign.contains(name) || pairs.iter().any(|pair| has(pair, false)),
             Target::Tool(_) | Target::Command(_) | Target::Host(_) | Target::Path { .. } => true,
         };
-        (!found).then(|| format!("{}: no tool is named `{}`", self.origin, self.text))
+        (!found).then(|| format!("{}: unknown tool `{}`", self.origin, self.text))
     }
 
     fn located<T>(&self, value: T) -> Located<T> {
@@ -201,7 +201,7 @@ fn glob(inner: &str, around: EntryContext<'_>) -> Result<Option<Glob>, String> {
             // `//home/**` holds the workspace, too.
             None if holds(path, around.workspace) => "**",
             None if around.included.iter().any(|folder| path.starts_with(folder) || holds(path, folder)) => {
-                return Err("rules on files hold in the workspace, and this names an included directory".to_owned());
+                return Err("file rules apply only in the workspace, and this names an included directory".to_owned());
             }
             None => return Ok(None),
         },

@@ -64,7 +64,7 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
                 };
                 if let Some(what) = what {
                     let denial = Denial::new(format!("the definition of {tool} of {server} {what}"));
-                    return Err(denial.by_rule(rules.rule.clone()).hint("look at it and pin it again"));
+                    return Err(denial.by_rule(rules.rule.clone()).hint("review it and pin it again"));
                 }
             }
             allowed_by.get_or_insert_with(|| rules.rule.clone());

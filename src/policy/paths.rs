@@ -95,7 +95,7 @@ impl<'a> PathRules<'a> {
             return Err(Denial::new("the path is empty").by("F7"));
         }
         if text.chars().any(char::is_control) {
-            return Err(Denial::new(format!("the path {text:?} holds a control character")).by("F7"));
+            return Err(Denial::new(format!("the path {text:?} contains a control character")).by("F7"));
         }
         let mut at = if bytes[0] == b'/' { PathBuf::from("/") } else { folder.under(&self.facts.root) };
         let mut pending: Vec<Vec<u8>> = parts(bytes);
@@ -125,7 +125,7 @@ impl<'a> PathRules<'a> {
                 Some(Node::Link(target)) => {
                     links += 1;
                     if links > MAX_LINKS {
-                        return Err(Denial::new(format!("`{text}` goes round in a circle of links")).by("F1"));
+                        return Err(Denial::new(format!("`{text}` is a circular link")).by("F1"));
                     }
                     if is_last_written {
                         last_is_link = true;
@@ -296,7 +296,7 @@ impl<'a> PathRules<'a> {
     pub(crate) fn shows_nothing(&self, path: &RelPath, shown: &str) -> Result<(), Denial> {
         match self.read_denied(path, shown) {
             Some(denial) => {
-                Err(Denial { reason: format!("{}; a change of it would show what it holds", denial.reason), ..denial })
+                Err(Denial { reason: format!("{}; a change of it would reveal its contents", denial.reason), ..denial })
             }
             None => Ok(()),
         }
@@ -504,7 +504,7 @@ impl<'a> PathRules<'a> {
         let is_wild = |part: &&str| part.contains(['*', '?', '[']);
         let literal = components.iter().take_while(|part| !is_wild(part)).count();
         if components[literal..].contains(&"..") {
-            let reason = format!("the pattern `{shown}` has `..` behind a wildcard");
+            let reason = format!("the pattern `{shown}` has `..` after a wildcard");
             return Err(Denial::new(reason).by("F8"));
         }
         let prefix = components[..literal].join("/");
@@ -573,7 +573,7 @@ impl<'a> PathRules<'a> {
     /// Judges where a link leads: to a path of the workspace that is neither protected nor kept from reading.
     pub(crate) fn link(&self, path: &RelPath, target: &[u8]) -> Result<(), Denial> {
         let shown = path.to_string();
-        let leads = |reason: &str| Denial::new(format!("the link `{shown}` leads to a place it may not: {reason}"));
+        let leads = |reason: &str| Denial::new(format!("the link `{shown}` points where it may not: {reason}"));
         let folder = path.parent().unwrap_or_default();
         let (resolved, place) =
             self.inside(&folder, Path::new(OsStr::from_bytes(target))).map_err(|denial| leads(&denial.reason))?;
@@ -819,7 +819,7 @@ impl Sieve {
         | Pattern::Name(text)
         | Pattern::PathEnd(text)
         | Pattern::Ignore(text)) = pattern;
-        let unclear = || Denial::new(format!("the pattern `{text}` is not understood"));
+        let unclear = || Denial::new(format!("the pattern `{text}` cannot be analysed"));
         // Classes of letters have names there, and not here.
         if ["[:", "[.", "[="].iter().any(|class| text.contains(class)) {
             return Err(unclear());
@@ -897,7 +897,7 @@ pub(crate) fn walk(
 ) -> Result<(), Denial> {
     let mut pending = vec![start.clone()];
     while let Some(path) = pending.pop() {
-        *left = left.checked_sub(1).ok_or_else(|| Denial::new("there are too many files below to check each"))?;
+        *left = left.checked_sub(1).ok_or_else(|| Denial::new("it contains too many files to check each"))?;
         let absolute = path.under(root);
         let failed = |error: std::io::Error| Denial::new(format!("{} cannot be checked: {error}", absolute.display()));
         let Some(node) = tree.look(&absolute).map_err(failed)? else { continue };

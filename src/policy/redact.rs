@@ -101,7 +101,7 @@ impl Secrets {
         let mut shapes: Vec<(String, String)> =
             SHAPES.iter().map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned())).collect();
         for pattern in patterns {
-            let compiled = Regex::new(pattern).map_err(|error| format!("`{pattern}` is no pattern: {error}"))?;
+            let compiled = Regex::new(pattern).map_err(|error| format!("`{pattern}` is not a pattern: {error}"))?;
             if compiled.is_match("") {
                 return Err(format!("`{pattern}` matches the empty text, so it would match everywhere"));
             }

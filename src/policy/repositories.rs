@@ -12,7 +12,7 @@ pub(crate) fn other_repository(tree: &dyn Tree, root: &Path, folder: &RelPath) -
     let mut at = Some(folder.clone());
     while let Some(folder) = at {
         let path = folder.under(root);
-        let unknown = |_| Denial::new(format!("whether {folder} is a repository cannot be found out")).by("G11");
+        let unknown = |_| Denial::new(format!("cannot tell whether {folder} is a repository")).by("G11");
         let has = |name: &str| tree.look(&path.join(name)).map(|node| node.is_some());
         if has(".git").map_err(unknown)? {
             return Ok(Some(folder).filter(|folder| !folder.is_root()));

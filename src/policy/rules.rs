@@ -244,7 +244,7 @@ impl<'a> Answers<'a> {
         let mut folders = call.cx.folders.to_vec();
         for value in values {
             if !value.literal {
-                return Err(call.deny("the folder of `-C` is not known"));
+                return Err(call.deny("the directory of `-C` is unknown"));
             }
             for folder in &mut folders {
                 *folder = self.paths.enter(folder, &value.text)?;
@@ -398,7 +398,7 @@ impl Answers<'_> {
         for folder in moved.as_deref().unwrap_or(folders) {
             if let Some(other) = other_repository(self.facts.tree.as_ref(), &self.facts.root, folder)? {
                 let denial = Denial::new(format!("git would work in another repository there: {other}")).by("G11");
-                return Err(denial.hint("git runs in the workspace's own repository alone: run it in a folder of that"));
+                return Err(denial.hint("run git in a directory of the workspace's own repository"));
             }
         }
         Ok(())
@@ -434,7 +434,7 @@ impl CommandRules for Answers<'_> {
                 }
             }
         }
-        let (rule, out) = all.ok_or_else(|| Denial::new("there is no policy").by("G1"))?;
+        let (rule, out) = all.ok_or_else(|| Denial::new("no policy is given").by("G1"))?;
         self.note_made(words, &out.effects, folders);
         let writes_effect = |effect: &Effect| {
             matches!(effect, Effect::Write(_) | Effect::WriteTree(_) | Effect::Delete(_) | Effect::DeleteTree(_))

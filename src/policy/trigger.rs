@@ -41,7 +41,7 @@ impl Trigger<'_> {
     /// Decides. What is not known is refused, or asked for.
     pub fn judge(&self) -> Verdict {
         if let Some(wildcard) = self.allowed.iter().find(|login| !is_login(login)) {
-            return Verdict::Refuse(format!("allow-actors: `{wildcard}` is no login; wildcards are not taken"));
+            return Verdict::Refuse(format!("allow-actors: `{wildcard}` is not a login; wildcards are not supported"));
         }
         if let Some(reason) = self.foreign_head() {
             return Verdict::Refuse(reason);
@@ -115,7 +115,7 @@ impl Trigger<'_> {
         let mut people = Vec::new();
         let mut add = |login: &str| {
             if !is_login(login) {
-                return Err(format!("`{login}` is no login, so nobody can be asked about it"));
+                return Err(format!("`{login}` is not a login, so its permissions cannot be checked"));
             }
             if !people.iter().any(|known: &String| known.eq_ignore_ascii_case(login)) {
                 people.push(login.to_owned());

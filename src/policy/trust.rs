@@ -60,7 +60,7 @@ impl Circumstances<'_> {
         }
         match (self.event_name, self.is_ci, self.is_approved) {
             (Some(name), _, _) => of_event(name, self.event),
-            (None, true, _) => nothing("this CI system says nothing about its event; name a commit with --trusted-ref"),
+            (None, true, _) => nothing("the event of this CI system is unknown; name a commit with --trusted-ref"),
             (None, false, true) => Trust::Checkout,
             (None, false, false) => nothing("`qwen policy trust` has not approved its files as they are"),
         }

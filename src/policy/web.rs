@@ -52,7 +52,7 @@ pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<
     }
     // The parser would silently drop or encode these.
     if text.chars().any(|c| c.is_whitespace() || c.is_control() || "\"<>`\\".contains(c)) {
-        return refuse("a blank, control character, quote or backslash in a URL");
+        return refuse("a space, control character, quote or backslash in a URL");
     }
     let violation = Cell::new(None);
     let note = |found: SyntaxViolation| match found {

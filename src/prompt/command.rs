@@ -42,7 +42,7 @@ impl Command {
             if file.ends_with(".toml") { Command::from_toml(file, text) } else { Command::from_markdown(file, text) }?;
         if command.prompt.trim().is_empty() {
             let hint = if file.ends_with(".toml") { "; write `prompt = \"…\"` at its top" } else { "" };
-            return Err(format!("{file}: there is no prompt{hint}"));
+            return Err(format!("{file}: no prompt{hint}"));
         }
         Ok(command)
     }
@@ -250,9 +250,9 @@ mod tests {
         let markdown = Command::parse("a.md", "---\ndescription: d\nargument-hint: x\n---\nDo it.\n").unwrap();
         assert_eq!((markdown.description.as_deref(), markdown.prompt.as_str()), (Some("d"), "Do it.\n"));
         assert_eq!(Command::parse("a.md", "Just this.").unwrap().prompt, "Just this.");
-        let missing = "a.toml: there is no prompt; write `prompt = \"…\"` at its top";
+        let missing = "a.toml: no prompt; write `prompt = \"…\"` at its top";
         assert_eq!(Command::parse("a.toml", "description = 'd'\n[x]\nprompt = 'p'").unwrap_err(), missing);
-        assert_eq!(Command::parse("a.md", "").unwrap_err(), "a.md: there is no prompt");
+        assert_eq!(Command::parse("a.md", "").unwrap_err(), "a.md: no prompt");
         assert_eq!(Command::parse("a.toml", "prompt = 3").unwrap_err(), "a.toml:1:1: prompt must be text");
     }
 

@@ -103,7 +103,7 @@ fn cut(mut text: String, bytes: usize) -> String {
 fn clean(text: String, name: &str, warnings: &mut Vec<String>) -> String {
     let (text, hidden) = without_hidden(&text);
     if hidden > 0 {
-        warnings.push(format!("{name}: {hidden} characters that nobody sees were taken out"));
+        warnings.push(format!("{name}: {hidden} invisible characters were removed"));
     }
     if text.len() <= FILE_BYTES {
         return text;
@@ -323,7 +323,7 @@ mod tests {
 
     impl Library for Memory {
         fn read(&self, path: &RelPath) -> Result<String, String> {
-            self.0.get(path).cloned().ok_or_else(|| "there is no such file".to_owned())
+            self.0.get(path).cloned().ok_or_else(|| "it does not exist".to_owned())
         }
     }
 
@@ -397,7 +397,7 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         <!-- Imported from: a.md -->
         <!-- Import of QWEN.md left out: it imports itself -->
-        <!-- End of import from: a.md --> <!-- Import of gone.md left out: there is no such file --> <!-- Import of ../../etc/passwd left out: it is outside of the root --> <!-- Import of /etc/passwd left out: it is outside of the root -->
+        <!-- End of import from: a.md --> <!-- Import of gone.md left out: it does not exist --> <!-- Import of ../../etc/passwd left out: it is outside of the root --> <!-- Import of /etc/passwd left out: it is outside of the root -->
         ");
         assert_eq!(warnings.len(), 4);
     }

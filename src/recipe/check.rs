@@ -38,7 +38,7 @@ pub type Texts = BTreeMap<String, String>;
 impl Recipe {
     /// Checks a merged file. `stem` is the file's name without its ending. All errors are found at once.
     pub fn check(file: RecipeFile, stem: &str, source: &str, texts: &Texts) -> Result<Recipe, Vec<Diagnostic>> {
-        let canonical = serde_json::to_vec(&file).expect("a recipe is a map of texts, numbers and lists");
+        let canonical = serde_json::to_vec(&file).expect("a recipe is a mapping of texts, numbers and lists");
         let sha256 = Sha256::digest(&canonical).iter().map(|byte| format!("{byte:02x}")).collect();
         let mut checker =
             Checker { file, source, texts, errors: Vec::new(), warnings: Vec::new(), used: BTreeSet::new() };
@@ -224,13 +224,13 @@ impl Checker<'_> {
             None => self.error_with_help(
                 Code::R005,
                 &self.at("recipe"),
-                "there is no `name`",
+                "`name` is missing",
                 format!("write `name: {stem}`"),
             ),
             Some(name) if !is_slug(&name.value) => self.error_with_help(
                 Code::R005,
                 &name.place,
-                format!("`name`: `{}` is no slug", name.value),
+                format!("`name`: `{}` is not a slug", name.value),
                 "write lower-case letters, digits and single hyphens",
             ),
             Some(name) if name.value != stem => self.error_with_help(
@@ -242,7 +242,7 @@ impl Checker<'_> {
             Some(_) => {}
         }
         match self.file.description.clone() {
-            None => self.error(Code::R005, &self.at("recipe"), "there is no `description`"),
+            None => self.error(Code::R005, &self.at("recipe"), "`description` is missing"),
             Some(text) if text.value.trim().is_empty() || text.value.trim().contains('\n') => {
                 self.error(Code::R005, &text.place, "`description` is one line of text");
             }
@@ -253,7 +253,7 @@ impl Checker<'_> {
                 self.error_with_help(
                     Code::R005,
                     &self.at("recipe"),
-                    "there is no `prompt`",
+                    "`prompt` is missing",
                     "write `prompt:` or `prompt_file:`",
                 );
             }
@@ -293,8 +293,8 @@ impl Checker<'_> {
             }
             if param.secret && param.default.is_some() {
                 let place = self.at(&format!("{path}.default"));
-                let message = format!("`{path}.default`: a secret would stand in the file");
-                self.error_with_help(Code::R009, &place, message, "take it from a variable: `env: NAME`");
+                let message = format!("`{path}.default`: the file would contain a secret");
+                self.error_with_help(Code::R009, &place, message, "read it from a variable: `env: NAME`");
             }
             if let Some(pattern) = &param.pattern
                 && let Err(problem) = params::whole(&pattern.value)
@@ -315,7 +315,7 @@ impl Checker<'_> {
                 self.error(Code::R005, place, format!("`{path}`: a name is lower-case letters, digits and `_`"));
             }
             if !names.insert(context.name.value.clone()) {
-                self.error(Code::R005, place, format!("`{path}` is there twice"));
+                self.error(Code::R005, place, format!("`{path}` is given twice"));
             }
             let sources = [
                 context.run.is_some(),
@@ -333,7 +333,7 @@ impl Checker<'_> {
                 );
             }
             if context.run.as_ref().is_some_and(Vec::is_empty) {
-                self.error(Code::R005, place, format!("`{path}.run` names no program"));
+                self.error(Code::R005, place, format!("`{path}.run` does not name a program"));
             }
             let of_commands = [
                 ("ok_exit", context.ok_exit.is_some()),
@@ -353,7 +353,7 @@ impl Checker<'_> {
                     None => self.error(
                         Code::R007,
                         &param.place,
-                        format!("`{path}.param`: there is no parameter `{}`", param.value),
+                        format!("`{path}.param`: unknown parameter `{}`", param.value),
                     ),
                     Some(_) => drop(self.used.insert(format!("params.{}", param.value))),
                 }
@@ -377,15 +377,15 @@ impl Checker<'_> {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
             let host = text.value.strip_prefix("*.").unwrap_or(&text.value);
             if host.is_empty() || !host.chars().all(plain) {
-                self.error(Code::R005, &text.place, format!("`needs.net`: `{}` is no host", text.value));
+                self.error(Code::R005, &text.place, format!("`needs.net`: `{}` is not a host", text.value));
             }
         }
         for text in asked.tools.iter().flatten() {
             let known = crate::tool_name::BUILT_IN;
             if !known.contains(&text.as_str()) {
                 let message = match nearest(&text.value, known.iter().copied()) {
-                    Some(near) => format!("`needs.tools`: there is no tool `{}`; did you mean `{near}`?", text.value),
-                    None => format!("`needs.tools`: there is no tool `{}`", text.value),
+                    Some(near) => format!("`needs.tools`: unknown tool `{}`; did you mean `{near}`?", text.value),
+                    None => format!("`needs.tools`: unknown tool `{}`", text.value),
                 };
                 self.error(Code::R005, &text.place, message);
             }
@@ -396,7 +396,7 @@ impl Checker<'_> {
         for text in globs {
             let inside = !text.value.starts_with('/') && !text.value.split('/').any(|part| part == "..");
             if !inside || text.value.is_empty() || globset::Glob::new(&text.value).is_err() {
-                let message = format!("`{path}`: `{}` is no glob relative to the workspace", text.value);
+                let message = format!("`{path}`: `{}` is not a glob relative to the workspace", text.value);
                 self.error(Code::R005, &text.place, message);
             }
         }
@@ -431,13 +431,13 @@ impl Checker<'_> {
         for check in verify.checks.iter().flatten() {
             let path = format!("verify.checks.{}", check.name.value);
             if check.run.is_empty() {
-                self.error(Code::R005, &check.name.place, format!("`{path}.run` names no program"));
+                self.error(Code::R005, &check.name.place, format!("`{path}.run` does not name a program"));
             }
             if check.repeat.is_some_and(|times| times == 0 || times > 100) {
                 self.error(Code::R005, &check.name.place, format!("`{path}.repeat` is 1 to 100"));
             }
             if !names.insert(check.name.value.clone()) {
-                self.error(Code::R005, &check.name.place, format!("`{path}` is there twice"));
+                self.error(Code::R005, &check.name.place, format!("`{path}` is given twice"));
             }
             self.variables(&path, check.env.as_ref());
         }
@@ -452,10 +452,10 @@ impl Checker<'_> {
             let is_ours = OURS.contains(&name.as_str())
                 || ["LD_", "DYLD_", "GIT_", "QWEN_", "OPENAI_"].iter().any(|prefix| name.starts_with(prefix));
             if !is_name {
-                let message = format!("`{path}.env`: `{name}` is no name of capital letters, digits and `_`");
+                let message = format!("`{path}.env`: `{name}` is not a name of capital letters, digits and `_`");
                 self.error(Code::R005, &text.place, message);
             } else if is_ours {
-                let message = format!("`{path}.env`: `{name}` is not for recipes to set");
+                let message = format!("`{path}.env`: recipes cannot set `{name}`");
                 self.error(Code::R005, &text.place, message);
             }
         }
@@ -487,7 +487,7 @@ impl Checker<'_> {
         let mut ids = BTreeSet::new();
         for rule in rules {
             if !is_slug(&rule.id.value) || !ids.insert(rule.id.value.clone()) {
-                let message = format!("`output.rules`: `{}` is no slug, or there twice", rule.id.value);
+                let message = format!("`output.rules`: `{}` is not a slug, or is given twice", rule.id.value);
                 self.error(Code::R005, &rule.id.place, message);
             }
             if rule.severity == Some(Severity::Never) {
@@ -523,7 +523,7 @@ impl Checker<'_> {
                 self.error(Code::R005, &self.at("cache"), "`cache` needs `key`: context or none");
             }
             if cache.key == Some(CacheKey::Context) && gives_changes {
-                self.error(Code::R005, &self.at("cache"), "`cache` is for answers; changes are made anew each time");
+                self.error(Code::R005, &self.at("cache"), "`cache` is for answers, not for changes");
             }
         }
         if self.file.offline == Some(Offline::Cached) && gives_changes {
@@ -548,7 +548,7 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
         return Err("the answer is an object: write `type: object`".to_owned());
     }
     if let Some(target) = remote(schema) {
-        return Err(format!("`$ref: {target}` leads out of the schema"));
+        return Err(format!("`$ref: {target}` points outside the schema"));
     }
     jsonschema::validator_for(schema).map(drop).map_err(|error| format!("at {}: {error}", error.instance_path()))
 }
@@ -561,7 +561,7 @@ pub fn parse_version(text: &str) -> Option<[u64; 3]> {
 
 /// Tells whether a version is in a range: comparisons with `>=`, `>`, `<=`, `<`, `=`, joined by commas.
 pub fn satisfies(range: &str, version: &str) -> Result<bool, String> {
-    let wrong = |part: &str| format!("`{part}` is no range; write for example `>=0.1, <2`");
+    let wrong = |part: &str| format!("`{part}` is not a range; write for example `>=0.1, <2`");
     let own = parse_version(version).ok_or_else(|| wrong(version))?;
     let mut all = true;
     for part in range.split(',').map(str::trim) {

@@ -75,7 +75,7 @@ impl Checker<'_> {
                 self.error_with_help(
                     Code::R006,
                     place,
-                    format!("`{path}`: there is no `{name}` in templates"),
+                    format!("`{path}`: unknown name `{name}` in a template"),
                     format!("names begin with {}; perhaps `{near}.{}`", spaces.join(", "), member.unwrap_or(space)),
                 );
                 continue;
@@ -109,15 +109,15 @@ impl Checker<'_> {
             }
             if space == "context" && kind != Kind::Prompt {
                 let place = &at(self);
-                self.error(Code::R006, place, format!("`{path}`: `context` is known in `prompt` alone"));
+                self.error(Code::R006, place, format!("`{path}`: `context` is available only in `prompt`"));
             }
             if untrusted.contains(&full) && kind != Kind::Prompt {
                 let place = &at(self);
                 self.error_with_help(
                     Code::R009,
                     place,
-                    format!("`{path}`: `{full}` is untrusted and may stand in `prompt` alone"),
-                    "declare a `pattern` or `enum` instead of `untrusted`, or leave it out here",
+                    format!("`{path}`: `{full}` is untrusted and allowed only in `prompt`"),
+                    "declare a `pattern` or `enum` instead of `untrusted`, or remove it here",
                 );
             }
             if secret.contains(&full) && kind != Kind::Variable {
@@ -125,8 +125,8 @@ impl Checker<'_> {
                 self.error_with_help(
                     Code::R009,
                     place,
-                    format!("`{path}`: `{full}` is secret and may stand in no text"),
-                    "give it to a command through its `env`",
+                    format!("`{path}`: `{full}` is secret and not allowed in text"),
+                    "pass it to a command through `env`",
                 );
             }
             self.used.insert(full);

@@ -119,10 +119,10 @@ impl Library<'_> {
                     let read = move |name: &str| (self.named)(&parent.join(name));
                     Ok((Folder { shown, read: Box::new(read) }, file))
                 }
-                Ok(None) => failed("the recipe cannot be read".to_owned(), "name a file that is there"),
+                Ok(None) => failed("the recipe cannot be read".to_owned(), "name a file that exists"),
                 Err(why) => failed(
                     format!("the recipe cannot be read: {why}"),
-                    "name one that is trusted; --trust-checkout takes the files of the tree",
+                    "name a trusted recipe, or trust the checkout's files with --trust-checkout",
                 ),
             };
         }
@@ -155,10 +155,10 @@ impl Library<'_> {
         let mut names: Vec<String> = builtin::BUILTINS.iter().map(|(name, _)| (*name).to_owned()).collect();
         names.extend((self.project_names)().iter().map(|name| name.trim_end_matches(".yaml").to_owned()));
         let message = match yaml::nearest(word, names.iter().map(String::as_str)) {
-            Some(near) => format!("there is no recipe `{word}`; did you mean `{near}`?"),
-            None => format!("there is no recipe `{word}`"),
+            Some(near) => format!("recipe `{word}` not found; did you mean `{near}`?"),
+            None => format!("recipe `{word}` not found"),
         };
-        Diagnostic::new(Code::R008, Location::default(), message).help("`qwen recipe list` shows what there is")
+        Diagnostic::new(Code::R008, Location::default(), message).help("run `qwen recipe list` for the recipes")
     }
 }
 
@@ -183,7 +183,7 @@ fn builtin_folder() -> Folder<'static> {
 fn read(folder: &Folder<'_>, name: &str) -> Result<Vec<u8>, String> {
     match (folder.read)(name) {
         Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err("is not there".to_owned()),
+        Ok(None) => Err("does not exist".to_owned()),
         Err(why) => Err(format!("cannot be read: {why}")),
     }
 }
@@ -196,12 +196,12 @@ fn one_of(folder: &Folder<'_>, name: &str) -> Result<Option<String>, Diagnostic>
         Ok(found) => Ok(found.is_some()),
         Err(why) => {
             let message = format!("the recipe cannot be read: {why}");
-            Err(Diagnostic::new(Code::R008, place(file), message).help("make it a file that can be read, or remove it"))
+            Err(Diagnostic::new(Code::R008, place(file), message).help("make it readable, or remove it"))
         }
     };
     match (is_there(&long)?, is_there(&short)?) {
         (true, true) => {
-            let message = format!("{short} stands beside it");
+            let message = format!("{short} exists, too");
             Err(Diagnostic::new(Code::R008, place(&long), message).help("remove one of them"))
         }
         (true, false) => Ok(Some(long)),
@@ -232,7 +232,7 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> 
         };
         if chain.contains(&name) {
             return Err(failed(
-                format!("`extends` goes in a circle: {} → {name}", chain.join(" → ")),
+                format!("`extends` is circular: {} → {name}", chain.join(" → ")),
                 "name another parent, or none",
                 &texts,
             ));
@@ -241,12 +241,16 @@ fn assemble(folder: &Folder<'_>, file: &str) -> Result<Recipe, Vec<Diagnostic>> 
         if chain.len() > DEPTH + 1 {
             return Err(failed(
                 format!("`extends` is more than {DEPTH} deep: {}", chain.join(" → ")),
-                "build on fewer",
+                "use fewer levels",
                 &texts,
             ));
         }
         let bytes = read(folder, &name).map_err(|why| {
-            failed(format!("`extends`: {shown} {why} ({})", chain.join(" → ")), "name a file beside the recipe", &texts)
+            failed(
+                format!("`extends`: {shown} {why} ({})", chain.join(" → ")),
+                "name a file in the recipe's directory",
+                &texts,
+            )
         })?;
         let mut recipe = parse(&shown, &bytes).map_err(|error| vec![error])?;
         texts.insert(shown, String::from_utf8_lossy(&bytes).into_owned());
@@ -270,8 +274,12 @@ fn beside(file: &str, named: &Text) -> Result<String, Diagnostic> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let joined = if folder.is_empty() { named.value.clone() } else { format!("{folder}/{}", named.value) };
     let outside = || {
-        Diagnostic::new(Code::R008, named.place.clone(), format!("`{}` leaves the folder of recipes", named.value))
-            .help("name a file beside the recipe, by a relative path")
+        Diagnostic::new(
+            Code::R008,
+            named.place.clone(),
+            format!("`{}` is outside the directory of recipes", named.value),
+        )
+        .help("name a file in the recipe's directory, by a relative path")
     };
     if named.value.starts_with('/') {
         return Err(outside());
@@ -286,7 +294,7 @@ fn inline(recipe: &mut RecipeFile, folder: &Folder<'_>, file: &str, texts: &mut 
         let shown = format!("{}{path}", folder.shown);
         let bytes = self::read(folder, &path).map_err(|why| {
             Diagnostic::new(Code::R008, named.place.clone(), format!("{shown} {why}"))
-                .help("name a file beside the recipe")
+                .help("name a file in the recipe's directory")
         })?;
         let value =
             String::from_utf8(bytes).ok().filter(|text| text.len() <= yaml::MAX_BYTES && !text.chars().any(is_foreign));

@@ -89,7 +89,7 @@ fn r003_an_unknown_key_has_a_neighbour() {
       |
     2 | promt: x
       | ^
-      help: `qwen schema recipe` lists the known keys; those of your own begin with `x-`
+      help: run `qwen schema recipe` for the known keys; start your own with `x-`
     ");
     insta::assert_snapshot!(errors("recipe: 1\nsteps: []\n"), @r"
     r.yaml:2:1: R003: `steps` is reserved for a later format
@@ -113,7 +113,7 @@ fn r004_another_format_is_not_judged_by_this_ones_keys() {
       | ^
       help: use a newer qwen
     ");
-    assert!(errors("name: r\n").contains("R004: there is no `recipe:` key"));
+    assert!(errors("name: r\n").contains("R004: the key `recipe:` is missing"));
     assert!(load_all(&[("r.yaml", "recipe: \"1\"\nname: r\ndescription: d\nprompt: p\n")]).is_ok());
 }
 
@@ -123,16 +123,16 @@ fn r005_a_wrong_value_says_what_to_write() {
     assert!(found.contains("R005") && found.contains("`90` has no unit; write for example `90s`"), "{found}");
     for (text, part) in [
         ("prompt: null\n", "R005"),
-        ("", "there is no `prompt`"),
+        ("", "`prompt` is missing"),
         ("prompt: p\nverify: {attempts: 0}\n", "at least 1"),
         ("prompt: p\nneeds: {run: ['git * x']}\n", "literal"),
         ("prompt: p\nneeds: {tools: [read_fil]}\n", "did you mean `read_file`?"),
-        ("prompt: p\nneeds: {write: [../x]}\n", "no glob relative to the workspace"),
+        ("prompt: p\nneeds: {write: [../x]}\n", "not a glob relative to the workspace"),
         ("prompt: p\ncontext: [{name: a}]\n", "exactly one of"),
-        ("prompt: p\nparams: {a: {type: string, description: A, pattern: '('}}\n", "no regular expression"),
+        ("prompt: p\nparams: {a: {type: string, description: A, pattern: '('}}\n", "not a regular expression"),
         (
             "prompt: p\nparams: {a: {type: integer, description: A, default: x}}\n",
-            "`params.a.default`: a: `x` is no whole number",
+            "`params.a.default`: a: `x` is not a whole number",
         ),
         ("prompt: p\noutput: {kind: findings}\n", "needs `rules`"),
         ("prompt: p\ndefault: no\n", "R003"),
@@ -152,17 +152,17 @@ fn r006_and_r007_a_template_is_checked_before_it_is_used() {
       help: declare it below `params` or `context`, or correct the name
     ");
     insta::assert_snapshot!(errors(&format!("{HEAD}prompt: 'a ${{{{ github.x }}}}'\n")), @r"
-    r.yaml:4:10: R006: `prompt`: GitHub expressions are not read in recipes; pass a param
+    r.yaml:4:10: R006: `prompt`: GitHub expressions are not supported in recipes; pass a parameter
       |
     4 | prompt: 'a ${{ github.x }}'
       |          ^
       help: declare a parameter, and give it in the workflow: `title=@event:/issue/title`
     ");
     for (template, part) in [
-        ("{{ x }}", "there is no `x` in templates"),
-        ("{{ params.a | shout }}", "filters are fence, join"),
+        ("{{ x }}", "unknown name `x` in a template"),
+        ("{{ params.a | shout }}", "use one of the filters fence, join"),
         ("{{ run.clock }}", "R007: `prompt`: `run.clock` is not declared"),
-        ("{% set a = 1 %}", "statements are `if` and `for`"),
+        ("{% set a = 1 %}", "use `if` or `for`"),
         ("{{ params.a", "R006"),
     ] {
         let found = errors(&format!("{HEAD}prompt: \"{template}\"\nparams: {{a: {{type: string, description: A}}}}\n"));
@@ -170,7 +170,7 @@ fn r006_and_r007_a_template_is_checked_before_it_is_used() {
     }
     let found =
         errors(&format!("{HEAD}prompt: p\ninstructions: '{{{{ context.a }}}}'\ncontext: [{{name: a, file: a}}]\n"));
-    assert!(found.contains("`context` is known in `prompt` alone"), "{found}");
+    assert!(found.contains("`context` is available only in `prompt`"), "{found}");
 }
 
 #[test]
@@ -179,15 +179,15 @@ fn r008_a_chain_is_shown() {
     let texts = [child("r", "a.yaml"), child("a", "b.yaml"), child("b", "a.yaml")];
     let found = load_all(&[("r.yaml", &texts[0]), ("a.yaml", &texts[1]), ("b.yaml", &texts[2])]).unwrap_err();
     insta::assert_snapshot!(found[0].to_string(), @r"
-    b.yaml:4:10: R008: `extends` goes in a circle: r.yaml → a.yaml → b.yaml → a.yaml
+    b.yaml:4:10: R008: `extends` is circular: r.yaml → a.yaml → b.yaml → a.yaml
       |
     4 | extends: a.yaml
       |          ^
       help: name another parent, or none
     ");
-    assert!(errors(&child("r", "gone.yaml")).contains("R008: `extends`: gone.yaml is not there"));
-    assert!(errors(&child("r", "../x.yaml")).contains("leaves the folder of recipes"));
-    assert!(errors(&child("r", "/etc/x.yaml")).contains("leaves the folder of recipes"));
+    assert!(errors(&child("r", "gone.yaml")).contains("R008: `extends`: gone.yaml does not exist"));
+    assert!(errors(&child("r", "../x.yaml")).contains("is outside the directory of recipes"));
+    assert!(errors(&child("r", "/etc/x.yaml")).contains("is outside the directory of recipes"));
     let deep: Vec<(String, String)> = (0..7)
         .map(|n| (if n == 0 { "r.yaml".into() } else { format!("p{n}.yaml") }, child("r", &format!("p{}.yaml", n + 1))))
         .collect();
@@ -199,11 +199,11 @@ fn r008_a_chain_is_shown() {
 fn r009_untrusted_and_secret_values_stay_where_they_may_be() {
     let params = "params: {t: {type: string, description: T, untrusted: true}, s: {type: string, description: S, secret: true}}\n";
     insta::assert_snapshot!(errors(&format!("{HEAD}{params}prompt: p\ngit: {{subject: 'fix {{{{ params.t }}}}'}}\n")), @r"
-    r.yaml:6:24: R009: `git.subject`: `params.t` is untrusted and may stand in `prompt` alone
+    r.yaml:6:24: R009: `git.subject`: `params.t` is untrusted and allowed only in `prompt`
       |
     6 | git: {subject: 'fix {{ params.t }}'}
       |                        ^
-      help: declare a `pattern` or `enum` instead of `untrusted`, or leave it out here
+      help: declare a `pattern` or `enum` instead of `untrusted`, or remove it here
     ");
     assert!(
         errors(&format!("{HEAD}{params}prompt: '{{{{ params.s }}}}'\n"))
@@ -229,7 +229,7 @@ fn r010_permissions_cannot_depend_on_input() {
 fn r011_and_r012_schema_and_name() {
     for (schema, part) in [
         ("{type: array}", "write `type: object`"),
-        ("{type: object, properties: {a: {$ref: 'https://x/y'}}}", "leads out of the schema"),
+        ("{type: object, properties: {a: {$ref: 'https://x/y'}}}", "points outside the schema"),
         ("{type: object, properties: {a: {type: nothing}}}", "R011: `output.schema`: at "),
     ] {
         let found = errors(&format!("{HEAD}prompt: p\noutput: {{kind: json, schema: {schema}}}\n"));
@@ -282,7 +282,7 @@ fn both_endings_at_once_and_files_that_cannot_be_read_are_errors_and_no_name_is_
         project_first: true,
         named: &|_| Ok(None),
     };
-    assert!(library.load("r").unwrap_err()[0].to_string().contains("r.yml stands beside it"));
+    assert!(library.load("r").unwrap_err()[0].to_string().contains("r.yml exists, too"));
     for name in ["pipe", "fix-lint"] {
         let said = library.load(name).unwrap_err()[0].to_string();
         assert!(said.contains(&format!(".qwen/recipes/{name}.yaml")) && said.contains("it is a pipe"), "{said}");

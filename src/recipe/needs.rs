@@ -104,7 +104,7 @@ pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<Diagnostic> {
     let mut lacks = |text: &Text, what: &str, line: String| {
         let message = format!("the policy {} does not grant {what} `{}`", policy.facts().name, text.value);
         missing.push(
-            Diagnostic::new(Code::N001, text.place.clone(), message).help(format!("this line grants it: {line}")),
+            Diagnostic::new(Code::N001, text.place.clone(), message).help(format!("allow it with this line: {line}")),
         );
     };
     for text in needs.tools.iter().flatten() {
@@ -168,13 +168,13 @@ mod tests {
         let text: Vec<String> = missing(Some(&asked), &policy).iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(text.join("\n"), @r#"
         r.yaml:2:102: N001: the policy read-only does not grant the tool `edit`
-          help: this line grants it: tools: {allow: [edit]}
+          help: allow it with this line: tools: {allow: [edit]}
         r.yaml:2:31: N001: the policy read-only does not grant writing `src/**`
-          help: this line grants it: paths: {write: {allow: ["src/**"]}}
+          help: allow it with this line: paths: {write: {allow: ["src/**"]}}
         r.yaml:2:46: N001: the policy read-only does not grant running `cargo test **`
-          help: this line grants it: shell: {allow: [{cmd: [cargo, test]}]}
+          help: allow it with this line: shell: {allow: [{cmd: [cargo, test]}]}
         r.yaml:2:84: N001: the policy read-only does not grant fetching from `docs.rs`
-          help: this line grants it: network: {allow: [{host: "docs.rs"}]}
+          help: allow it with this line: network: {allow: [{host: "docs.rs"}]}
         "#);
     }
 }

@@ -63,7 +63,7 @@ pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn Wor
     for (name, param) in params {
         let given = flags.remove(name);
         if given.as_ref().is_some_and(|given| given.len() > 1) && param.r#type != ParamType::List {
-            errors.push(usage(Code::P003, format!("--param {name} is given twice and is no list")));
+            errors.push(usage(Code::P003, format!("--param {name} is given twice and is not a list")));
             continue;
         }
         let raw = match given {
@@ -72,8 +72,7 @@ pub fn bind(params: &BTreeMap<String, Param>, sources: &Sources, world: &dyn Wor
                 Some(value) => match from_json(value) {
                     Some(texts) => Some(texts),
                     None => {
-                        let message =
-                            format!("{name} in the parameters file is {}, which no parameter can be", kind(value));
+                        let message = format!("{name} in the parameters file is {}, which is not allowed", kind(value));
                         errors.push(usage(Code::P003, message));
                         continue;
                     }
@@ -126,10 +125,10 @@ fn usage(code: Code, message: String) -> Diagnostic {
 fn unknown(name: &str, params: &BTreeMap<String, Param>) -> Diagnostic {
     let error = |message: String| usage(Code::P002, message);
     match nearest(name, params.keys().map(String::as_str)) {
-        Some(near) => error(format!("there is no parameter `{name}`; did you mean `{near}`?")),
-        None if params.is_empty() => error(format!("there is no parameter `{name}`; this recipe has none")),
-        None => error(format!("there is no parameter `{name}`"))
-            .help(format!("there are {}", params.keys().cloned().collect::<Vec<_>>().join(", "))),
+        Some(near) => error(format!("unknown parameter `{name}`; did you mean `{near}`?")),
+        None if params.is_empty() => error(format!("unknown parameter `{name}`; this recipe has none")),
+        None => error(format!("unknown parameter `{name}`"))
+            .help(format!("use one of {}", params.keys().cloned().collect::<Vec<_>>().join(", "))),
     }
 }
 
@@ -219,8 +218,8 @@ fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn Wor
             texts.into_iter().map(|text| checked(param, text, &quoted, &wrong)).collect::<Result<Vec<_>, _>>()?;
         return Ok(Value::from(items));
     }
-    let [text] =
-        <[String; 1]>::try_from(texts).map_err(|texts| wrong(format!("{} values, and it is no list", texts.len())))?;
+    let [text] = <[String; 1]>::try_from(texts)
+        .map_err(|texts| wrong(format!("{} values, but it is not a list", texts.len())))?;
     let text = checked(param, text, &quoted, &wrong)?;
     match param.r#type {
         ParamType::String | ParamType::List => Ok(Value::String(text)),
@@ -228,16 +227,16 @@ fn convert(name: &str, param: &Param, texts: Vec<String>, world: Option<&dyn Wor
         ParamType::Boolean => match text.as_str() {
             "true" => Ok(Value::Bool(true)),
             "false" => Ok(Value::Bool(false)),
-            _ => Err(wrong(format!("{} is neither true nor false", quoted(&text)))),
+            _ => Err(wrong(format!("{} is not true or false", quoted(&text)))),
         },
         ParamType::Integer => {
-            let number: i64 = text.parse().map_err(|_| wrong(format!("{} is no whole number", quoted(&text))))?;
+            let number: i64 = text.parse().map_err(|_| wrong(format!("{} is not a whole number", quoted(&text))))?;
             in_range(param, number as f64).map_err(wrong)?;
             Ok(Value::from(number))
         }
         ParamType::Number => {
             let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
-            let number = number.ok_or_else(|| wrong(format!("{} is no number", quoted(&text))))?;
+            let number = number.ok_or_else(|| wrong(format!("{} is not a number", quoted(&text))))?;
             in_range(param, number).map_err(wrong)?;
             Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
         }
@@ -278,7 +277,7 @@ fn checked(
         && !words.iter().any(|word| word.value == text)
     {
         let words: Vec<&str> = words.iter().map(Text::as_str).collect();
-        return Err(wrong(format!("{} is none of {}", quoted(&text), words.join(", "))));
+        return Err(wrong(format!("{} is not one of {}", quoted(&text), words.join(", "))));
     }
     if let Some(pattern) = &param.pattern {
         let whole = whole(pattern.as_str()).map_err(&wrong)?;
@@ -294,7 +293,7 @@ pub fn whole(pattern: &str) -> Result<Regex, String> {
     regex::RegexBuilder::new(&format!(r"\A(?:{pattern})\z"))
         .size_limit(1 << 20)
         .build()
-        .map_err(|error| format!("`{pattern}` is no regular expression: {}", last_line(&error.to_string())))
+        .map_err(|error| format!("`{pattern}` is not a regular expression: {}", last_line(&error.to_string())))
 }
 
 fn last_line(text: &str) -> &str {
@@ -317,7 +316,7 @@ fn path(name: &str, param: &Param, text: &str, world: Option<&dyn World>, quoted
     let Some(world) = world else { return Ok(Value::String(normal.to_string_lossy())) };
     let exists = world.path(&normal).map_err(|problem| wrong(format!("{quoted} {problem}")))?;
     if param.must_exist && !exists {
-        return Err(wrong(format!("{quoted} is not there")).help("name a file of the workspace"));
+        return Err(wrong(format!("{quoted} does not exist")).help("name a file of the workspace"));
     }
     Ok(Value::String(normal.to_string_lossy()))
 }
@@ -348,13 +347,13 @@ pub(crate) mod tests {
 
     impl World for Constant {
         fn file(&self, path: &str) -> Result<String, String> {
-            if path == "two" { Ok("one\ntwo\n".into()) } else { Err("it is not there".into()) }
+            if path == "two" { Ok("one\ntwo\n".into()) } else { Err("it does not exist".into()) }
         }
         fn event(&self, pointer: &str) -> Result<Value, String> {
             serde_json::json!({"issue": {"title": "Hi\n--param x=y", "labels": ["a"], "user": {}}})
                 .pointer(pointer)
                 .cloned()
-                .ok_or_else(|| "there is nothing".into())
+                .ok_or_else(|| "no such value".into())
         }
         fn standard_input(&self) -> Result<String, String> {
             Ok("typed\n".into())
@@ -364,7 +363,7 @@ pub(crate) mod tests {
         }
         fn path(&self, path: &RelPath) -> Result<bool, String> {
             match path.to_string_lossy().as_str() {
-                "link" => Err("is a link out of the workspace".into()),
+                "link" => Err("is a link that points outside the workspace".into()),
                 other => Ok(other == "src/a.rs"),
             }
         }
@@ -413,9 +412,10 @@ pub(crate) mod tests {
         P001: parameters are missing: a (string): The a.; b (list): The b.
           help: add --param a=… --param b=…
         ");
-        insta::assert_snapshot!(bound(ALL, &["bas=x"]).unwrap_err(), @"P002: there is no parameter `bas`; did you mean `base`?");
+        insta::assert_snapshot!(bound(ALL, &["bas=x"]).unwrap_err(), @"P002: unknown parameter `bas`; did you mean \
+            `base`?");
         insta::assert_snapshot!(bound(ALL, &["n=10", "path=../x", "base=@gone", "v=@event:/issue/title"]).unwrap_err(), @r"
-        P003: base: @gone: it is not there
+        P003: base: @gone: it does not exist
         P003: v: a value of the event needs a parameter with `untrusted: true`, `pattern` or `enum`
           help: declare the parameter so in the recipe
         P003: n: more than 9
@@ -423,10 +423,11 @@ pub(crate) mod tests {
           help: give a relative path without `..` out of it
         ");
         insta::assert_snapshot!(bound(ALL, &["path=nothing"]).unwrap_err(), @r"
-        P004: path: `nothing` is not there
+        P004: path: `nothing` does not exist
           help: name a file of the workspace
         ");
-        insta::assert_snapshot!(bound(ALL, &["path=link"]).unwrap_err(), @"P004: path: `link` is a link out of the workspace");
+        insta::assert_snapshot!(bound(ALL, &["path=link"]).unwrap_err(), @"P004: path: `link` is a link that points \
+            outside the workspace");
         let secret = "  s: {type: string, description: S, secret: true, pattern: '[a-z]+'}\n";
         insta::assert_snapshot!(bound(secret, &["s=HUSHHUSH"]).unwrap_err(), @"P003: s: the value does not match `[a-z]+`");
         assert!(bound(secret, &["s=hush"]).unwrap_err().contains("8 characters"));

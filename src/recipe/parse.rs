@@ -37,7 +37,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<RecipeFile, Diagnostic> {
     }
     let fault = |code: Code, mut error: Diagnostic| {
         let help = [
-            ("a tab", "write blanks"),
+            ("a tab", "write spaces"),
             ("duplicate key", "keep one of them"),
             ("more than one document", "keep one recipe a file"),
             ("anchors and aliases", "write the value out, or build on another recipe with `extends`"),
@@ -117,13 +117,13 @@ impl<'a> Lines<'a> {
 fn check_top(top: &Node, at: &dyn Fn(Span) -> Location) -> Option<Diagnostic> {
     let Node::Map(entries) = top else {
         return Some(
-            Diagnostic::new(Code::R005, at(Span::START), "a recipe is a map of keys")
+            Diagnostic::new(Code::R005, at(Span::START), "a recipe is a mapping of keys")
                 .help("begin with `recipe: 1`; `qwen recipe new NAME` writes one"),
         );
     };
     let Some((key, format)) = entries.iter().find(|(key, _)| key.value == "recipe") else {
         return Some(
-            Diagnostic::new(Code::R004, at(Span::START), "there is no `recipe:` key").help("begin with `recipe: 1`"),
+            Diagnostic::new(Code::R004, at(Span::START), "the key `recipe:` is missing").help("begin with `recipe: 1`"),
         );
     };
     let number = match format {

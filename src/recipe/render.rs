@@ -84,7 +84,7 @@ pub struct Renderer {
 /// Returns the names that a template uses, such as `params.x`, or what is wrong with it.
 pub fn names(template: &str) -> Result<BTreeSet<String>, TemplateProblem> {
     if let Some(line) = line_of(template, "${{") {
-        return Err(TemplateProblem::new(line, "GitHub expressions are not read in recipes; pass a param")
+        return Err(TemplateProblem::new(line, "GitHub expressions are not supported in recipes; pass a parameter")
             .help("declare a parameter, and give it in the workflow: `title=@event:/issue/title`"));
     }
     statements(template)?;
@@ -193,7 +193,7 @@ impl Renderer {
         for (index, template) in templates.iter().enumerate() {
             let option = |word: &str| word.starts_with('-') && !template.starts_with('-') && !closed;
             let refuse = |word: &str| {
-                TemplateProblem::new(1, format!("the word `{word}` would be an option, which the recipe does not say"))
+                TemplateProblem::new(1, format!("the value `{word}` would be read as an option"))
                     .help(format!("write `--flag={template}`, or `--` before it"))
             };
             if let Some(list) = lone_param(template).and_then(|name| self.lists.get(name)) {
@@ -246,7 +246,7 @@ fn environment(untrusted: Arc<Vec<String>>, secret: Arc<[u8]>) -> Environment<'s
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     let one = |value: &Jinja| -> Result<String, Error> {
         if value.is_undefined() {
-            return Err(Error::new(ErrorKind::UndefinedError, "there is no such value"));
+            return Err(Error::new(ErrorKind::UndefinedError, "no such value"));
         }
         Ok(value.to_string())
     };
@@ -305,12 +305,12 @@ fn statements(template: &str) -> Result<(), TemplateProblem> {
         if is_statement {
             let word: String = code.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             if !KNOWN[..6].contains(&word.as_str()) {
-                return Err(TemplateProblem::new(line(), format!("`{{% {word} %}}` is not known"))
-                    .help("statements are `if` and `for`"));
+                return Err(TemplateProblem::new(line(), format!("unknown statement `{{% {word} %}}`"))
+                    .help("use `if` or `for`"));
             }
         }
         if outside_quotes(code).any(|c| c == '*') {
-            return Err(TemplateProblem::new(line(), "`*` is not known in templates"));
+            return Err(TemplateProblem::new(line(), "`*` is not supported in templates"));
         }
         rest = &inner[end..];
     }
@@ -341,7 +341,9 @@ fn problem(error: &Error) -> TemplateProblem {
     let made = |message: String| TemplateProblem::new(error.line().unwrap_or(1), message);
     match error.kind() {
         ErrorKind::OutOfFuel => made(format!("the template takes more than {FUEL} steps")),
-        ErrorKind::UnknownFilter => made(detail.to_owned()).help(format!("filters are {}", FILTERS.join(", "))),
+        ErrorKind::UnknownFilter => {
+            made(detail.to_owned()).help(format!("use one of the filters {}", FILTERS.join(", ")))
+        }
         kind if detail.is_empty() => made(kind.to_string()),
         kind => made(format!("{kind}: {detail}")),
     }
@@ -472,11 +474,11 @@ mod tests {
     #[test]
     fn what_templates_do_not_know_is_refused() {
         for (template, part) in [
-            ("{% set x = 1 %}", "statements are `if` and `for`"),
-            ("{% include 'x' %}", "statements are"),
-            ("{{ 'x' * 999999999 }}", "`*` is not known"),
+            ("{% set x = 1 %}", "use `if` or `for`"),
+            ("{% include 'x' %}", "use `if` or `for`"),
+            ("{{ 'x' * 999999999 }}", "`*` is not supported"),
             ("${{ github.event.issue.title }}", "GitHub expressions"),
-            ("{{ params.a | shout }}", "filters are"),
+            ("{{ params.a | shout }}", "use one of the filters"),
             ("{{ params.zz }}", "undefined"),
             (
                 "{% for a in params.a %}{% for b in params.a %}{% for c in params.a %}{% for d in params.a %}x{% endfor %}{% endfor %}{% endfor %}{% endfor %}",

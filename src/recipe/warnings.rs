@@ -29,22 +29,22 @@ impl Checker<'_> {
         if cached && let Some(prompt) = &file.prompt {
             let names = render::names(&prompt.value).unwrap_or_default();
             if names.iter().any(|name| name.starts_with("run.")) {
-                let message = "`run.*` in the prompt of a cached recipe: no answer is ever found again".to_owned();
+                let message = "`run.*` in the prompt of a cached recipe: the cache is never used".to_owned();
                 warn(Code::W102, &prompt.place, message);
             }
         }
         let is_changes = file.output.as_ref().is_some_and(|output| output.kind == OutputKind::Changes);
         if is_changes && file.verify.as_ref().is_none_or(|verify| verify.checks.iter().flatten().next().is_none()) {
-            warn(Code::W104, &at("output.kind"), "it gives changes and nothing verifies them".to_owned());
+            warn(Code::W104, &at("output.kind"), "it makes changes, and no check verifies them".to_owned());
         }
         if file.limits.as_ref().is_none_or(|limits| limits.cost_usd.is_none()) {
-            warn(Code::W105, &at("limits"), "there is no `limits.cost_usd`".to_owned());
+            warn(Code::W105, &at("limits"), "`limits.cost_usd` is missing".to_owned());
         }
         let needs = file.needs.as_ref().and_then(Option::as_ref);
         if let Some(text) =
             needs.into_iter().flat_map(|needs| needs.run.iter().flatten()).find(|text| text.value == "**")
         {
-            warn(Code::W106, &text.place, "`needs.run` asks for every command".to_owned());
+            warn(Code::W106, &text.place, "`needs.run` requests every command".to_owned());
         }
         let acts = needs.is_some_and(|needs| {
             [&needs.write, &needs.create, &needs.delete, &needs.run, &needs.net]
@@ -55,7 +55,7 @@ impl Checker<'_> {
             warn(
                 Code::W107,
                 &at("needs"),
-                "untrusted text comes beside the right to write, run or reach out".to_owned(),
+                "untrusted text comes with permission to write, run or use the network".to_owned(),
             );
         }
     }

@@ -151,7 +151,7 @@ impl Wanted {
         let is_list = |name: &&str| schema.is_some_and(|schema| schema["properties"][*name]["type"] == "array");
         match name.filter(is_list) {
             Some(name) => Ok(serde_json::json!({ name: value })),
-            None => Err("there is no JSON object in the answer, but a list".to_owned()),
+            None => Err("the answer has a list instead of a JSON object".to_owned()),
         }
     }
 
@@ -267,7 +267,7 @@ fn written_json(text: &str) -> Result<Value, String> {
     }
     last.or_else(|| Some(text.trim()).filter(|text| is_json(text)).map(parsed))
         .or_else(|| last_value(text).map(Ok))
-        .unwrap_or_else(|| Err("there is no JSON object in the answer".to_owned()))
+        .unwrap_or_else(|| Err("the answer has no JSON object".to_owned()))
 }
 
 fn is_json(text: &str) -> bool {
@@ -318,7 +318,7 @@ pub fn unfit(problem: &str) -> Failure {
     Failure::new(
         Exit::Schema,
         format!("the answer does not fit the schema: {first}"),
-        "a stronger model, or a simpler schema, may help",
+        "use a stronger model or a simpler schema",
     )
 }
 
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(wanted.take(None, text).unwrap().structured, Some(json!({"n": 2})));
         assert_eq!(wanted.take(None, " {\"n\": 4} ").unwrap().structured, Some(json!({"n": 4})));
         assert_eq!(wanted.take(None, "{\"n\": \"x\"}").unwrap_err(), "at /n: \"x\" is not of type \"integer\"");
-        assert_eq!(wanted.take(None, "no").unwrap_err(), "there is no JSON object in the answer");
+        assert_eq!(wanted.take(None, "no").unwrap_err(), "the answer has no JSON object");
         assert_eq!(wanted.take(None, "Here:\n{\"n\": 7}\n").unwrap().structured, Some(json!({"n": 7})));
         assert!(wanted.take(None, "Here:\n{\"n\": 7}\nor so").is_err());
         let fenced = "```json\n{\"n\": 5, \"t\": \"```sh\\nls\\n```\"}\n```\nDone, see ```n```.";
@@ -375,7 +375,7 @@ mod tests {
         }
         let repeated = json!({"type": "object", "required": ["n"], "properties": {"n": 8}}).to_string();
         assert_eq!(wanted.take(None, &repeated).unwrap().structured, Some(json!({"n": 8})));
-        assert_eq!(wanted.take(None, "[8]").unwrap_err(), "there is no JSON object in the answer, but a list");
+        assert_eq!(wanted.take(None, "[8]").unwrap_err(), "the answer has a list instead of a JSON object");
         let output = Output { kind: OutputKind::Findings, ..Output::default() };
         let findings = Wanted::new(&output, None, None).unwrap();
         let finding = |rule: &str| json!({"rule_id": rule, "severity": "note", "path": "a", "start_line": "1", "end_line": 1, "quote": "q", "message": "m", "confidence": "low"});

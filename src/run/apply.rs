@@ -123,7 +123,7 @@ pub fn none_cut_off(undo: &Path, root: &Path) -> Result<(), Failure> {
         [] => Ok(()),
         [run, ..] => Err(Failure::new(
             Exit::Conflict,
-            format!("the delivery of {run} was cut off; the files are as they were before it now"),
+            format!("run {run} was interrupted while applying changes; they have been rolled back"),
             "run again",
         )),
     }
@@ -134,8 +134,8 @@ fn recover(undo: &Path, root: &Path) -> Result<Vec<String>, Failure> {
     let reports = deliver::recover(undo, root).map_err(|error| {
         Failure::new(
             Exit::Conflict,
-            format!("an earlier delivery was cut off and cannot be taken back: {error}"),
-            "`qwen undo` tries again and names the file",
+            format!("an earlier delivery was interrupted and cannot be rolled back: {error}"),
+            "run `qwen undo`: it tries again and names the file",
         )
     })?;
     Ok(reports.into_iter().map(|report| report.run_id).collect())

@@ -77,7 +77,7 @@ pub struct Place<'a> {
 pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Result<Action, Denial> {
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let path =
-        |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is no path of the workspace")));
+        |text: &str| normalised(text).ok_or_else(|| Denial::new(format!("`{text}` is not a path in the workspace")));
     match texts.as_slice() {
         ["qwen", "check", name @ ("changelog" | "markdown-shape" | "repeat"), rest @ ..] => {
             let unknown = |word: &str| Denial::new(format!("`qwen check {name}` has no option `{word}`"));
@@ -113,7 +113,7 @@ pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Resu
                 "changelog" => {
                     let since = value("--since")?;
                     if since.starts_with('-') {
-                        return Err(Denial::new(format!("`{since}` is no revision")));
+                        return Err(Denial::new(format!("`{since}` is not a revision")));
                     }
                     let file = readable(path(value("--file")?)?, judge)?;
                     Ok(Action::Changelog { file, heading: value("--heading")?.to_owned(), since: since.to_owned() })
@@ -228,7 +228,7 @@ impl Action {
 
 /// Returns the commits from a revision to HEAD.
 pub fn commits(repository: Option<&Repository>, since: &str) -> Result<Vec<String>, String> {
-    let repository = repository.ok_or("there is no repository")?;
+    let repository = repository.ok_or("not in a git repository")?;
     let range = format!("{since}..HEAD");
     let listed =
         repository.git().run(&["rev-list", "--end-of-options", &range], b"").map_err(|error| error.to_string())?;
@@ -244,7 +244,7 @@ fn verdict(problems: Vec<String>) -> Done {
 fn text(workspace: &Workspace, path: &RelPath) -> Result<String, String> {
     match workspace.entry(path) {
         Ok(Entry::File { content, .. }) => Ok(String::from_utf8_lossy(&content).into_owned()),
-        Ok(Entry::Absent) => Err(format!("{path} is not there")),
+        Ok(Entry::Absent) => Err(format!("{path} does not exist")),
         Ok(Entry::Link { .. }) => Err(format!("{path} is a link")),
         Err(error) => Err(error.to_string()),
     }
@@ -262,8 +262,8 @@ pub fn variables(
         if !policy.passes_variable(name) {
             return Err(active.not_granted(
                 &text.place,
-                format!("the policy does not let `{what}` set the variable {name}"),
-                format!("this line grants it: shell: {{env: {{pass: [{name}]}}}}"),
+                format!("the policy does not allow `{what}` to set the variable {name}"),
+                format!("allow it with this line: shell: {{env: {{pass: [{name}]}}}}"),
             ));
         }
         variables.0.insert(name.clone(), active.text(text)?);

@@ -44,7 +44,7 @@ pub fn gather(sources: &ContextSources<'_>) -> (Vec<(String, String)>, Vec<Strin
         for folder in folders {
             for name in &names {
                 let Some(path) = folder.join(name) else {
-                    warnings.push(format!("context file {name} left out: it is outside of the root"));
+                    warnings.push(format!("context file {name} left out: it is outside the workspace"));
                     continue;
                 };
                 if library.has(&path) {
@@ -160,6 +160,6 @@ mod tests {
         let settings = Settings { context_file_names: Some(names), ..Settings::default() };
         let (files, warnings) = place.gather(&settings);
         assert_eq!(files, [("CONTEXT.md".to_owned(), "c".to_owned()), ("QWEN.md".to_owned(), "q".to_owned())]);
-        assert!(warnings[0].contains("outside of the root"), "{warnings:?}");
+        assert!(warnings[0].contains("outside the workspace"), "{warnings:?}");
     }
 }

@@ -26,7 +26,7 @@ pub fn directory_to_work_in(cd: Option<&Path>, environment: &Environment) -> Res
     let named = cwd.join(cd.unwrap_or(Path::new(".")));
     for path in by_shell.into_iter().chain([named.as_path()]) {
         refuse_links_out(path).map_err(|error| {
-            let hint = "change into the directory itself, or give it with -C";
+            let hint = "change to that directory, or give it with -C";
             Failure::new(Exit::Config, format!("the workspace {}: {error}", path.display()), hint)
         })?;
     }
@@ -54,7 +54,7 @@ pub fn included_folders(
                 Failure::new(
                     Exit::Usage,
                     format!("--include-directories {}: {error}", folder.display()),
-                    "name a folder that exists",
+                    "name a directory that exists",
                 )
             })
         })
@@ -70,7 +70,7 @@ pub fn state_folder(environment: &Environment, workspace: &Path) -> Result<PathB
     let none = || {
         Failure::new(
             Exit::Conflict,
-            "there is no home directory to keep an undo record in",
+            "no home directory for the undo record",
             "set HOME or XDG_STATE_HOME, or give --no-undo",
         )
     };
@@ -121,7 +121,7 @@ pub fn approval_left_out(trusted: &Trusted, environment: &Environment, top: &Pat
     let left_out = !trusted.checkout && !is_outside(&base, environment, workspace) && file.symlink_metadata().is_ok();
     left_out.then(|| {
         format!(
-            "the approval {} left out: it is in a checkout around the workspace, which may have brought it along",
+            "the approval {} left out: it is inside a checkout that contains the workspace and may have come with it",
             file.display()
         )
     })

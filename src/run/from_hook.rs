@@ -55,9 +55,9 @@ pub fn text_of(hook: &FromHook, repository: &Repository, path: &RelPath) -> Opti
 pub fn recipes_of(arguments: &RunArgs, repository: Option<&Repository>) -> Result<Option<TrustedTree>, Failure> {
     let (Some(_), Some(repository)) = (&arguments.from_hook, repository) else { return Ok(None) };
     let Some(head) = &repository.head else { return Ok(None) };
-    TrustedTree::find(&repository.top, head, "HEAD")
-        .map(Some)
-        .map_err(|error| Failure::new(Exit::Config, error.to_string(), "run `git status` there; it says what is wrong"))
+    TrustedTree::find(&repository.top, head, "HEAD").map(Some).map_err(|error| {
+        Failure::new(Exit::Config, error.to_string(), "run `git status` there and correct what it reports")
+    })
 }
 
 #[cfg(test)]

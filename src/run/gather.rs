@@ -75,14 +75,16 @@ impl Gatherer<'_> {
                 match context.on_empty.unwrap_or_default() {
                     OnEmpty::Continue => {}
                     OnEmpty::SkipRun => return Ok(Gathered::NothingToDo(name)),
-                    OnEmpty::Fail => return Err(failure(&name, "there is nothing in it", "`on_empty: fail` says so")),
+                    OnEmpty::Fail => {
+                        return Err(failure(&name, "it is empty", "remove `on_empty: fail`, or provide the input"));
+                    }
                 }
             }
             if context.diff.is_some() {
                 side.get_or_insert_default().extend(findings::new_side(&text));
             }
             let text = cut(text, context).map_err(|problem| {
-                let mut failure = failure(&name, &problem, "raise `max_bytes`, or narrow it");
+                let mut failure = failure(&name, &problem, "raise `max_bytes`, or narrow the input");
                 failure.error.code = "too_large".into();
                 failure
             })?;
@@ -197,7 +199,7 @@ impl Gatherer<'_> {
             let hint = denial.hint.unwrap_or_else(|| "allow it in the policy's `paths.read`".to_owned());
             self.active.not_granted(
                 &context.name.place,
-                format!("the policy does not let `context.{name}` read {path}"),
+                format!("the policy does not allow `context.{name}` to read {path}"),
                 format!("{}; {hint}", denial.reason),
             )
         })?;
@@ -213,9 +215,10 @@ impl Gatherer<'_> {
     /// Asks git for a change, with plumbing options that the user's configuration cannot alter; files that must not be
     /// read are left out.
     fn diff(&self, name: &str, kind: DiffKind, range: Option<&str>) -> Result<String, Failure> {
-        let repository = self.repository.ok_or_else(|| failure(name, "there is no repository", "run it inside one"))?;
+        let repository =
+            self.repository.ok_or_else(|| failure(name, "not in a git repository", "run it inside one"))?;
         let failed =
-            |error: String| failure(name, &error, "give a range that this clone has; in CI fetch more history");
+            |error: String| failure(name, &error, "name a range that exists in this clone; in CI fetch more history");
         let git = repository.without_filters().map_err(|error| failed(error.to_string()))?;
         let git = git_of(git, self.from_hook);
         let mut base: Vec<String> = match (kind, range) {

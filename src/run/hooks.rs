@@ -129,7 +129,7 @@ impl Hooks {
         for (event, groups) in &settings.hooks {
             let Some(when) = When::ALL.into_iter().find(|when| when.name() == event) else {
                 let known = When::ALL.map(When::name).join(", ");
-                warnings.push(format!("hooks.{event} left out: there is no such event here, only {known}"));
+                warnings.push(format!("hooks.{event} left out: unknown event; known are {known}"));
                 continue;
             };
             hooks.extend(read(when, groups).map_err(|problem| {
@@ -175,8 +175,8 @@ impl Hooks {
             Verdict::Block { reason } => {
                 let mut failure = Failure::new(
                     Exit::Denied,
-                    format!("a hook of SessionStart does not let the run begin: {reason}"),
-                    "see `hooks` in the settings; `qwen doctor` shows which file",
+                    format!("a SessionStart hook blocked the run: {reason}"),
+                    "check `hooks` in the settings; `qwen doctor` shows which file",
                 );
                 failure.error.code = "hook".into();
                 Err(failure)
@@ -197,7 +197,7 @@ impl Hooks {
         match self.ask(When::Stop, None, json!({"stop_hook_active": times > 0})).await {
             Verdict::Pass { .. } => None,
             Verdict::Block { reason } if times >= STOPS => {
-                self.warn(format!("a hook of Stop wants more work after {STOPS} times and is not heard: {reason}"));
+                self.warn(format!("a Stop hook asked for more work {STOPS} times and is now ignored: {reason}"));
                 None
             }
             Verdict::Block { reason } => Some(reason),
@@ -247,7 +247,7 @@ impl Hooks {
             Err(error) => return failed(format!("cannot be started: {error}")),
         };
         match output.exit_code {
-            Some(2) => Verdict::Block { reason: words(&output.stderr, "it gave no reason") },
+            Some(2) => Verdict::Block { reason: words(&output.stderr, "no reason given") },
             Some(0) => match decision(&output.stdout) {
                 Some(Verdict::Block { reason }) => Verdict::Block { reason },
                 Some(Verdict::Pass { said }) => Verdict::Pass { said },
@@ -257,7 +257,7 @@ impl Hooks {
             },
             Some(127 | 126) => failed(format!("cannot be run: {}", words(&output.stderr, "no such command"))),
             Some(code) => {
-                self.warn(format!("{name} ended with {code}: {}", words(&output.stderr, "it said nothing")));
+                self.warn(format!("{name} ended with {code}: {}", words(&output.stderr, "no output")));
                 Verdict::Pass { said: String::new() }
             }
             None => failed("was ended by a signal".into()),
@@ -312,7 +312,7 @@ fn decision(stdout: &str) -> Option<Verdict> {
             .or_else(|| text(specific, "permissionDecisionReason"))
             .or_else(|| text(Some(&printed), "stopReason"))
             .unwrap_or_default();
-        return Some(Verdict::Block { reason: words(&reason, "it gave no reason") });
+        return Some(Verdict::Block { reason: words(&reason, "no reason given") });
     }
     Some(Verdict::Pass { said: text(specific, "additionalContext").map(|said| words(&said, "")).unwrap_or_default() })
 }
@@ -336,7 +336,7 @@ fn read(when: When, groups: &Value) -> Result<Vec<Hook>, String> {
         let matcher = match group.get("matcher") {
             None | Some(Value::Null) => Matcher::All,
             Some(Value::String(text)) => {
-                Matcher::parse(text).map_err(|error| format!("matcher `{text}` is no pattern: {error}"))?
+                Matcher::parse(text).map_err(|error| format!("matcher `{text}` is not a pattern: {error}"))?
             }
             Some(_) => return Err("matcher must be text".into()),
         };
@@ -344,7 +344,7 @@ fn read(when: When, groups: &Value) -> Result<Vec<Hook>, String> {
             let hook = hook.as_object().ok_or("each hook must be an object")?;
             match hook.get("type").and_then(Value::as_str) {
                 None | Some("command") => {}
-                Some(other) => return Err(format!("type `{other}` is not known, only `command`")),
+                Some(other) => return Err(format!("unknown type `{other}`; only `command` is supported")),
             }
             let command = hook.get("command").and_then(Value::as_str).filter(|command| !command.trim().is_empty());
             let timeout = match hook.get("timeout") {

@@ -32,7 +32,7 @@ pub(super) fn outputs<'t>(
     rules: &Rules<'_>,
 ) -> Result<(Outputs<'t>, Option<String>), Failure> {
     let failed = |cause: String| {
-        let message = format!("what commands left in ignored directories cannot be looked at: {cause}");
+        let message = format!("cannot read the output of commands in ignored directories: {cause}");
         Failure::new(Exit::Conflict, message, "nothing was delivered; run again")
     };
     let io = |error: std::io::Error| failed(error.to_string());
@@ -59,7 +59,7 @@ pub(super) fn outputs<'t>(
             refused.iter().map(|(path, _)| path).filter(|path| tree.why_left_out(path).is_none()).collect();
         let judge = |(output, change): &(Output, Change)| {
             if let Some(path) = above(&output.path).find(|path| staying.contains(path)) {
-                return Err(format!("{path} is left as it is"));
+                return Err(format!("{path} is not changed"));
             }
             shapes.check(&output.path, change)?;
             judge(rules.policy, &facts, &output.path, change)
@@ -92,10 +92,10 @@ fn above(path: &RelPath) -> impl Iterator<Item = RelPath> {
 fn change_of(tree: &Lent, project: &Folder, output: &Output) -> std::io::Result<Result<Change, &'static str>> {
     match tree.why_left_out(&output.path) {
         Some(WhyLeftOut::TooLarge) => {
-            return Ok(Err("commands did not see what the project has there (`sandbox.copy_max`)"));
+            return Ok(Err("commands did not see the project's files there (`sandbox.copy_max`)"));
         }
         Some(WhyLeftOut::Denied | WhyLeftOut::Special | WhyLeftOut::Unreadable) => {
-            return Ok(Err("commands did not see what the project has there"));
+            return Ok(Err("commands did not see the project's files there"));
         }
         None => {}
     }
@@ -132,6 +132,6 @@ fn warning(refused: &[(RelPath, String)]) -> Option<String> {
     let rest = refused.len().saturating_sub(NAMED);
     let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
     let count = refused.len();
-    let what = "what commands left in ignored directories was not delivered";
+    let what = "output of commands in ignored directories was not delivered";
     (count > 0).then(|| format!("{count} file(s) of {what}: {}{more}", named.join(", ")))
 }

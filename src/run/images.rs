@@ -33,10 +33,12 @@ pub fn read(files: &[PathBuf], cwd: &Path, taken: bool, warnings: &mut Vec<Strin
             let bytes = bounded::named(&path, LARGEST).map_err(|error| wrong(error.to_string()))?;
             let found = infer::get(&bytes).map(|kind| kind.mime_type()).unwrap_or_default();
             let mime_type =
-                TYPES.iter().find(|known| **known == found).ok_or_else(|| wrong("it is no image".into()))?;
+                TYPES.iter().find(|known| **known == found).ok_or_else(|| wrong("it is not an image".into()))?;
             let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
             if !taken {
-                warnings.push(format!("--image {shown}: the model does not take images; it is told so"));
+                warnings.push(format!(
+                    "--image {shown}: the model does not support images; it gets the file's name and size only"
+                ));
                 return Ok(Part::Text(format!(
                     "\n[image file: {name}, {} bytes; the model does not take it]",
                     bytes.len()
@@ -64,7 +66,7 @@ mod tests {
             matches!(&read("a.png", true).unwrap()[..], [Part::Media { mime_type, .. }] if mime_type == "image/png")
         );
         assert!(matches!(&read("a.png", false).unwrap()[..], [Part::Text(text)] if text.contains("does not take it")));
-        for (name, problem) in [("b.png", "no image"), ("gone.png", "no such file"), (".", "a directory")] {
+        for (name, problem) in [("b.png", "not an image"), ("gone.png", "does not exist"), (".", "a directory")] {
             let failure = read(name, true).unwrap_err();
             assert_eq!(failure.exit, Exit::Input);
             assert!(failure.error.message.contains(problem), "{}", failure.error.message);

@@ -109,15 +109,15 @@ impl Library for Folder {
         if let Some(commit) = &self.commit {
             self.permits(path)?;
             let path = path.as_path().to_str().ok_or("its name is not UTF-8")?;
-            let bytes = commit.read(path).map_err(|error| error.to_string())?.ok_or("there is no such file")?;
+            let bytes = commit.read(path).map_err(|error| error.to_string())?.ok_or("it does not exist")?;
             return text_of(bytes);
         }
         let root = self.workspace.root();
         let real = path.under(root).canonicalize().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "there is no such file".to_owned(),
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "it does not exist".to_owned(),
             _ => format!("it cannot be read: {error}"),
         })?;
-        let target = RelPath::below(root, &real).ok_or("it leads outside of the root")?;
+        let target = RelPath::below(root, &real).ok_or("it points outside the workspace")?;
         for path in [path, &target] {
             self.permits(path)?;
         }
@@ -139,7 +139,7 @@ impl Folder {
 
 fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.contains(&0) {
-        return Err("it is no text".into());
+        return Err("it is not text".into());
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -120,7 +120,7 @@ impl Failure {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         let mut failure =
-            Failure::new(Exit::Failed, format!("a fault in qwen itself: {text}"), "report it with the command line");
+            Failure::new(Exit::Failed, format!("a bug in qwen: {text}"), "report this bug with the command line");
         failure.error.code = "internal".into();
         failure
     }
@@ -256,7 +256,7 @@ async fn work(
         }
         Err(failure) if failure.exit == Exit::Unavailable && setup.skips_offline() => {
             emitter.emit(Event::Warning { message: format!("skipped: {}", failure.error.message) });
-            outcome::nothing_to_do("skipped: the provider is not available".to_owned())
+            outcome::nothing_to_do("skipped: the provider is unavailable".to_owned())
         }
         Err(failure) => {
             let mut finished = RunFinished::failed(failure.exit, *failure.error);
@@ -360,7 +360,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     };
     if let Some(answer) = kept.as_ref().and_then(|kept| kept.fresh()).and_then(|(text, value)| from_cache(text, value))
     {
-        let message = "the kept answer is taken again: nothing that it depends on has changed".to_owned();
+        let message = "the cached answer is used: nothing that it depends on has changed".to_owned();
         emit(Event::Status { message, waited: Duration::ZERO });
         return Ok(answer);
     }
@@ -421,7 +421,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
                     kept.as_ref().filter(|_| stopped.exit == Exit::Unavailable).and_then(|kept| kept.of_any_age());
                 return match old.and_then(|(text, value)| from_cache(text, value)) {
                     Some(answer) => {
-                        let message = "the provider is not available: the kept answer is taken again".to_owned();
+                        let message = "the provider is unavailable: the cached answer is used".to_owned();
                         emit(Event::Warning { message });
                         Ok(answer)
                     }
@@ -480,16 +480,16 @@ async fn before(
     }
     let failed = verification.run(bench, 0, emit).await;
     match (wanted, failed) {
-        (Before::SkipIfPass, None) => Ok(Some("nothing to do: the checks pass already".to_owned())),
+        (Before::SkipIfPass, None) => Ok(Some("nothing to do: the checks already pass".to_owned())),
         (Before::MustPass, Some(failed)) => Err(Failure::new(
             Exit::Verify,
-            format!("the base is already broken: the check `{}` fails before any change", failed.name),
-            "repair the base first; its output stands under verify in the result",
+            format!("check `{}` already fails on the unchanged tree", failed.name),
+            "repair it first; its output is under verify in the result",
         )),
         (Before::MustFail, None) => Err(Failure::new(
             Exit::Verify,
-            "the base is already fine: the checks pass before any change, and the recipe wants them to fail",
-            "there is nothing to repair",
+            "the checks already pass on the unchanged tree, and the recipe expects a failure",
+            "correct the check, or leave the run out",
         )),
         (Before::Ignore | Before::SkipIfPass | Before::MustPass | Before::MustFail, _) => Ok(None),
     }

@@ -173,7 +173,7 @@ pub async fn choose(
         && !matches!(kind.value.as_str(), "openai" | "USE_OPENAI" | "")
     {
         endpoint.warnings.push(format!(
-            "{}: security.auth.selectedType `{}` is not known here; the server and key are those of `openai`",
+            "{}: unknown security.auth.selectedType `{}`; the server and key of `openai` are used",
             kind.origin, kind.value
         ));
     }

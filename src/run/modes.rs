@@ -31,7 +31,9 @@ pub fn approval_mode(
     let Some(named) = &settings.approval_mode else { return Ok(None) };
     if named.value == "auto" {
         let place = &named.origin;
-        warnings.push(format!("{place}: no model approves calls here: `auto` is `default`; say `auto-edit` to apply"));
+        warnings.push(format!(
+            "{place}: `auto` means `default` here, since no model approves calls; use `auto-edit` to apply changes"
+        ));
         return Ok(Some(ApprovalMode::Default));
     }
     ApprovalMode::from_name(&named.value)
@@ -113,8 +115,8 @@ pub fn delivery_mode(
 /// Names the files that do not allow a delivery.
 pub fn not_given(policy: &Policy, wanted: PolicyDelivery) -> String {
     match policy.refusing(wanted).as_slice() {
-        [one] => format!("the policy {one} does not give it"),
-        several => format!("the policies {} do not give it", several.join(" and ")),
+        [one] => format!("the policy {one} does not allow it"),
+        several => format!("the policies {} do not allow it", several.join(" and ")),
     }
 }
 

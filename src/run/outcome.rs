@@ -98,12 +98,12 @@ impl Stage {
         let (message, hint) = if let Some(path) = self.untouched.as_ref().and_then(Untouched::first_difference) {
             (
                 format!("a command of this dry run changed {}", path.display()),
-                "it ran without isolation (--sandbox off); look at `git status`, and leave the flag out",
+                "it ran without isolation (--sandbox off): check `git status`, and leave the flag out",
             )
         } else if let Some(path) = self.runner.changed_attribute() {
             (
-                format!("mode or time of {} changed while commands ran, past the delivery", path.display()),
-                "the isolation of this machine (T2) does not hold modes and times; `qwen sandbox doctor` says how to get T3",
+                format!("mode or time of {} changed while commands ran, outside the delivery", path.display()),
+                "isolation tier T2 does not protect modes and times; run `qwen sandbox doctor` to see how to get T3",
             )
         } else {
             return;
@@ -192,7 +192,7 @@ pub(super) fn deliver(
         error: (exit == Exit::Denied).then(|| RunError {
             code: "denied".into(),
             message: format!("the policy denied {} call(s); the rest was done", answer.denials),
-            hint: Some("look at permission_denials; --on-deny continue makes this 0".into()),
+            hint: Some("see permission_denials; use --on-deny continue for exit code 0".into()),
             ..RunError::default()
         }),
         result: answer.text.clone(),
@@ -202,13 +202,13 @@ pub(super) fn deliver(
     answer.taken.complete(&mut finished);
     let if_no_changes = setup.git_wishes().and_then(|git| git.if_no_changes).unwrap_or_default();
     if changes.is_empty() && if_no_changes == IfNoChanges::Warn {
-        emitter.emit(crate::event::Event::Warning { message: "the recipe was to change something and did not".into() });
+        emitter.emit(crate::event::Event::Warning { message: "the recipe requires changes; none were made".into() });
     }
     if changes.is_empty() && (setup.require_changes || if_no_changes == IfNoChanges::Fail) {
         finished.exit = Exit::NoChanges.or_worse(exit);
         finished.error = Some(RunError {
             code: "no_changes".into(),
-            message: "changes were required and the model made none".into(),
+            message: "--require-changes was given, and the model made no changes".into(),
             ..RunError::default()
         });
         return finished;
@@ -254,7 +254,7 @@ pub(super) fn deliver(
             // Secrets that passed the gate were there before, or the policy allows them.
             let shown = setup.secrets.shown_in(&String::from_utf8_lossy(&delivered.patch));
             if !shown.is_empty() {
-                let message = format!("the patch shows {}; it is masked in logs alone", shown.join(" and "));
+                let message = format!("the patch contains {}; it is masked in logs only", shown.join(" and "));
                 emitter.emit(crate::event::Event::Warning { message });
             }
             finished.branch = delivered.branch.clone();
@@ -354,7 +354,8 @@ pub fn verify_failed(failed: &Failed, attempt: u32, same: bool) -> Failure {
                 format!("{} {why} after attempt {attempt}: {first}", failed.name())
             }
         },
-        "nothing was delivered; verify in the result shows the checks, and the patch is there too unless it was discarded",
+        "see verify in the result for the checks; nothing was delivered, and the result has the patch unless it was \
+         discarded",
     )
 }
 
@@ -375,7 +376,7 @@ pub fn interrupted(exit: Exit) -> RunFinished {
         exit,
         RunError {
             code: "interrupted".into(),
-            message: format!("interrupted by {signal}; the tree is as it was"),
+            message: format!("interrupted by {signal}; the tree is unchanged"),
             retryable: true,
             ..RunError::default()
         },

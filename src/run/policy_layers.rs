@@ -94,7 +94,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         }
     };
     if from_file && !sources.lists.allowed.is_empty() {
-        warnings.push("allowed tools add nothing beside a policy file: write them into the file".to_owned());
+        warnings.push("allowed tools have no effect with a policy file: write them into the file".to_owned());
     }
     warnings.extend(sources.lists.warnings());
     if let (Some(_), Some((name, text))) = (sources.named, &trusted_text) {
@@ -107,10 +107,10 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
         match (&trusted_text, trusted.checkout) {
             (_, true) => {}
             (Some((name, _)), false) => {
-                warnings.push(format!("policy: .qwen/policy.yaml of the tree narrows only; what counts is {name}"));
+                warnings.push(format!("policy: .qwen/policy.yaml of the tree only restricts; {name} applies"));
             }
             (None, false) => {
-                warnings.push("policy: .qwen/policy.yaml narrows only (qwen policy trust lets it grant)".to_owned());
+                warnings.push("policy: .qwen/policy.yaml only restricts (`qwen policy trust` widens it)".to_owned());
             }
         }
         narrowing.push(layer(REPOSITORY, text, Standing::Repository));
@@ -141,7 +141,7 @@ pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
     let parents = |name: &str| trusted.named_text(sources.top, &base.join(name));
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| PolicyError::Layers(error.into()))?;
     let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
-    let open = LayerText::builtin("open").expect("it is one of the built-in policies");
+    let open = LayerText::builtin("open").expect("it is a built-in policy");
     let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
         // The machine's policy only ever narrows: alone it would allow nothing.
         true => Policy::new(&open, std::slice::from_ref(text), &parents),

@@ -238,8 +238,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     if arguments.limits.max_cost_usd.is_some() && client.as_model().facts().price.is_none() {
         return Err(Failure::new(
             Exit::Config,
-            format!("--max-cost-usd needs a price, and none is known for {}", client.name),
-            "leave it out and set --max-total-tokens",
+            format!("--max-cost-usd needs a price, and the price of {} is unknown", client.name),
+            "use --max-total-tokens instead",
         ));
     }
 

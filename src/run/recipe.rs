@@ -135,7 +135,7 @@ fn read_inside(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, String> {
         let file = folder.join(name).canonicalize()?;
         match file.starts_with(&folder) {
             true => bounded::regular(&file, bounded::CONFIG),
-            false => Err(std::io::Error::other("it is a link that leads out of the directory of recipes")),
+            false => Err(std::io::Error::other("it is a link that points outside the directory of recipes")),
         }
     };
     bounded::optional(read()).map_err(|error| error.to_string())
@@ -240,11 +240,11 @@ impl World for Outside<'_> {
         let path = self.surroundings.environment.value("GITHUB_EVENT_PATH").ok_or("GITHUB_EVENT_PATH is not set")?;
         let text = self.file(&path)?;
         let event: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
-        event.pointer(pointer).cloned().ok_or_else(|| "the event has nothing there".to_owned())
+        event.pointer(pointer).cloned().ok_or_else(|| "the event has no such value".to_owned())
     }
 
     fn standard_input(&self) -> Result<String, String> {
-        self.standard_input.clone().ok_or_else(|| "there is no standard input".to_owned())
+        self.standard_input.clone().ok_or_else(|| "standard input is not available".to_owned())
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -261,7 +261,7 @@ impl World for Outside<'_> {
         }
         match at.canonicalize() {
             Ok(real) if real.starts_with(root) => Ok(exists),
-            Ok(_) | Err(_) => Err("leads out of the workspace".to_owned()),
+            Ok(_) | Err(_) => Err("points outside the workspace".to_owned()),
         }
     }
 }
@@ -389,7 +389,7 @@ impl Active {
         let hint = denial.hint.map_or_else(|| "; allow it in the policy".to_owned(), |hint| format!("; {hint}"));
         self.not_granted(
             place,
-            format!("the policy does not let `{what}` run `{words}`"),
+            format!("the policy does not allow `{what}` to run `{words}`"),
             format!("{}{hint}", denial.reason),
         )
     }
@@ -406,18 +406,18 @@ impl Active {
         if let Some(range) = &requires.qwen
             && check::satisfies(&range.value, version) != Ok(true)
         {
-            let help = "install such a qwen, or take a version of the recipe for this one";
+            let help = "install that version of qwen, or use a recipe for this one";
             lacks(range.place.clone(), format!("it needs qwen {}, this is {version}", range.value), help);
         }
         for program in requires.programs.iter().flatten() {
             if programs.find(program.as_str()).is_err() {
                 let message = format!("the program `{}` is not in PATH", program.value);
-                lacks(program.place.clone(), message, "install it, or put its folder into PATH");
+                lacks(program.place.clone(), message, "install it, or add its directory to PATH");
             }
         }
         match (requires.git, repository) {
             (Some(RequiredGit::Repo | RequiredGit::Clean), None) => {
-                lacks(of_git(), "it needs a git repository".to_owned(), "run it inside one, or begin one: git init");
+                lacks(of_git(), "it needs a git repository".to_owned(), "run it in one, or create one with `git init`");
             }
             (Some(RequiredGit::Clean), Some(repository)) => {
                 // No filter of the repository runs: git's record of a filtered file decides.
@@ -468,7 +468,7 @@ impl Active {
         let wish = git.changes.unwrap_or(Delivery::DryRun);
         if wish != Delivery::DryRun && !policy.changes().allow.contains(&wish) {
             warnings.push(format!(
-                "the recipe {} wishes to deliver its changes and {}: dry run",
+                "the recipe {} wants to deliver its changes, and {}: dry run",
                 self.recipe.name(),
                 super::modes::not_given(policy, wish)
             ));

@@ -241,7 +241,7 @@ impl Runner {
             Some(earlier) if self.ignored_outputs => {
                 lent.flush(&self.workspace).map_err(no_tree)?;
                 let taken = lent.take_over(earlier, &self.workspace.changes());
-                taken.map_err(|error| ToolError::failed(format!("No tree could be lent: {error}")))?;
+                taken.map_err(|error| ToolError::failed(format!("cannot create the command workspace: {error}")))?;
             }
             Some(_) => self.is_copied_anew.store(true, Ordering::Relaxed),
             None => {}
@@ -303,7 +303,7 @@ impl Runner {
         let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
         let refused = collected.refused.iter();
-        Ok(refused.map(|(path, reason)| format!("the change to {path} was taken back: {reason}")).collect())
+        Ok(refused.map(|(path, reason)| format!("the change to {path} was undone: {reason}")).collect())
     }
 
     /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
@@ -555,32 +555,29 @@ impl Runner {
         self.workspace.note_refusals(&collected.refused);
         let mut notes = output.notes.clone();
         if self.is_copied_anew.swap(false, Ordering::Relaxed) {
-            notes.push(
-                "from here on commands work in a copy: what earlier ones left in ignored folders is not in it"
-                    .to_owned(),
-            );
+            notes.push("commands now run in a fresh copy; ignored build output is not available".to_owned());
         }
         if !self.left_out_said.swap(true, Ordering::Relaxed) {
             notes.extend(not_there(lent.left_out()));
             if self.repository.is_some() && lent.git().is_none() {
                 notes.push(
-                    "commands find no git repository: its objects or references lie outside of its own directory"
+                    "commands get no git repository: its objects or references are outside its own directory"
                         .to_owned(),
                 );
             }
         }
         if self.hides_git(plan, lent) && !self.no_git_said.swap(true, Ordering::Relaxed) {
             notes.push(
-                "programs find no git repository, since its history may hold files that may not be read; run `git` in a \
-                 command of its own"
+                "programs get no git repository, since its history may contain files that may not be read; run `git` \
+                 in a command of its own"
                     .to_owned(),
             );
         }
         for (path, reason) in &collected.refused {
-            notes.push(format!("the change to {path} was taken back: {reason}"));
+            notes.push(format!("the change to {path} was undone: {reason}"));
         }
         if plan.profile.git == GitAccess::Scratch && plan.programs.iter().any(|name| name == "git") {
-            notes.push("what git wrote stands in a scratch copy that is dropped with the run".to_owned());
+            notes.push("git changes made by this command are discarded when the run ends".to_owned());
         }
         let bytes = |captured: &Captured| (captured.text(), captured.missing);
         let ((stdout, stdout_missing), (stderr, stderr_missing)) = (bytes(&output.stdout), bytes(&output.stderr));
@@ -637,7 +634,7 @@ impl CommandRunner for Runner {
 }
 
 fn no_tree(error: crate::workspace::WorkspaceError) -> ToolError {
-    ToolError::failed(format!("No tree could be lent: {error}"))
+    ToolError::failed(format!("cannot create the command workspace: {error}"))
 }
 
 /// Judges a change by the policy's rules for the gate.

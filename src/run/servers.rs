@@ -112,7 +112,7 @@ pub fn choose(settings: &Settings, wishes: Wishes<'_>, environment: &Environment
     }
     for wanted in wishes.allowed {
         if !named.iter().any(|(name, _)| name == wanted) {
-            chosen.warnings.push(format!("--allowed-mcp-server-names: there is no server `{wanted}`"));
+            chosen.warnings.push(format!("--allowed-mcp-server-names: unknown server `{wanted}`"));
         }
     }
     // `*` in the settings' lists matches any letters; excluding ignores case.
@@ -165,7 +165,7 @@ fn of_flag(
         value = servers;
     }
     let Value::Object(servers) = &mut value else {
-        return Err(ServerError::Flag(format!("the servers are an object, not {}", jsonc::kind(&value))));
+        return Err(ServerError::Flag(format!("the servers must be an object, not {}", jsonc::kind(&value))));
     };
     let origin = Origin::Flag("--mcp-config".to_owned());
     let mut named = Vec::new();
@@ -195,7 +195,7 @@ pub fn with_pins(
             let path = folder.join(&file);
             let pins = trusted
                 .read_named(top, &path)
-                .and_then(|bytes| bytes.ok_or_else(|| "there is no such file".to_owned()))
+                .and_then(|bytes| bytes.ok_or_else(|| "it does not exist".to_owned()))
                 .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()))
                 .and_then(|text| Pins::parse(&text, &config.name));
             match pins {
@@ -329,7 +329,7 @@ impl SandboxLauncher {
             None => RelPath::root(),
             Some(cwd) => match cwd.strip_prefix(&self.place.workspace).ok().and_then(RelPath::new) {
                 Some(below) => below,
-                None => return Err(format!("cwd {} is outside of the workspace", cwd.display())),
+                None => return Err(format!("cwd {} is outside the workspace", cwd.display())),
             },
         };
         let words: Vec<String> =
@@ -399,7 +399,7 @@ impl Launcher for SandboxLauncher {
         Box::pin(async move {
             match &config.connect {
                 Connect::Stdio(program) => self.start(config, program).await,
-                Connect::Http(_) | Connect::Sse(_) => Err("it is no program".to_owned()),
+                Connect::Http(_) | Connect::Sse(_) => Err("it is not a program".to_owned()),
             }
         })
     }
@@ -418,7 +418,7 @@ impl Launcher for SandboxLauncher {
                 None
             }
             Network::Hosts(_) | Network::None => {
-                Some(format!("`mcp.servers.{}.network` of the policy does not let {host} be reached", config.name))
+                Some(format!("`mcp.servers.{}.network` of the policy does not allow {host}", config.name))
             }
         }
     }
@@ -556,7 +556,7 @@ mod tests {
         let wishes = Wishes { configs: &flags, allowed: &list(&["d", "x"]), ..Wishes::default() };
         let chosen = choose(&settings, wishes, &Environment::default()).unwrap();
         assert_eq!(names(&chosen), ["d"]);
-        assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: there is no server `x`"]);
+        assert_eq!(chosen.warnings, ["--allowed-mcp-server-names: unknown server `x`"]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl RunSession {
         }
         for id in [&flags.session_id, &flags.resume].into_iter().flatten() {
             if !is_id(id) {
-                return Err(usage(&format!("`{id}` is no session's id: 1 to 64 letters, digits, `-` and `_`")));
+                return Err(usage(&format!("`{id}` is not a session id: 1 to 64 letters, digits, `-` and `_`")));
             }
         }
         let id = flags.session_id.clone().unwrap_or_else(|| run_id.to_owned());
@@ -78,13 +78,13 @@ impl RunSession {
             Err(failure) if goes_on => {
                 return Err(Failure { exit: Exit::Input, ..failure });
             }
-            Err(_) => return off(vec!["this run keeps no session: there is no home folder".to_owned()]),
+            Err(_) => return off(vec!["this session is not saved: no home directory is set".to_owned()]),
         };
         let own = all.join(name_of(&workspace));
         if let Err(error) = session_file::make_folder(&own) {
             let problem = format!("{}: {error}", own.display());
             if !goes_on {
-                return off(vec![format!("this run keeps no session: {problem}")]);
+                return off(vec![format!("this session is not saved: {problem}")]);
             }
             return Err(SessionError::NoDirectory(problem).into());
         }
@@ -93,7 +93,7 @@ impl RunSession {
         if !goes_on {
             let path = own.join(format!("{id}.jsonl"));
             if path.exists() {
-                return Err(usage(&format!("a session {id} is there already; --resume {id} goes on with it")));
+                return Err(usage(&format!("session {id} already exists; resume it with --resume {id}")));
             }
             let begin = session::first_line(&Header::new(&id, &cwd, &time, None));
             let writer = Mutex::new(Writer::New { path, begin });
@@ -106,7 +106,7 @@ impl RunSession {
             let found = session::read(&text).map_err(|error| unreadable(&path, &error))?;
             let path = own.join(format!("{id}.jsonl"));
             if path.exists() {
-                return Err(usage(&format!("a session {id} is there already")));
+                return Err(usage(&format!("session {id} already exists")));
             }
             // The new file holds the whole conversation: it does not need the old one.
             let begin = session::first_line(&Header::new(&id, &cwd, &time, Some(&found.header.id)));
@@ -153,7 +153,7 @@ impl RunSession {
                 *writer = Writer::Open(file);
                 None
             }
-            Err(error) => Some(Event::Warning { message: format!("the session is no longer kept: {error}") }),
+            Err(error) => Some(Event::Warning { message: format!("the session is no longer saved: {error}") }),
         }
     }
 }

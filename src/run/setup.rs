@@ -305,7 +305,7 @@ impl Setup {
                 Failure::new(
                     Exit::Usage,
                     format!("--verify '{command}': {}", denial.reason),
-                    denial.hint.unwrap_or_else(|| "write it in simpler words, or put it into a script".into()),
+                    denial.hint.unwrap_or_else(|| "write a simpler command, or put it into a script".into()),
                 )
             })
         };

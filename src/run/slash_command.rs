@@ -38,7 +38,7 @@ const OUTPUT: usize = 100_000;
 const OTHERS: [(&str, &str); 12] = [
     ("agents", "agents are files: .qwen/agents/NAME.md"),
     ("auth", "set OPENAI_API_KEY, or run `qwen mcp auth NAME` for a server"),
-    ("compress", "the conversation is compacted by itself"),
+    ("compress", "the conversation is compacted automatically"),
     ("help", "run `qwen --help`"),
     ("init", "write QWEN.md by hand, or ask for it in a prompt"),
     ("mcp", "run `qwen mcp list -v`, and `qwen mcp auth NAME` to sign in"),
@@ -46,7 +46,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("model", "name the model with -m"),
     ("resume", "use --continue or --resume ID"),
     ("skills", "skills are files, and /NAME loads one: .qwen/skills/NAME/SKILL.md"),
-    ("stats", "`usage` and `stats` stand in the result: -o result"),
+    ("stats", "see `usage` and `stats` in the result: -o result"),
     ("tools", "run `qwen tools list`"),
 ];
 
@@ -179,7 +179,7 @@ impl Commands {
         let (text, hidden) = without_hidden(&text);
         let mut expanded = Expanded { text: String::new(), media: Vec::new(), events: Vec::new() };
         if hidden > 0 {
-            let message = format!("{shown}: {hidden} characters that nobody sees were taken out");
+            let message = format!("{shown}: {hidden} invisible characters were removed");
             expanded.events.push(Event::Warning { message });
         }
         if place.skills {
@@ -238,9 +238,14 @@ impl Commands {
         let hint = match yaml::nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean /{near}?"),
             None if names.is_empty() => {
-                "commands stand in .qwen/commands or ~/.qwen/commands; a prompt that begins with a slash and is none begins with a blank line or a word".into()
+                "write the command in .qwen/commands or ~/.qwen/commands; start a prompt that is not a command with \
+                 a word or an empty line"
+                    .into()
             }
-            None => format!("there is {}", names.iter().take(20).map(|name| format!("/{name}")).collect::<Vec<_>>().join(", ")),
+            None => format!(
+                "there is {}",
+                names.iter().take(20).map(|name| format!("/{name}")).collect::<Vec<_>>().join(", ")
+            ),
         };
         PromptError::UnknownCommand { name: name.to_owned(), hint }
     }
@@ -302,7 +307,7 @@ impl Commands {
         }
         if report.exit_code != Some(0) {
             let how = match (report.timed_out, report.exit_code) {
-                (true, _) => "its time ran out".to_owned(),
+                (true, _) => "it ran out of time".to_owned(),
                 (false, Some(code)) => format!("it ended with {code}"),
                 (false, None) => "a signal ended it".to_owned(),
             };

@@ -79,7 +79,9 @@ impl Task<'_> {
                         return Err(PromptError::NoPath(spelled.clone()).into());
                     }
                     None => {
-                        warnings.push(format!("{spelled} in the prompt is no path of the workspace; it stays text"));
+                        warnings.push(format!(
+                            "{spelled} in the prompt is not a path in the workspace; it is kept as text"
+                        ));
                         task.push_str(spelled);
                     }
                 },
@@ -171,7 +173,7 @@ impl Task<'_> {
         let denied = |why| Failure::from(PromptError::Denied { path: path.to_owned(), why });
         let reader = "read_many_files";
         if self.registry.get(reader).is_none() {
-            return Err(denied(format!("{reader}, which reads it, is not among the tools of this run")));
+            return Err(denied(format!("the tool that reads it, {reader}, is not available in this run")));
         }
         let mut arguments = Map::new();
         arguments.insert("paths".into(), Value::from(vec![path]));

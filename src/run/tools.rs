@@ -114,7 +114,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
                              `discovered_tools.allow` in a policy file"
                         ));
                     } else if let Err(other) = add_discovered(&mut registry, tool) {
-                        warnings.push(format!("the discovered tool {name} is left out: {other} is taken, too"));
+                        warnings.push(format!("the discovered tool {name} is left out: {other} has the same name"));
                     }
                     discovered.push(name);
                 }

@@ -113,7 +113,7 @@ impl Trusted {
         match (&self.tree, self.checkout) {
             (Some(tree), _) => format!("files of commit {} ({})", tree.commit, tree.why),
             (None, true) => "this checkout's files".to_owned(),
-            (None, false) => format!("no file of this checkout: {}", self.why_not),
+            (None, false) => format!("no files of this checkout: {}", self.why_not),
         }
     }
 
@@ -165,7 +165,7 @@ impl Trusted {
 
     /// Reads the text of a file that a flag names, from where it is trusted. The error says why it does not count.
     pub fn named_text(&self, top: &Path, path: &Path) -> Result<String, String> {
-        let bytes = self.read_named(top, path)?.ok_or("there is no such file")?;
+        let bytes = self.read_named(top, path)?.ok_or("it does not exist")?;
         String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
     }
 
@@ -194,7 +194,7 @@ impl Trusted {
         let (same, why) = match &self.tree {
             Some(tree) => (
                 tree.same_as(top, &found).map_err(refused)?,
-                format!("it is not as in the trusted commit {} ({})", short(&tree.commit), tree.why),
+                format!("it differs from the trusted commit {} ({})", short(&tree.commit), tree.why),
             ),
             None if self.asks => {
                 (BTreeSet::new(), "this checkout is not trusted (`qwen policy trust`, or --trust-checkout)".to_owned())
@@ -229,8 +229,8 @@ impl Trusted {
                 Failure::new(
                     Exit::Config,
                     format!("{name} is not started: {what} may name a file of the checkout, {}", self.not_trusted()),
-                    "name a program by its absolute path or ~/ that does not lead into the checkout through a link, or say \
-                     --trust-checkout where the change is your own",
+                    "name a program by an absolute path or ~/ that does not point into the checkout through a link, \
+                     or give --trust-checkout if the change is your own",
                 )
             })?;
             let parts = |word: &String| -> Vec<String> {
@@ -244,7 +244,7 @@ impl Trusted {
                     Failure::new(
                         Exit::Config,
                         format!("{name} names {word}, a directory of more than {LOOKED_AT} files of the checkout"),
-                        "name the file that it starts, or keep its program outside of the checkout",
+                        "name the file that it starts, or keep its program outside the checkout",
                     )
                 })?;
                 files.extend(named.iter().chain(&found).filter_map(|path| below(top, path)));
@@ -255,8 +255,8 @@ impl Trusted {
                 return Err(Failure::new(
                     Exit::Config,
                     format!("{name} starts {changed}, {why}"),
-                    "keep its program, and what links to it lead to, outside of the checkout, or say --trust-checkout where \
-                     the change is your own",
+                    "keep its program, and the targets of links to it, outside the checkout, or give \
+                     --trust-checkout if the change is your own",
                 ));
             }
         }
@@ -268,7 +268,7 @@ impl Trusted {
         if let Some(tree) = &self.tree {
             let same = tree.same_as(top, files).map_err(refused)?;
             let changed = files.iter().find(|path| !same.contains(*path));
-            let why = || format!("which is not as in the trusted commit {} ({})", short(&tree.commit), tree.why);
+            let why = || format!("which differs from the trusted commit {} ({})", short(&tree.commit), tree.why);
             return Ok(changed.map(|path| (path.clone(), why())));
         }
         for path in files {
@@ -411,11 +411,11 @@ pub fn find(
             if flags.trusted_ref.is_some() {
                 return Err(Failure::new(
                     Exit::Config,
-                    format!("--trusted-ref {} and there is no repository", found.revision),
+                    format!("`--trusted-ref {}` requires a git repository", found.revision),
                     "run in a clone, or leave the flag out",
                 ));
             }
-            let why_not = "there is no repository".to_owned();
+            let why_not = "not in a git repository".to_owned();
             Ok(Trusted { checkout: false, tree: None, asks: false, is_change: true, why_not })
         }
         Trust::Ref(_)
@@ -435,10 +435,10 @@ pub fn find(
 fn refused(error: TrustedError) -> Failure {
     let hint = match &error {
         TrustedError::Missing { .. } => {
-            "fetch-depth: 0 in actions/checkout fetches it (or `git fetch origin`); --trusted-ref names another one"
+            "fetch it (`fetch-depth: 0` in actions/checkout, or `git fetch origin`), or name another with --trusted-ref"
         }
-        TrustedError::Unfit { .. } => "put a plain file there, in the trusted commit",
-        TrustedError::Git(_) => "run `git status` there; it says what is wrong",
+        TrustedError::Unfit { .. } => "put a regular file there, in the trusted commit",
+        TrustedError::Git(_) => "run `git status` there and correct what it reports",
     };
     Failure::new(Exit::Config, error.to_string(), hint)
 }

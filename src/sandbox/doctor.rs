@@ -72,7 +72,7 @@ impl Diagnosis {
 }
 
 /// The hint where the kernel isolates nothing.
-pub(super) const ONLY_READERS: &str = "only plain readers run";
+pub(super) const ONLY_READERS: &str = "only simple reading commands run";
 
 /// Results of earlier probes: the machine does not change during a run.
 static FOUND: Mutex<BTreeMap<PathBuf, Arc<OnceLock<Probe>>>> = Mutex::new(BTreeMap::new());
@@ -158,7 +158,7 @@ fn ask(part: &str, helper: &Path, folder: &Path) -> io::Result<Probe> {
     match found {
         Some(Report::Probed(probe)) => Ok(probe),
         Some(Report::Started { .. } | Report::Ended(_) | Report::Failed(_)) | None => {
-            Err(io::Error::other("it ended without an answer"))
+            Err(io::Error::other("it ended without a reply"))
         }
     }
 }
@@ -195,7 +195,7 @@ pub fn means(tier: Tier) -> &'static str {
         Tier::T3 => "own namespaces, Landlock and a filter of system calls",
         Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (untested)",
         Tier::T2 => "Landlock and a filter of system calls; command lines of other processes can be read",
-        Tier::T1 => "a filter of system calls; files are not guarded",
+        Tier::T1 => "a filter of system calls; files are not protected",
         Tier::T0 => "nothing",
     }
 }
@@ -210,7 +210,7 @@ pub fn advice(probe: &Probe) -> String {
     }
     if let Some(why) = &probe.namespaces {
         if probe.landlock == 0 {
-            return "switch Landlock on: `landlock` in the kernel's `lsm=` list, Linux 6.2 or newer".to_owned();
+            return "enable Landlock: `landlock` in the kernel's `lsm=` list, Linux 6.2 or newer".to_owned();
         }
         if probe.landlock < LEAST_LANDLOCK {
             return format!(
@@ -227,9 +227,7 @@ pub fn advice(probe: &Probe) -> String {
         );
     }
     if let Some(why) = &probe.overlay {
-        return format!(
-            "overlays cannot be mounted ({why}): Linux 5.11 or newer lends a large workspace without a copy"
-        );
+        return format!("overlays cannot be mounted ({why}): with Linux 5.11 or newer a large workspace needs no copy");
     }
     String::new()
 }

@@ -158,7 +158,7 @@ fn keep_time(
             Happened::Said(Report::Failed(why)) => return Err(why),
             Happened::Said(Report::Probed(_)) => {}
             Happened::LeaderGone if started => return Ok(End { signal: Some(9), timed_out, ..End::default() }),
-            Happened::LeaderGone => return Err("the helper ended while it built the wall".to_owned()),
+            Happened::LeaderGone => return Err("the helper ended while it set up the sandbox".to_owned()),
             Happened::Stop if asked => {}
             Happened::TimeIsUp if asked => {
                 return Ok(End { signal: Some(9), timed_out, ..End::default() });
@@ -357,7 +357,7 @@ fn start_program(
     command.current_dir(&what.directory).stdin(input).stdout(output).stderr(errors).process_group(group);
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if !Path::new(&what.directory).is_dir() => {
-            format!("{}: no such folder", what.directory.to_string_lossy())
+            format!("{}: no such directory", what.directory.to_string_lossy())
         }
         io::ErrorKind::ArgumentListTooLong => format!("{name}: argument list too long"),
         _ => format!("{name}: {error}"),

@@ -90,7 +90,7 @@ pub struct SandboxOptions<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// Isolation was required and is unavailable: exit 44.
-    #[error("isolation is required and this machine gives only {tier}: {reason}")]
+    #[error("required isolation is unavailable; this machine provides only {tier}: {reason}")]
     Unmet {
         /// The tier that is available.
         tier: &'static str,
@@ -310,8 +310,8 @@ impl Sandbox {
         let hosts = matches!(self.network_of(plan), Network::Hosts(_));
         if hosts && self.tier < Tier::T3 && self.demand != Demand::Off {
             return Err(SandboxError::Refused(
-                "the policy opens single hosts to commands, which needs T3 (user namespaces; `qwen sandbox doctor`); \
-                 `[]` or `any` in the policy, or --sandbox off, does without"
+                "the policy allows commands single hosts, which needs isolation tier T3 (user namespaces; see `qwen \
+                 sandbox doctor`): use `[]` or `any` in the policy, or --sandbox off"
                     .to_owned(),
             ));
         }
@@ -333,7 +333,7 @@ impl Sandbox {
     /// Returns one line for the start of the run.
     pub fn describe(&self) -> String {
         match (self.demand, self.tier) {
-            (Demand::Off, _) => "not isolated (--sandbox off): the rules on commands decide alone".to_owned(),
+            (Demand::Off, _) => "not isolated (--sandbox off): only the policy's command rules apply".to_owned(),
             (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T2 | Tier::T3)) => {
                 let network = match &self.network {
                     Network::Any => ", network open".to_owned(),

@@ -232,7 +232,7 @@ mod linux {
             return match what {
                 // The path is then not visible inside: the command misses it, and nothing is lost.
                 Source::Read(_) | Source::Layered(_) | Source::Scratch => Ok(()),
-                Source::Write(_) | Source::Overlay { .. } => Err(io::Error::other("a link stands in the way")),
+                Source::Write(_) | Source::Overlay { .. } => Err(io::Error::other("a link is in the way")),
             };
         }
         match what {
@@ -403,7 +403,7 @@ mod linux {
 
     fn keep_read_only(root: &Path, path: &Path) -> io::Result<()> {
         if leads_away(root, path) {
-            return Err(io::Error::other("a link stands in the way"));
+            return Err(io::Error::other("a link is in the way"));
         }
         let target = below(root, path);
         if !target.exists() {

@@ -218,10 +218,10 @@ impl Door {
 
     fn judge(&self, host: &str, port: u16) -> Result<(), Refusal> {
         if !self.hosts.iter().any(|allowed| host_matches(&allowed.to_lowercase(), host)) {
-            return Err(forbidden(format!("{host} is not among the hosts that the policy opens to commands")));
+            return Err(forbidden(format!("{host} is not one of the hosts that the policy allows to commands")));
         }
         if !PORTS.contains(&port) {
-            return Err(forbidden(format!("{host}:{port}: only the ports 443 and 80 are open")));
+            return Err(forbidden(format!("{host}:{port}: only the ports 443 and 80 are allowed")));
         }
         Ok(())
     }

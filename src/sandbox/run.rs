@@ -267,7 +267,7 @@ async fn started(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec
 
 async fn first_report(reports: &mut Lines<BufReader<UnixStream>>) -> Result<(i32, Vec<i32>), SandboxError> {
     let Ok(first) = tokio::time::timeout(PATIENCE, next(reports)).await else {
-        return Err(SandboxError::NotStarted("the helper hangs while it builds the wall".to_owned()));
+        return Err(SandboxError::NotStarted("the helper hangs while it sets up the sandbox".to_owned()));
     };
     match first {
         Some(Report::Started { group, pids }) => Ok((group, pids)),
@@ -371,14 +371,14 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     sandbox.may_run(plan)?;
     // With `--sandbox off` the operator accepts that nothing is hidden; a weak machine must not decide that.
     if !request.mounts.is_empty() && sandbox.tier != Tier::T3 {
-        return refused("a folder can be seen at another place in T3 alone");
+        return refused("a directory can be mounted elsewhere only in T3");
     }
     let held_back = !request.read_only.is_empty() || !request.hidden.is_empty();
     if held_back && sandbox.tier != Tier::T3 && sandbox.demand != Demand::Off {
-        return refused("a part of a lent tree can be held back in T3 alone; lend a copy without it instead");
+        return refused("parts of a command workspace can be hidden only in T3; use a copy without them");
     }
     if matches!(request.tree, LentTree::Overlay { .. }) && !sandbox.has_overlay() {
-        return refused("an overlay can be lent in T3 alone; lend a copy instead");
+        return refused("an overlay can be used only in T3; use a copy");
     }
     let root = sandbox.seen_root(request);
     let directory = plan.directory.under(root);

@@ -49,17 +49,19 @@ impl Tier {
         }
         let programs = plan.programs.join(", ");
         let denial = if matches!(plan.start, Start::AsWritten(_)) {
-            Denial::new("the command could not be understood and this machine cannot contain it")
-                .hint("needs Landlock (Linux 6.2 or newer); write it in simpler words")
+            Denial::new("the command cannot be analysed, and this machine cannot isolate it")
+                .hint("write a simpler command, or use a machine with Landlock (Linux 6.2 or newer)")
         } else if off {
-            Denial::new(format!("`{programs}` takes a program in its arguments, and nothing is isolated"))
+            Denial::new(format!("`{programs}` takes a program in its arguments, and commands are not isolated"))
                 .hint("leave out `--sandbox off`, or allow it by a `shell.allow` rule in your own policy file")
         } else {
             let name = self.name();
-            Denial::new(format!("`{programs}` is not one of the plain readers that run without isolation ({name})"))
-                .hint(format!(
-                    "needs Landlock (Linux 6.2 or newer), or `--sandbox off`; plain readers: {PLAIN_READERS}"
-                ))
+            Denial::new(format!(
+                "`{programs}` is not one of the simple reading commands that run without isolation ({name})"
+            ))
+            .hint(format!(
+                "use Landlock (Linux 6.2 or newer) or `--sandbox off`; simple reading commands: {PLAIN_READERS}"
+            ))
         };
         Err(denial.by("sandbox"))
     }

@@ -89,7 +89,7 @@ pub fn resolve(wishes: &Wishes<'_>, environment: &Environment, settings: &Settin
         return Err(KeyError {
             exit: Exit::Config,
             message: format!(
-                "{} ({}) is plain http to another machine: the key and the code could be read on the way",
+                "{} ({}) is plain http to another machine: others on the network could read the key and the code",
                 shown(&base_url.value),
                 base_url.origin
             ),
@@ -141,12 +141,12 @@ fn base_url(wishes: &Wishes<'_>, environment: &Environment, settings: &Settings)
     let wrong = |problem: String| KeyError {
         exit,
         message: format!("the server's address in {origin} {problem}"),
-        hint: "write for example http://127.0.0.1:8080/v1".into(),
+        hint: "write an address, for example http://127.0.0.1:8080/v1".into(),
     };
     // The address may hold a password: it is not shown where it does not parse.
     let url = Url::parse(text.trim()).map_err(|error| wrong(format!("does not parse: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(wrong(format!("is no http or https address: it begins with `{}:`", url.scheme())));
+        return Err(wrong(format!("is not an http or https address: it begins with `{}:`", url.scheme())));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("has a query or fragment, which requests would lose".into()));
@@ -206,7 +206,7 @@ fn checked((key, origin): (String, Origin), base_url: &Url, owner: Owner) -> Res
     let refused = |message: String, hint: String| KeyError { exit: Exit::Auth, message, hint };
     let key = Secret::parse(&key).map_err(|error| {
         let hint = "copy the key again, alone on one line".to_owned();
-        refused(format!("the key in {origin} cannot be one: {error}"), hint)
+        refused(format!("the key in {origin} is invalid: {error}"), hint)
     })?;
     let foreign = match owner {
         Owner::Other => None,
@@ -221,7 +221,7 @@ fn checked((key, origin): (String, Origin), base_url: &Url, owner: Owner) -> Res
     if let Some((_, provider, address)) = foreign {
         return Err(refused(
             format!(
-                "the key in {origin} has the shape of {provider}'s and was not sent to {}",
+                "the key in {origin} looks like one of {provider} and was not sent to {}",
                 base_url.host_str().unwrap_or_default()
             ),
             format!("set OPENAI_BASE_URL={address} to use it there, or QWEN_API_KEY to a DashScope key"),
@@ -267,7 +267,7 @@ fn model(
         (None, Owner::Other) if is_loopback || wishes.offline => Ok(ModelChoice::TheOnlyOne),
         (None, Owner::Other) => Err(KeyError {
             exit: Exit::Config,
-            message: "no model is named, and this server has no default".into(),
+            message: "no model is given, and this server has no default".into(),
             hint: "name one with --model or QWEN_MODEL".into(),
         }),
     }

@@ -120,7 +120,7 @@ pub fn merge(
             Node::Object(entries) => merger.walk(layer, "", entries)?,
             Node::Other(Value::Null) => {}
             Node::Other(value) => {
-                let message = format!("settings are an object, not {}", kind(value));
+                let message = format!("settings must be an object, not {}", kind(value));
                 return Err(SettingsError { origin: origin(layer, layer.root.span), message });
             }
         }
@@ -211,7 +211,7 @@ impl Merger<'_> {
                 && server.shift_remove("trust").is_some_and(|trust| trust != Value::Bool(false))
             {
                 self.warnings.push(format!(
-                    "{origin}: mcpServers.{name}.trust left out: only the user's settings or the policy can say it"
+                    "{origin}: mcpServers.{name}.trust left out: only the user's settings or the policy can set it"
                 ));
             }
         }
@@ -224,7 +224,7 @@ impl Merger<'_> {
         }
         if key.untrusted == Untrusted::NeverFromProject {
             return Some(
-                "a project's settings can only take away; say it in ~/.qwen/settings.json or in the policy".into(),
+                "a project's settings can only restrict; set it in ~/.qwen/settings.json or in the policy".into(),
             );
         }
         if layer != LayerKind::UntrustedProject {
@@ -239,7 +239,7 @@ impl Merger<'_> {
                 (value.as_u64()? > limit).then(|| format!("it is above {limit}, and {untrusted}"))
             }
             Untrusted::Only(words) => (!words.contains(&value.as_str()?))
-                .then(|| format!("{untrusted}; it may only say {}", words.join(", "))),
+                .then(|| format!("{untrusted}; the allowed values are {}", words.join(", "))),
             Untrusted::MarkdownNames => {
                 let is_plain =
                     |name: &Value| name.as_str().is_some_and(|n| n.ends_with(".md") && !n.contains(['/', '\\', '\0']));
@@ -522,7 +522,7 @@ mod tests {
             "user:2:32: model.maxSessionTurns must be a whole number, 0 or more, not text"
         );
         assert_eq!(refused(r#"{"tools": 1}"#), "user:1:11: tools must be an object, not a number");
-        assert_eq!(refused("[]"), "user:1:1: settings are an object, not a list");
+        assert_eq!(refused("[]"), "user:1:1: settings must be an object, not a list");
         assert_eq!(
             refused(r#"{"approvalMode": "yes"}"#),
             "user:1:18: approvalMode must be one of plan, default, auto, auto-edit, auto_edit, autoEdit, yolo, not `yes`"

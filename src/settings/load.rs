@@ -145,8 +145,7 @@ fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &m
     let (home, configuration) = (home.as_deref(), configuration.as_deref());
     if configuration_came_along(&request.workspace, home, configuration) {
         warnings.push(
-            "the git configuration of the user is part of a checkout around the workspace: nothing is read from it"
-                .to_owned(),
+            "the user's git configuration is inside a checkout that contains the workspace: it is not read".to_owned(),
         );
     }
     let Some(home) = environment.home.as_ref().filter(|_| !request.trusts_tree()) else { return };

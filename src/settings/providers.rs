@@ -46,7 +46,7 @@ pub fn applied(
     if protocol != "openai" && !server_is_named {
         return Err(error(
             Exit::Config,
-            "only servers that speak OpenAI's chat completions are known".into(),
+            "only servers with OpenAI's chat completions API are supported".into(),
             "list it under modelProviders.openai with the address of its compatible mode",
         ));
     }
@@ -61,7 +61,7 @@ pub fn applied(
             let Some((key, origin)) = environment.get(variable) else {
                 return Err(error(
                     Exit::Auth,
-                    format!("its key is to stand in {variable}, which is not set"),
+                    format!("its key is read from {variable}, which is not set"),
                     &format!("set {variable}"),
                 ));
             };

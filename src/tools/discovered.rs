@@ -51,7 +51,7 @@ pub struct Discovered {
 pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<Vec<Discovered>, String> {
     let named = |problem: String| format!("tools.discoveryCommand `{}`: {problem}", commands.discovery);
     if commands.call.is_none() {
-        return Err(named("there is no tools.callCommand that could run its tools".into()));
+        return Err(named("tools.callCommand, which runs its tools, is not set".into()));
     }
     let plan = commands.plan(&commands.discovery).map_err(named)?;
     let request = CommandRequest { timeout: PATIENCE, background: false, ..CommandRequest::default() };
@@ -59,7 +59,7 @@ pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<
     let specs = match &report {
         CommandReport { timed_out: true, .. } => Err(format!("it did not end within {} s", PATIENCE.as_secs())),
         CommandReport { exit_code: Some(0), stdout_missing: 0, stdout, .. } => declarations(stdout),
-        CommandReport { exit_code: Some(0), .. } => Err("it printed too much".to_owned()),
+        CommandReport { exit_code: Some(0), .. } => Err("its output is too long".to_owned()),
         CommandReport { exit_code: Some(code), stderr, .. } => Err(format!("it ended with {code}: {}", first(stderr))),
         CommandReport { exit_code: None, signal, .. } => {
             Err(format!("it was ended by signal {}", signal.map_or("?".into(), |signal| signal.to_string())))
@@ -88,7 +88,7 @@ fn declarations(stdout: &[u8]) -> Result<Vec<ToolSpec>, String> {
         let wrapped = item.get("function_declarations").or_else(|| item.get("functionDeclarations"));
         let inner = match wrapped {
             Some(Value::Array(inner)) => inner.as_slice(),
-            Some(_) => return Err("its `function_declarations` is no array".into()),
+            Some(_) => return Err("its `function_declarations` is not an array".into()),
             None => std::slice::from_ref(item),
         };
         for declaration in inner {
@@ -100,7 +100,7 @@ fn declarations(stdout: &[u8]) -> Result<Vec<ToolSpec>, String> {
         }
     }
     if specs.len() > MOST {
-        return Err(format!("it names {} tools; at most {MOST} are taken", specs.len()));
+        return Err(format!("it names {} tools; at most {MOST} are allowed", specs.len()));
     }
     Ok(specs)
 }
@@ -117,7 +117,7 @@ fn spec_of(declaration: &Value) -> Result<ToolSpec, String> {
     let parameters = match schema {
         Some(Value::Object(schema)) => Value::Object(schema.clone()),
         Some(Value::Null) | None => json!({"type": "object", "properties": {}}),
-        Some(_) => return Err(format!("the schema of {name} is no object")),
+        Some(_) => return Err(format!("the schema of {name} is not an object")),
     };
     if let Err(error) = jsonschema::validator_for(&parameters) {
         return Err(format!("the schema of {name} is not valid: {error}"));
@@ -319,7 +319,7 @@ mod tests {
             (printed("oops"), "it did not print JSON: expected value at line 1 column 1"),
             (printed("{}"), "it did not print a JSON array of function declarations"),
             (printed("[{\"name\":\"a\"},{\"name\":\"a\"}]"), "it names a twice"),
-            (printed("[{\"name\":\"a\",\"parameters\":7}]"), "the schema of a is no object"),
+            (printed("[{\"name\":\"a\",\"parameters\":7}]"), "the schema of a is not an object"),
             (failed, "it ended with 3: no such thing"),
             (CommandReport { signal: Some(11), ..Default::default() }, "it was ended by signal 11"),
             (CommandReport { timed_out: true, ..Default::default() }, "it did not end within 30 s"),

@@ -117,7 +117,7 @@ fn front<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 /// Says that a link of the checkout is not followed.
 pub(super) fn leads_out(path: &str) -> String {
-    format!("{path} left out: it is a link that leads out of the workspace")
+    format!("{path} left out: it is a link that points outside the workspace")
 }
 
 fn is_name(name: &str) -> bool {

@@ -60,7 +60,7 @@ impl FrontMatter {
     fn notes(&self, name: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(model) = self.model.as_deref().filter(|model| !matches!(*model, "" | "inherit")) {
-            notes.push(format!("the agent {name} asks for the model {model}, and has that of the run"));
+            notes.push(format!("the agent {name} uses the run's model instead of {model}"));
         }
         for (key, value, instead) in [
             ("maxTurns", &self.max_turns, "its turns count for the run's --max-session-turns"),
@@ -101,7 +101,7 @@ impl AgentFile {
         };
         let name = front.name.clone().unwrap_or_else(|| stem.to_owned());
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
-            return Err(format!("{name:?} is no name: letters, digits, `-` and `_` make one"));
+            return Err(format!("{name:?} is not a name: use letters, digits, `-` and `_`"));
         }
         if front.hooks.is_some() {
             // They may hold back what the agent does: without them it would be another one.
@@ -113,7 +113,7 @@ impl AgentFile {
         let disallowed: Vec<String> =
             tools_of("disallowedTools", front.disallowed_tools.as_ref())?.into_iter().flatten().map(whole).collect();
         if body.trim().is_empty() {
-            return Err("there is no prompt below the front matter".into());
+            return Err("no prompt below the front matter".into());
         }
         let description: String = front
             .description
@@ -126,7 +126,7 @@ impl AgentFile {
         let mut notes = front.notes(&name);
         for tool in disallowed.iter().filter(|tool| !tool.starts_with("mcp__") && !tool.ends_with('*')) {
             if crate::tool_name::listed_name(tool).is_none() {
-                notes.push(format!("the agent {name}: disallowedTools: no tool of ours is named `{tool}`"));
+                notes.push(format!("the agent {name}: disallowedTools: unknown tool `{tool}`"));
             }
         }
         let only_looks = front.approval_mode.or(front.permission_mode).is_some_and(|mode| mode == "plan");
@@ -160,7 +160,7 @@ impl AgentFile {
         for (file, agent) in parsed(files) {
             match agent {
                 Ok(agent) if agents.iter().any(|known| known.name == agent.name) => {
-                    warnings.push(format!("{file}: there is another agent called {}", agent.name));
+                    warnings.push(format!("{file}: another agent is already called {}", agent.name));
                 }
                 Ok(agent) => agents.push(agent),
                 Err(problem) => warnings.push(format!("{file}: {problem}")),
@@ -202,7 +202,7 @@ fn texts(
     let names = names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
     let text = |name: String| {
         let text = entry(&name).as_ref().and_then(Entry::content).and_then(Decoded::from_bytes);
-        (format!("{folder}/{name}"), text.map(|text| text.text).ok_or_else(|| "it is no text file".to_owned()))
+        (format!("{folder}/{name}"), text.map(|text| text.text).ok_or_else(|| "it is not a text file".to_owned()))
     };
     names.filter(|name| name.ends_with(".md")).map(text).collect()
 }
@@ -318,7 +318,7 @@ mod tests {
             ["list", "mine", "plain", "reviewer"]
         );
         assert_eq!(warnings.len(), 5, "{warnings:?}");
-        assert_eq!(warnings[4], "the agent mine asks for the model qwen-max, and has that of the run");
+        assert_eq!(warnings[4], "the agent mine uses the run's model instead of qwen-max");
         assert_eq!(agents[2].prompt, "x");
         let registry = Registry::of_built_ins();
         let may =

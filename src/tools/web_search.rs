@@ -61,7 +61,7 @@ impl Tool for WebSearch {
         }
         let named = arguments.get("provider").and_then(Value::as_str);
         let provider = self.providers.iter().find(|provider| named.is_none_or(|named| provider.name() == named));
-        let provider = provider.ok_or_else(|| ToolError::arguments("there is no such search provider"))?;
+        let provider = provider.ok_or_else(|| ToolError::arguments("unknown search provider"))?;
         Ok(Box::new(SearchCall { query, provider: Arc::clone(provider) }))
     }
 }

@@ -79,11 +79,11 @@ impl Guards {
         }
         if self.max_files.is_some_and(|most| changes.len() > most) {
             let message =
-                format!("{} files are changed; at most {} may be", changes.len(), self.max_files.unwrap_or(0));
+                format!("{} files are changed; at most {} are allowed", changes.len(), self.max_files.unwrap_or(0));
             found.push(Violation { guard: "max_files", message });
         }
         if self.max_lines.is_some_and(|most| total > most) {
-            let message = format!("{total} lines are changed; at most {} may be", self.max_lines.unwrap_or(0));
+            let message = format!("{total} lines are changed; at most {} are allowed", self.max_lines.unwrap_or(0));
             found.push(Violation { guard: "max_lines", message });
         }
         found
@@ -94,10 +94,10 @@ impl Guards {
         let shown = path.to_string();
         let mut broken = |guard: &'static str, message: String| found.push(Violation { guard, message });
         if self.only.as_ref().is_some_and(|only| !only.is_match(&shown)) {
-            broken("only_paths", format!("{shown} may not change"));
+            broken("only_paths", format!("{shown} is not allowed to change"));
         }
         if self.never.as_ref().is_some_and(|never| never.is_match(&shown)) {
-            broken("never_paths", format!("{shown} may not change"));
+            broken("never_paths", format!("{shown} is not allowed to change"));
         }
         if self.no_delete && kind == Kind::Deleted {
             broken("no_delete", format!("{shown} is deleted"));
@@ -109,13 +109,13 @@ impl Guards {
                 Kind::Deleted => (&needs.delete, "deleted"),
             };
             if !globs.is_match(&shown) {
-                broken("needs", format!("{shown} is {what}, and the recipe does not ask for that"));
+                broken("needs", format!("{shown} is {what}, which the recipe does not allow"));
             }
         }
         if let Entry::Link { target } = &change.after
             && leaves(path, target)
         {
-            broken("links", format!("{shown} is a link that leads out of the project"));
+            broken("links", format!("{shown} is a link that points outside the project"));
         }
         let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
         if matches!(name.as_str(), ".gitattributes" | ".gitmodules") {
@@ -123,12 +123,12 @@ impl Guards {
         }
         if self.comments_only {
             match comments::language(&shown) {
-                None => broken("comments_only", format!("{shown}: comments are not known in files of this kind")),
+                None => broken("comments_only", format!("{shown}: comments are not supported in files of this kind")),
                 Some(language) => {
                     let texts = [&change.before, &change.after].map(|entry| String::from_utf8_lossy(text_of(entry)));
                     let is_file = matches!((&change.before, &change.after), (Entry::File { .. }, Entry::File { .. }));
                     if !is_file || !comments::only_comments_differ(language, &texts[0], &texts[1]) {
-                        broken("comments_only", format!("{shown}: more than comments changed"));
+                        broken("comments_only", format!("{shown}: changes other than comments"));
                     }
                 }
             }
@@ -224,11 +224,11 @@ mod tests {
             ],
         );
         insta::assert_snapshot!(found.join("\n"), @r"
-        never_paths: clippy.toml may not change
+        never_paths: clippy.toml is not allowed to change
         forbid_added: src/a.rs adds `#[allow(dead_code)]`: silences
         forbid_removed: src/a.rs removes `#[test]`: tests stay
         no_delete: tests/a.rs is deleted
-        max_files: 3 files are changed; at most 1 may be
+        max_files: 3 files are changed; at most 1 are allowed
         ");
     }
 

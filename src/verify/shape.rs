@@ -113,7 +113,7 @@ pub fn changelog(before: &str, after: &str, heading: &str, commits: &[String]) -
     let mut rest = after.lines().map(str::trim_end);
     for line in before.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()) {
         if !rest.any(|kept| kept == line) {
-            found.push(format!("an old line is gone or moved: `{line}`"));
+            found.push(format!("an old line was removed or moved: `{line}`"));
             break;
         }
     }
@@ -125,7 +125,7 @@ pub fn changelog(before: &str, after: &str, heading: &str, commits: &[String]) -
     };
     let mut section = after.lines().skip_while(|line| !(is_heading(line) && named(line)));
     let Some(first) = section.next() else {
-        found.push(format!("there is no heading `{heading}`"));
+        found.push(format!("the heading `{heading}` is missing"));
         return found;
     };
     let level = first.chars().take_while(|c| *c == '#').count();
@@ -182,10 +182,10 @@ mod tests {
         assert_eq!(changelog(before, good, "1.1", &commits), [] as [&str; 0]);
         let bad = "# Changelog\n\n## 1.1\n\n- Second [ccccccc]\n- Third\n\n## 1.0\n";
         insta::assert_snapshot!(changelog(before, bad, "1.1", &commits).join("\n"), @r"
-        an old line is gone or moved: `- First [aaaaaaa]`
+        an old line was removed or moved: `- First [aaaaaaa]`
         the commit ccccccc is not in the range
         an entry names no commit in brackets: `- Third`
         ");
-        assert_eq!(changelog(before, before, "1.1", &commits), ["there is no heading `1.1`"]);
+        assert_eq!(changelog(before, before, "1.1", &commits), ["the heading `1.1` is missing"]);
     }
 }

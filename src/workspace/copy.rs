@@ -283,7 +283,7 @@ pub(super) fn copy_between(from: &Folder, name: &OsStr, to: &Folder, free: &OsSt
     let mut source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
     let metadata = source.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file any more"));
+        return Err(io::Error::other("it is no longer a regular file"));
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut copy = File::from(rustix::fs::openat(to, free, flags, Mode::from_raw_mode(0o600))?);

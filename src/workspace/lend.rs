@@ -320,7 +320,7 @@ impl Lent {
         let mut collected = Collected::default();
         for path in too_deep {
             self.put(&path, &Entry::Absent)?;
-            collected.refused.push((beginning(&path), "folders lie too deep in each other to be staged".to_owned()));
+            collected.refused.push((beginning(&path), "directories are nested too deeply to be staged".to_owned()));
         }
         // Deletions first: where they are undone, nothing may be in the way.
         for path in gone.into_iter().chain(candidates) {

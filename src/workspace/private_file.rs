@@ -13,7 +13,7 @@ pub const SECRET: u32 = 0o600;
 /// link is followed: the file that it leads to is replaced and the link stays.
 pub fn replace(path: &Path, contents: &[u8], mode: Option<u32>) -> io::Result<()> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let folder = real.parent().ok_or_else(|| io::Error::other("it is no file"))?;
+    let folder = real.parent().ok_or_else(|| io::Error::other("it is not a file"))?;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let known = std::fs::metadata(&real).map(|data| data.permissions().mode() & 0o7777).ok();
     let mode = mode.or(known).unwrap_or(0o644);

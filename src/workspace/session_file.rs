@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> io::Result<String> {
 fn text(file: &File) -> io::Result<String> {
     let data = file.metadata()?;
     if !data.is_file() || data.len() > LARGEST {
-        return Err(io::Error::other("it is no regular file, or too large"));
+        return Err(io::Error::other("it is not a regular file, or is too large"));
     }
     let mut bytes = Vec::new();
     let mut file = file;

@@ -168,7 +168,7 @@ fn a_proposal_becomes_a_branch_with_trailers_and_a_pull_request() {
     git(&proposed.project, &origin, &["update-ref", "refs/heads/qwen/add-script", foreign.trim()]);
     let refused = proposed.deliver(Vec::new(), &api.url);
     assert_eq!(refused.code, 63, "{}", refused.log);
-    assert!(refused.log.contains("its last commit is not one of this action"), "{}", refused.log);
+    assert!(refused.log.contains("its last commit is not from this action"), "{}", refused.log);
     assert_eq!(git(&proposed.project, &origin, &["rev-parse", "qwen/add-script"]), foreign);
 }
 
@@ -220,7 +220,11 @@ fn a_tampered_artefact_is_not_delivered() {
     assert_ne!(evil, honest);
     // The patch alone.
     std::fs::write(&patch, &evil).unwrap();
-    proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &api.url), 63, "digest was handed over");
+    proposed.assert_nothing_pushed(
+        &proposed.deliver(Vec::new(), &api.url),
+        63,
+        "digest of the patch is not the given one",
+    );
     // Patch and result, each fitting the other.
     let file = proposed.artefact.join("result.json");
     let result = std::fs::read_to_string(&file).unwrap();
@@ -228,10 +232,18 @@ fn a_tampered_artefact_is_not_delivered() {
     both["changes"]["patch"] = evil.clone().into();
     both["changes"]["patch_sha256"] = sha256(evil.as_bytes()).into();
     std::fs::write(&file, both.to_string()).unwrap();
-    proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &api.url), 63, "digest was handed over");
+    proposed.assert_nothing_pushed(
+        &proposed.deliver(Vec::new(), &api.url),
+        63,
+        "digest of the patch is not the given one",
+    );
     // The result alone.
     std::fs::write(&patch, &honest).unwrap();
-    proposed.assert_nothing_pushed(&proposed.deliver(Vec::new(), &api.url), 63, "digest was handed over");
+    proposed.assert_nothing_pushed(
+        &proposed.deliver(Vec::new(), &api.url),
+        63,
+        "digest of the patch is not the given one",
+    );
     std::fs::write(&file, &result).unwrap();
     // No digest, or a second patch.
     let none = proposed.deliver(vec![("patch-sha256", String::new())], &api.url);

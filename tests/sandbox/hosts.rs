@@ -70,15 +70,15 @@ fn a_host_that_is_open_is_reached_and_no_other() {
     assert!(answer.contains("200 Connection established") && answer.contains("heard hello through"), "{answer}");
     heard.recv().unwrap();
     for (request, why) in [
-        ("CONNECT closed.test:443", "closed.test is not among the hosts"),
-        ("CONNECT wide.test:443", "wide.test is not among the hosts"),
-        ("CONNECT xopen.test:443", "xopen.test is not among the hosts"),
-        ("CONNECT open.test:22", "only the ports 443 and 80 are open"),
+        ("CONNECT closed.test:443", "closed.test is not one of the hosts"),
+        ("CONNECT wide.test:443", "wide.test is not one of the hosts"),
+        ("CONNECT xopen.test:443", "xopen.test is not one of the hosts"),
+        ("CONNECT open.test:22", "only the ports 443 and 80 are allowed"),
         ("CONNECT 127.0.0.1:443", "is not the name of a public host"),
         ("CONNECT inside.test:443", "inside.test resolves to 127.0.0.2, which is not a public address"),
         ("CONNECT none.wide.test:443", "has no address"),
-        ("GET http://closed.test/", "closed.test is not among the hosts"),
-        ("GET http://open.test:8080/", "only the ports 443 and 80 are open"),
+        ("GET http://closed.test/", "closed.test is not one of the hosts"),
+        ("GET http://open.test:8080/", "only the ports 443 and 80 are allowed"),
         ("GET /", "a request that is refused"),
     ] {
         let answer = said(&sandbox, &place, &format!("{ASK} ask '{request} HTTP/1.1\\r\\n\\r\\n'"));
@@ -134,7 +134,7 @@ fn below_namespaces_single_hosts_open_nothing_and_nothing_runs() {
     let place = place(address);
     let Some(sandbox) = place.sandbox(Tier::T2) else { return };
     match wait(sandbox.run(&script("echo ran > ran"), place.request())) {
-        Err(SandboxError::Refused(why)) => assert!(why.contains("needs T3"), "{why}"),
+        Err(SandboxError::Refused(why)) => assert!(why.contains("needs isolation tier T3"), "{why}"),
         other => panic!("{other:?}"),
     }
     assert!(!place.at("lent/ran").exists() && heard.try_recv().is_err());

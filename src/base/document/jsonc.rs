@@ -133,7 +133,7 @@ fn edit(
     let root = CstRootNode::parse(body, &OPTIONS).map_err(|error| Reader::new(file, body).translate(&error))?;
     let changed = change(&root).map(|()| format!("{mark}{root}"));
     let is_right = |changed: &String| parse(file, changed).is_ok_and(|now| is_done(now.value.value().get(section)));
-    changed.filter(is_right).ok_or_else(|| refused(format!("{section} cannot be edited; do it by hand")))
+    changed.filter(is_right).ok_or_else(|| refused(format!("{section} cannot be edited; edit it by hand")))
 }
 
 fn input(value: &Value) -> CstInputValue {

@@ -16,7 +16,7 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnosti
         return Err(Diagnostic::of_file(file, format!("{} bytes; at most {MAX_BYTES} are read", text.len())));
     }
     if let Some(span) = text.find('\t').map(|at| Span::of(text, at)) {
-        return Err(Diagnostic::at(file, span, "a tab; indent with blanks, and write `\\t` inside double quotes"));
+        return Err(Diagnostic::at(file, span, "a tab; indent with spaces, and write `\\t` inside double quotes"));
     }
     if let Some(span) = text.find('\0').map(|at| Span::of(text, at)) {
         return Err(Diagnostic::at(file, span, "a NUL byte"));
@@ -26,7 +26,7 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Diagnosti
         return Err(Diagnostic::at(file, span, "a carriage return without a line feed; end lines with `\\n`"));
     }
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---") {
-        return Err(Diagnostic::of_file(file, "nothing stands in it; it is a mapping, one `key: value` a line"));
+        return Err(Diagnostic::of_file(file, "it is empty; write one `key: value` a line"));
     }
     let budget = serde_yaml::budget! {
         max_nodes: 20_000, max_depth: 64, max_events: 60_000, max_anchors: 0, max_aliases: 0, max_documents: 1,
@@ -72,13 +72,13 @@ fn translate(file: &str, text: &str, error: &Error) -> Diagnostic {
         Error::Unexpected { expected, .. } => unfit(text, span, &plainly(expected)),
         Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
         Error::Eof { .. } => "it ends in the middle of a value".to_owned(),
-        Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not read".to_owned(),
+        Error::MergeKeyNotAllowed { .. } => "merge keys (`<<`) are not supported".to_owned(),
         Error::MultipleDocuments { .. } => "more than one document".to_owned(),
         // Anchors and aliases are refused through a budget of none.
         Error::Budget { breach, .. } => {
             let breach = format!("{breach:?}");
             if breach.contains("nchor") || breach.contains("lias") {
-                "anchors and aliases are not read; write the value out".to_owned()
+                "anchors and aliases are not supported; write the value out".to_owned()
             } else if breach.contains("ocument") {
                 "more than one document".to_owned()
             } else {
@@ -255,8 +255,8 @@ mod tests {
         p.yaml:1:9: the key `allow` is missing
         p.yaml:1:1: expected a mapping (`key: value`), found `- a`
         p.yaml:1:1: expected a mapping (`key: value`), found `most`
-        p.yaml: nothing stands in it; it is a mapping, one `key: value` a line
-        p.yaml: nothing stands in it; it is a mapping, one `key: value` a line
+        p.yaml: it is empty; write one `key: value` a line
+        p.yaml: it is empty; write one `key: value` a line
         ");
     }
 

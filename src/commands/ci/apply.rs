@@ -99,12 +99,12 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     job.inputs.check()?;
     let digest = job.inputs.patch_sha256.as_deref().ok_or_else(|| {
         conflict(
-            "patch-sha256 is not given, so nothing says which patch was proposed",
-            "hand the output patch-sha256 of the earlier job over as an output of that job",
+            "patch-sha256 is not given, so the proposed patch is unknown",
+            "pass the output patch-sha256 of the earlier job to this job",
         )
     })?;
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(conflict("patch-sha256 is no SHA-256", "hand over the output patch-sha256 as it is"));
+        return Err(conflict("patch-sha256 is not a SHA-256", "pass the output patch-sha256 unchanged"));
     }
     let (report, result) = read_proposal(job, digest)?;
     let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment)?)
@@ -114,7 +114,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         .map_err(|error| {
             conflict(format!("the repository cannot be read: {error}"), "check out with actions/checkout")
         })?
-        .ok_or_else(|| conflict("there is no repository to commit to", "check out with actions/checkout"))?;
+        .ok_or_else(|| conflict("not in a git repository", "check out with actions/checkout"))?;
     let flags = TrustFlags { trusted_ref: job.inputs.trusted_ref.clone(), trust_checkout: false };
     let trusted = trust::find(&flags, &job.environment, &repository.top, workspace.root(), true, None)?;
     let chosen = policy(job, &repository, &trusted)?;
@@ -139,7 +139,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let also = |path: &RelPath| {
         let name = crate::change::patch::name_in_repository(prefix, path);
         match !chosen.from_file && executes_later(&String::from_utf8_lossy(&name)) {
-            true => Err("tools run it without being asked, and no policy file allows it".to_owned()),
+            true => Err("tools run it automatically, and no policy file allows it".to_owned()),
             false => Ok(()),
         }
     };
@@ -168,9 +168,9 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     let server = job.variable("GITHUB_SERVER_URL");
     let own = Temporary::outside("ci-", workspace.root())
-        .map_err(|error| conflict(format!("no temporary directory can be made: {error}"), "free some space"))?;
+        .map_err(|error| conflict(format!("cannot make a temporary directory: {error}"), "free some space"))?;
     let git = server::git(&repository, own.path())
-        .map_err(|error| conflict(format!("origin cannot be asked: {error}"), "check out with actions/checkout"))?;
+        .map_err(|error| conflict(format!("cannot read origin: {error}"), "check out with actions/checkout"))?;
     let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
     // The gate first, separately: what the policy refuses is refused whatever the branch is.
     if deliver(Delivery::DryRun)?.files.is_empty() {
@@ -180,7 +180,7 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     // A name of our own: the one that is pushed may be checked out here, or be there from an earlier try.
     let local = format!("qwen-ci-{run_id}");
     let delivered = deliver(Delivery::Branch { name: local.clone(), order })?;
-    let commit = delivered.commit.ok_or_else(|| conflict("no commit was made", "run again"))?;
+    let commit = delivered.commit.ok_or_else(|| conflict("the commit was not made", "run again"))?;
     let pushed = push.push(&commit, expected.as_deref());
     // The commit is on origin or nowhere.
     let _gone = repository.git().run(&["update-ref", "-d", &format!("refs/heads/{local}"), &commit], b"");
@@ -195,11 +195,11 @@ fn is_branch(job: &Job) -> bool {
 /// Reads result and patch from the directory. Neither is believed: both must be what the digest names.
 fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> {
     let folder = job.inputs.proposal.as_ref().ok_or_else(|| {
-        Failure::new(Exit::Usage, "directory is not given", "name the folder that the artefact was downloaded to")
+        Failure::new(Exit::Usage, "directory is not given", "name the directory that the artefact was downloaded to")
     })?;
     let folder = job.environment.cwd.join(folder);
     let unreadable = |error: std::io::Error| {
-        conflict(format!("{}: {error}", folder.display()), "download the artefact of the earlier job there")
+        conflict(format!("{}: {error}", folder.display()), "download the artefact of the earlier job to it")
     };
     let mut patches = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
@@ -217,16 +217,16 @@ fn read_proposal(job: &Job, digest: &str) -> Result<(Report, Vec<u8>), Failure> 
     let patch = read_plain(patch)?;
     if !sha256(&patch).eq_ignore_ascii_case(digest) {
         return Err(conflict(
-            "the patch is not the one whose digest was handed over",
-            "the artefact has changed on its way; run the first job again, and find out who changed it",
+            "the digest of the patch is not the given one",
+            "the artefact changed after the first job: run that job again, and find out who changed the artefact",
         ));
     }
     let result = read_plain(&folder.join("result.json"))?;
     let proposal = Proposal::read(&result, Some(digest)).map_err(|error| from_delivery(&error))?;
     let report: Report = serde_json::from_slice(&result)
-        .map_err(|error| conflict(format!("result.json is no result: {error}"), "upload the output result-file"))?;
+        .map_err(|error| conflict(format!("result.json is not a result: {error}"), "upload the output result-file"))?;
     if proposal.base.is_none() {
-        return Err(conflict("the result names no base commit", "run the first job in a clone with commits"));
+        return Err(conflict("the result does not name a base commit", "run the first job in a clone with commits"));
     }
     let only_denied_calls = report.conclusion == "denied" && report.error.as_ref().is_some_and(|e| e.code == "denied");
     if !(matches!(report.exit_code, 0 | 3) || report.exit_code == 60 && only_denied_calls) {
@@ -243,7 +243,7 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
     let wrong = |error: String| conflict(format!("{}: {error}", path.display()), "download the artefact again");
     let metadata = path.symlink_metadata().map_err(|error| wrong(error.to_string()))?;
     if !metadata.is_file() {
-        return Err(wrong("it is no plain file".to_owned()));
+        return Err(wrong("it is not a regular file".to_owned()));
     }
     bounded::regular(path, LARGEST).map_err(|error| wrong(error.to_string()))
 }
@@ -251,7 +251,7 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, Failure> {
 /// Returns the policy of the trusted commit. Delivering is what this job is for, as with `qwen apply`.
 fn policy(job: &Job, repository: &Repository, trusted: &Trusted) -> Result<Chosen, Failure> {
     let folder = Temporary::new("policy-").map_err(|error| {
-        conflict(format!("no temporary directory can be made: {error}"), "set TMPDIR to a writable one")
+        conflict(format!("cannot make a temporary directory: {error}"), "set TMPDIR to a writable one")
     })?;
     let cwd = &job.environment.cwd;
     let named = match &job.inputs.policy {
@@ -355,7 +355,7 @@ fn compare_url(job: &Job, pushed: &Pushed) -> Option<String> {
 /// Opens the pull request. If that is impossible the branch remains, and the log says what to do.
 async fn open_pull_request(job: &Job, pushed: &Pushed, out: &mut dyn Write) -> Option<Opened> {
     let why = match (&pushed.base_branch, &job.inputs.token) {
-        (None, _) => "nothing says which branch it is for".to_owned(),
+        (None, _) => "the base branch is unknown".to_owned(),
         (_, None) => "github-token is not given".to_owned(),
         (Some(base), Some(_)) => {
             let mut report = pushed.report.clone();

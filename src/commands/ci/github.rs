@@ -91,19 +91,19 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
     let mut arguments = match usage::parse(words) {
         Ok(cli) => match cli.command {
             Some(Command::Run(arguments)) => arguments,
-            _ => return Err(Failure::new(Exit::Usage, "the inputs make no run", "give recipe or prompt")),
+            _ => return Err(Failure::new(Exit::Usage, "the inputs do not make a run", "give recipe or prompt")),
         },
         Err(UsageError::Wrong { message, hint, .. }) => {
             return Err(Failure::new(Exit::Usage, message, hint.unwrap_or_default()));
         }
-        Err(UsageError::Help(_)) => return Err(Failure::new(Exit::Usage, "the inputs make no run", "")),
+        Err(UsageError::Help(_)) => return Err(Failure::new(Exit::Usage, "the inputs do not make a run", "")),
     };
     files.set(&mut arguments);
     let event_name = job.variable("GITHUB_EVENT_NAME").ok_or_else(|| {
         Failure::new(
             Exit::Usage,
-            "GITHUB_EVENT_NAME is not set, so nothing says who started this",
-            "use it in a job of GitHub Actions; anywhere else `qwen run` does the work",
+            "GITHUB_EVENT_NAME is not set, so it is unknown who started this run",
+            "use it in a job of GitHub Actions; elsewhere use `qwen run`",
         )
     })?;
     let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment)?)
@@ -149,7 +149,7 @@ async fn guard(job: &Job, event_name: &str, is_harmless: bool) -> Result<Option<
         Verdict::Refuse(why) => return Err(refused(why)),
         Verdict::Ask(people) => people,
     };
-    let forge = job.forge().map_err(|error| refused(format!("nobody can be asked who may start this: {error}")))?;
+    let forge = job.forge().map_err(|error| refused(format!("cannot check who may start this run: {error}")))?;
     for login in people {
         match forge.may_write(&login).await {
             Ok(true) => {}
@@ -228,7 +228,7 @@ fn streams(log: &GuardedLog) -> Streams {
 
 fn read_report(path: &Path) -> Result<Report, Failure> {
     let wrong = |error: String| {
-        Failure::new(Exit::Failed, format!("{}: {error}", path.display()), "the temporary folder must be writable")
+        Failure::new(Exit::Failed, format!("{}: {error}", path.display()), "make the temporary directory writable")
     };
     let bytes = bounded::regular(path, bounded::PRODUCT).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))

@@ -102,8 +102,8 @@ impl Job {
         stay(&self.environment.cwd.join(&above), "qwen-").map_err(|error| {
             Failure::new(
                 Exit::Failed,
-                format!("no folder for results in {above}: {error}"),
-                "RUNNER_TEMP must be writable",
+                format!("cannot make a directory for results in {above}: {error}"),
+                "make RUNNER_TEMP writable",
             )
         })
     }
@@ -140,7 +140,7 @@ fn random_hex() -> Result<String, Failure> {
     let mut bytes = [0_u8; 16];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(16) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-        Ok(_) | Err(_) => Err(Failure::new(Exit::Failed, "this machine gives no random numbers", "")),
+        Ok(_) | Err(_) => Err(Failure::new(Exit::Failed, "random numbers are unavailable", "")),
     }
 }
 

@@ -35,19 +35,19 @@ impl Push<'_> {
         let is_odd = name.starts_with('-') || name.starts_with("refs/") || name == "HEAD";
         if is_odd || self.git.run(&["check-ref-format", &reference], b"").is_err() {
             return Err(DeliverError::conflict(
-                format!("`{name}` is no name for a branch"),
+                format!("`{name}` is not a valid branch name"),
                 "correct the input branch",
             ));
         }
         if self.kept.iter().any(|kept| kept.eq_ignore_ascii_case(name)) {
             return Err(DeliverError::denied(
-                format!("{name} is a branch that others rest on: it is not pushed to"),
+                format!("{name} is a protected branch: the action never pushes to it"),
                 "name another branch; a person merges its pull request",
             ));
         }
         let failed = |error: crate::git::GitError| {
             DeliverError::conflict(
-                format!("origin cannot be asked: {error}"),
+                format!("cannot read the branches of origin: {error}"),
                 "check out with actions/checkout, and give the job `contents: write`",
             )
         };
@@ -65,8 +65,8 @@ impl Push<'_> {
         let trailer = git.line(&["log", "-1", "--no-show-signature", &format, &tip], b"").map_err(failed)?;
         if trailer.trim().is_empty() {
             return Err(DeliverError::conflict(
-                format!("the branch {name} is on origin and its last commit is not one of this action"),
-                "somebody works there; name another branch, or delete it",
+                format!("the branch {name} exists on origin, and its last commit is not from this action"),
+                "name another branch, or delete this one if nobody needs it",
             ));
         }
         Ok(Some(tip))

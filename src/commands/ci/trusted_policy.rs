@@ -25,8 +25,8 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
             true => Ok(named.to_owned()),
             false => Err(Failure::new(
                 Exit::Config,
-                format!("the policy {named} is no path inside the repository"),
-                "give a path relative to the repository's top folder, or builtin:NAME",
+                format!("the policy {named} is not a path inside the repository"),
+                "give a path relative to the repository's top directory, or builtin:NAME",
             )),
         };
     };
@@ -44,7 +44,7 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
         Failure::new(
             Exit::Config,
             format!("the policy {named}: {error}"),
-            "put a plain file there, in the trusted commit",
+            "put a regular file there, in the trusted commit",
         )
     };
     let name = inside.to_string_lossy();
@@ -69,7 +69,7 @@ pub(super) fn find(named: &str, top: &Path, cwd: &Path, trusted: &Trusted, folde
                 Failure::new(
                     Exit::Failed,
                     format!("{}: {error}", folder.display()),
-                    "the temporary folder must be writable",
+                    "make the temporary directory writable",
                 )
             })?;
         }

@@ -45,7 +45,7 @@ pub(super) fn install(
     for name in &names {
         let path = folder.join(name);
         private_file::replace(&path, script(name, &program).as_bytes(), Some(0o755)).map_err(|error| {
-            Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "make the folder writable")
+            Failure::new(Exit::Conflict, format!("{}: {error}", path.display()), "make the directory writable")
         })?;
         print(out, &format!("wrote {}\n", escape(&path.display().to_string())))?;
     }
@@ -69,12 +69,12 @@ pub(super) fn uninstall(
             None => {}
             Some(text) if is_ours(&text) => {
                 private_file::remove(&path).map_err(|error| {
-                    Failure::new(Exit::Conflict, format!("{shown}: {error}"), "make the folder writable")
+                    Failure::new(Exit::Conflict, format!("{shown}: {error}"), "make the directory writable")
                 })?;
                 print(out, &format!("removed {shown}\n"))?;
             }
             Some(_) => {
-                print(out, &format!("left alone: {shown} is not ours\n"))?;
+                print(out, &format!("kept {shown}: `qwen hook install` did not write it\n"))?;
             }
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn uninstall(
 
 fn repository(place: &Place) -> Result<&Repository, Failure> {
     place.repository.as_ref().ok_or_else(|| {
-        Failure::new(Exit::Conflict, "this folder is in no git repository with a work tree", "run it inside one")
+        Failure::new(Exit::Conflict, "this directory is not in a git repository with a work tree", "run it inside one")
     })
 }
 
@@ -107,7 +107,7 @@ fn folder(repository: &Repository, environment: &Environment) -> Result<PathBuf,
     if !folder.starts_with(&repository.top) && !folder.starts_with(&repository.common_dir) {
         return Err(Failure::new(
             Exit::Conflict,
-            format!("core.hooksPath is {value}, outside of this repository: its hooks are those of every repository"),
+            format!("core.hooksPath is {value}, outside this repository: other repositories use its hooks, too"),
             format!("write `qwen hook NAME \"$@\"` into the hooks there by hand{}", home_hint(&folder, environment)),
         ));
     }
@@ -131,12 +131,15 @@ fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), Fail
     let arguments = if name == "prepare-commit-msg" { " {1} {2} {3}" } else { "" };
     let is_husky = folder.ends_with(".husky") || folder.ends_with(".husky/_") || has(&[".husky"]);
     let (who, hint) = if is_husky {
-        ("husky keeps the hooks here", format!("add the line `qwen hook {name} \"$@\"` to .husky/{name}"))
+        (
+            "husky manages the hooks of this repository",
+            format!("add the line `qwen hook {name} \"$@\"` to .husky/{name}"),
+        )
     } else if text.contains("lefthook")
         || has(&["lefthook.yml", ".lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json"])
     {
         (
-            "lefthook keeps the hooks here",
+            "lefthook manages the hooks of this repository",
             format!("add to lefthook.yml: {name}: {{commands: {{qwen: {{run: \"qwen hook {name}{arguments}\"}}}}}}"),
         )
     } else if text.contains("pre-commit.com") || has(&[".pre-commit-config.yaml"]) {
@@ -145,9 +148,12 @@ fn refuse(repository: &Repository, folder: &Path, name: &str) -> Result<(), Fail
             "pre-push" => "qwen-pre-push-system",
             _ => "qwen-staged-check-system",
         };
-        ("pre-commit keeps the hooks here", format!("add the hook `{id}` of this project to .pre-commit-config.yaml"))
+        (
+            "pre-commit manages the hooks of this repository",
+            format!("add the hook `{id}` of this project to .pre-commit-config.yaml"),
+        )
     } else if found.is_some() {
-        ("a hook is there already", format!("add the line `qwen hook {name} \"$@\"` to it, or remove it first"))
+        ("a hook already exists", format!("add the line `qwen hook {name} \"$@\"` to it, or remove it first"))
     } else {
         return Ok(());
     };

@@ -43,7 +43,7 @@ pub(super) async fn draft(
         return Ok(Exit::Ok);
     }
     let Some(text) = with_draft(&written, result["result"].as_str().unwrap_or_default(), &comment) else {
-        return skipped(asked.common, err, "the model gave no message");
+        return skipped(asked.common, err, "the model returned no message");
     };
     private_file::replace(&file, text.as_bytes(), None).map_err(|error| unreadable(error.to_string()))?;
     Ok(Exit::Ok)

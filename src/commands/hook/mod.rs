@@ -53,7 +53,7 @@ pub(super) async fn run(
     }
     let place = Place::open(&common.workspace, environment)?;
     if place.repository.is_none() {
-        return skipped(common, err, "this folder is in no git repository with a work tree");
+        return skipped(common, err, "this directory is not in a git repository with a work tree");
     }
     let asked = Asked { place: &place, environment, common };
     match verb {
@@ -81,7 +81,11 @@ fn given(argument: Option<&str>) -> Option<String> {
 fn skipped(common: &HookArgs, err: &mut dyn Write, reason: &str) -> Result<Exit, Failure> {
     let reason = one_line(reason);
     if common.require {
-        return Err(Failure::new(Exit::Unavailable, reason, "QWEN_HOOK=0 goes on without asking"));
+        return Err(Failure::new(
+            Exit::Unavailable,
+            reason,
+            "set QWEN_HOOK=0 to continue without a message from the model",
+        ));
     }
     let _closed = writeln!(err, "qwen: skipped: {reason}");
     Ok(Exit::Ok)
@@ -272,7 +276,7 @@ fn report(mut lines: Vec<Line>, out: &mut dyn Write) -> Result<Exit, Failure> {
 }
 
 fn of_git(error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Exit::Conflict, error.to_string(), "run `git status` there; it says what is wrong")
+    Failure::new(Exit::Conflict, error.to_string(), "run `git status` there and correct what it reports")
 }
 
 /// A stream that is read afterwards.

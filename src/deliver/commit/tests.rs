@@ -103,7 +103,7 @@ fn a_branch_is_a_new_reference_and_nothing_else() {
             assert_eq!(project.entry(path), change.after);
         }
         let again = run(&project, &changes, &how).unwrap_err();
-        assert!(again.to_string().contains("qwen/x is there already"), "{again}");
+        assert!(again.to_string().contains("qwen/x already exists"), "{again}");
     }
 }
 
@@ -239,7 +239,7 @@ fn no_hook_and_no_filter_runs_and_a_hostile_configuration_changes_nothing() {
     let changes = project.changes(&[("a", Entry::file("3"))]);
     for how in [Delivery::Commit(order()), Delivery::Branch { name: "c".to_owned(), order: order() }] {
         let error = run(&project, &changes, &how).unwrap_err();
-        assert!(error.to_string().contains("goes through the filter `evil`"), "{error}");
+        assert!(error.to_string().contains("needs the git filter `evil`"), "{error}");
     }
     assert_eq!(std::fs::read_to_string(&witness).ok(), None);
 }
@@ -263,7 +263,7 @@ fn a_path_in_a_submodule_is_refused_and_a_sparse_one_is_a_conflict() {
     git(project.root(), &["commit", "-q", "-m", "module"]);
     let changes = project.changes(&[("module/x", Entry::file("1"))]);
     let error = run(&project, &changes, &Delivery::Commit(order())).unwrap_err();
-    assert_eq!(error.to_string(), "module/x: it lies in the submodule module");
+    assert_eq!(error.to_string(), "module/x: it is in the submodule module");
 
     git(project.root(), &["sparse-checkout", "set", "--no-cone", "/a"]);
     let changes = project.changes(&[("gone", Entry::file("1"))]);
@@ -344,7 +344,7 @@ fn an_undo_that_a_lock_stops_changes_nothing_and_is_finished_by_the_next() {
         let (delivered, lock) = (project.tree(), project.root().join(".git").join(lock));
         std::fs::write(&lock, "").unwrap();
         let error = undo::undo(&record, project.root(), &Steps::default()).unwrap_err();
-        assert!(error.to_string().contains("another git is at work") && !error.half, "{error}");
+        assert!(error.to_string().contains("another git is running") && !error.half, "{error}");
         std::fs::remove_file(&lock).unwrap();
         assert_eq!(project.tree(), delivered, "{lock:?}");
         undo::undo(&record, project.root(), &Steps::default()).unwrap();

@@ -30,7 +30,7 @@ fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
     if !programs.is_empty() && !matches!(call.name.as_str(), "gawk" | "mawk") && call.words.iter().any(attached) {
         return Err(call
             .deny("a program in the same word as its option")
-            .hint("write `-e PROGRAM`, or the program alone"));
+            .hint("write `-e PROGRAM`, or only the program"));
     }
     // Under `shell.default: allow`: a program in a file is read like any script; one from the standard input is not
     // known.
@@ -43,13 +43,13 @@ fn awk(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     if programs.is_empty() && files.is_empty() {
         if operands.is_empty() {
-            return Err(call.deny("there is no program"));
+            return Err(call.deny("the program is missing"));
         }
         programs.push(operands.remove(0));
     }
     for program in &programs {
         if !program.literal {
-            return Err(call.deny("its program is not known"));
+            return Err(call.deny("its program is unknown"));
         }
         check(&program.text, call.is_open()).map_err(|what| call.deny(what))?;
     }
@@ -161,7 +161,7 @@ pub(crate) fn check(program: &str, environment: bool) -> Result<(), String> {
             // A statement continues after a newline after these; after the last two only gawk's does.
             '\n' if matches!(last, ',' | '&' | '|' | '\\') => value_before = false,
             '\n' if matches!(last, '?' | ':') && printing.is_some() => {
-                return Err("a line break behind `?` or `:`".to_owned());
+                return Err("a line break after `?` or `:`".to_owned());
             }
             '\n' if depth > 0 && last != ';' => return Err("a line break inside parentheses".to_owned()),
             '\n' | ';' | '{' | '}' => {

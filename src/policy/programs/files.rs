@@ -179,7 +179,7 @@ pub(crate) const TABLES: &[Table] = &[
 fn into(folder: &str, source: &str) -> Result<String, String> {
     let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if matches!(name, "" | "." | "..") {
-        return Err(format!("the name that `{source}` gets there is not known"));
+        return Err(format!("the name that `{source}` gets there is unknown"));
     }
     Ok(format!("{}/{name}", folder.trim_end_matches('/')))
 }
@@ -207,9 +207,9 @@ fn pairs(call: &Call<'_>) -> Result<Pairs, Denial> {
             words.iter().map(|source| Ok((source.clone(), place(&folder.text, source)?))).collect();
         return Ok(Pairs { pairs: pairs.map_err(failed)? });
     }
-    let Some(last) = words.pop() else { return Err(call.deny("there are no operands")) };
+    let Some(last) = words.pop() else { return Err(call.deny("the operands are missing")) };
     if words.is_empty() {
-        return Err(call.deny("there is no destination"));
+        return Err(call.deny("the destination is missing"));
     }
     let node = call.node(&last)?;
     let named = last.ends_with('/') || matches!(last.rsplit('/').next(), Some("." | ".."));
@@ -398,7 +398,7 @@ fn split(call: &mut Call<'_>) -> Result<(), Denial> {
     let format = call.values("-b").last().filter(|_| call.name == "csplit").cloned();
     let tail = call.values("--additional-suffix").last().cloned();
     if let Some(word) = [&format, &tail].into_iter().flatten().find(|word| word.text.contains('/')) {
-        return Err(call.deny(format!("`{}` leads to another directory", word.text)));
+        return Err(call.deny(format!("`{}` points to another directory", word.text)));
     }
     for folder in call.cx.folders {
         call.cx.paths.write_beginning(folder, &start, format.is_none() && tail.is_none())?;
@@ -493,7 +493,7 @@ fn patch(call: &mut Call<'_>) -> Result<(), Denial> {
         [file, rest @ ..] => {
             call.write(file);
             if call.has("-B") || call.has("-Y") {
-                return Err(call.deny("the name of the backup is not known").hint("use `-b` alone"));
+                return Err(call.deny("the name of the backup is not known").hint("use only `-b`"));
             }
             for suffix in call.values("-z") {
                 call.write(&Word::literal(format!("{}{}", file.text, suffix.text)));

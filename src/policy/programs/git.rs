@@ -494,7 +494,7 @@ fn diff(call: &mut Call<'_>) -> Result<(), Denial> {
         // Two files that are named: git takes no pathspecs there.
         only_files(call, &named)?;
         if named.blobs().count() + named.paths().len() != operands.len() || call.dashes.is_some() {
-            return Err(call.deny("files of a commit beside other revisions").hint("write `REVISION -- PATH`"));
+            return Err(call.deny("files of a commit together with other revisions").hint("write `REVISION -- PATH`"));
         }
     } else {
         confine(call, &named, Order::OptionsFirst)?;
@@ -529,7 +529,7 @@ fn revisions(call: &mut Call<'_>) -> Result<(), Denial> {
     let tells_ids =
         |name: &str| ["--object", "--filter", "--missing", "--indexed"].iter().any(|known| name.starts_with(known));
     if call.found.iter().any(|found| tells_ids(&found.name)) {
-        refuse_held(call, "its id", "leave the objects out: commits alone are shown then")?;
+        refuse_held(call, "its id", "leave the objects out: then only commits are shown")?;
     }
     let operands = std::mem::take(&mut call.operands);
     let named = words(call, &operands, false)?;
@@ -590,7 +590,7 @@ fn refuse_tree(call: &Call<'_>, word: &Word) -> Result<(), Denial> {
         return Ok(());
     }
     let denial = call.deny(format!("`{}` has other paths than the rules name", word.text));
-    Err(denial.hint("name a commit, and the paths behind `--`"))
+    Err(denial.hint("name a commit, and the paths after `--`"))
 }
 
 fn archive(call: &mut Call<'_>) -> Result<(), Denial> {
@@ -690,7 +690,7 @@ fn stashes(call: &mut Call<'_>) -> Result<(), Denial> {
         return Err(call.deny("an option might show what may not be read").hint("use `git stash show --stat`"));
     }
     if let Some(word) = call.operands.iter().find(|word| !word.literal || word.text.contains(':')) {
-        return Err(call.deny(format!("`{}` is no stash", word.text)));
+        return Err(call.deny(format!("`{}` is not a stash", word.text)));
     }
     refuse_ids(call, &call.operands)
 }
@@ -788,7 +788,7 @@ fn tag(call: &mut Call<'_>) -> Result<(), Denial> {
             return Err(call.deny("only listing tags is allowed"));
         }
         if let Some(word) = call.operands.iter().find(|word| word.text.contains(':')) {
-            return Err(call.deny(format!("`{}` is no commit", word.text)));
+            return Err(call.deny(format!("`{}` is not a commit", word.text)));
         }
         refuse_ids(call, &call.operands)?;
     }

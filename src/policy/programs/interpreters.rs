@@ -388,7 +388,7 @@ fn letters(call: &mut Call<'_>, known: &Interpreter, text: &str, next: &[Word]) 
         goes_on(call, known, &format!("-{letter}"))?;
         // A script by its name in PATH is a program.
         if letter == 'S' && (perl || ruby) {
-            return Err(unknown(call, "a script that is looked for in PATH"));
+            return Err(unknown(call, "a script that is searched for in PATH"));
         }
         if known.values.contains(letter) {
             // A shell takes the next word, and what is after the letter are more letters.
@@ -444,7 +444,7 @@ fn module(call: &mut Call<'_>, attached: &str, next: &[Word]) -> Result<(), Deni
 // A setting of php may be an address with code in it, or a line of a shell.
 fn setting(call: &mut Call<'_>, value: &str) -> Result<(), Denial> {
     if value.contains(|c: char| c.is_whitespace() || ":;|&$`'\"".contains(c)) {
-        return Err(unknown(call, &format!("`{value}` may hold code")));
+        return Err(unknown(call, &format!("`{value}` may contain code")));
     }
     loads(call, value);
     Ok(())
@@ -454,7 +454,7 @@ fn setting(call: &mut Call<'_>, value: &str) -> Result<(), Denial> {
 fn goes_on(call: &Call<'_>, known: &Interpreter, option: &str) -> Result<(), Denial> {
     let goes_on = known.goes_on.split_whitespace().any(|name| name == option);
     if goes_on && call.cx.stdin != Stdin::Empty {
-        return Err(unknown(call, "code on its standard input, behind the script"));
+        return Err(unknown(call, "code on its standard input, after the script"));
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ fn jq(call: &mut Call<'_>) -> Result<(), Denial> {
     let from_file = call.has("-f");
     let mut operands = operands.into_iter();
     if !from_file {
-        let Some((filter, _)) = operands.next() else { return Err(call.deny("there is no filter")) };
+        let Some((filter, _)) = operands.next() else { return Err(call.deny("the filter is missing")) };
         if !filter.literal {
             return Err(call.deny("its filter is not known"));
         }

@@ -23,7 +23,7 @@ fn sed(call: &mut Call<'_>) -> Result<(), Denial> {
     let mut scripts: Vec<Word> = call.values("-e");
     if scripts.is_empty() && files.is_empty() {
         if operands.is_empty() {
-            return Err(call.deny("there is no script"));
+            return Err(call.deny("the script is missing"));
         }
         scripts.push(operands.remove(0));
     }

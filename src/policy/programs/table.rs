@@ -634,7 +634,7 @@ impl<'a> Call<'a> {
             };
             let takes = !matches!(spec.value, Value::None | Value::Rest);
             if style == Style::Last && takes && !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()) {
-                let denial = self.deny(format!("`{}`: what stands behind `{name}` may be more options", word.text));
+                let denial = self.deny(format!("`{}`: the text after `{name}` may be more options", word.text));
                 return Err(denial.hint(format!("write `{name}` and its value apart")));
             }
             let attached = (!rest.is_empty()).then(|| Word { text: rest.to_owned(), literal: word.literal });
@@ -673,10 +673,10 @@ impl<'a> Call<'a> {
             return Ok((!next.text.starts_with('-')).then(|| next.clone()));
         }
         if !table.dash_values && begins_like_an_option(&next.text) {
-            let denial = self.deny(format!("`{}` behind `{name}` may be its value or another option", next.text));
+            let denial = self.deny(format!("`{}` after `{name}` may be its value or another option", next.text));
             return Err(match name.starts_with("--") {
                 true => denial.hint(format!("write `{name}=VALUE`")),
-                false => denial.hint(format!("give `{name}` a value that begins with no dash")),
+                false => denial.hint(format!("give `{name}` a value that does not begin with a dash")),
             });
         }
         Ok(Some(next.clone()))

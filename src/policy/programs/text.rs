@@ -429,8 +429,8 @@ fn tree_program(call: &mut Call<'_>) -> Result<(), Denial> {
     };
     let words = call.words[1..].iter().take_while(|word| word.text != "--");
     if let Some(word) = words.into_iter().find(|word| hides(word)) {
-        let denial = call.deny(format!("letters behind one that takes a value in `{}`", word.text));
-        return Err(denial.hint("write each option that takes a value apart, its value behind it"));
+        let denial = call.deny(format!("letters after one that takes a value in `{}`", word.text));
+        return Err(denial.hint("write each option that takes a value separately, followed by its value"));
     }
     if call.has("-l") {
         call.through_links()?;
@@ -562,8 +562,8 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
         ["--type-list", "--pcre2-version", "-h", "-V", "--generate"].into_iter().find(|name| call.has(name))
     {
         let alone = call.found.len() == 1 && call.operands.is_empty();
-        let denial = || call.deny(format!("versions of it read `{asks}` beside other words differently"));
-        return if alone { Ok(()) } else { Err(denial().hint(format!("write `rg {asks}` alone"))) };
+        let denial = || call.deny(format!("its versions read `{asks}` together with other words differently"));
+        return if alone { Ok(()) } else { Err(denial().hint(format!("write only `rg {asks}`"))) };
     }
     if call.unknown {
         return Err(call.deny("which of its words are files is not known: an option is not known"));
@@ -572,7 +572,7 @@ fn rg(call: &mut Call<'_>) -> Result<(), Denial> {
     let mut files = searched(call, given);
     if call.has("--files") {
         if let Some(other) = RG_SEARCHES.iter().find(|name| call.has(name)) {
-            let denial = call.deny(format!("versions of it search where `{other}` stands beside `--files`"));
+            let denial = call.deny(format!("some of its versions search if `{other}` is used with `--files`"));
             return Err(denial.hint("write one of them"));
         }
         files.iter().for_each(|word| call.effect(Effect::List, word));

@@ -116,7 +116,7 @@ impl Call<'_> {
     // A revision that the program hands to git, where one that begins with a dash would be an option.
     pub(super) fn revision(&self, word: &Word) -> Result<(), Denial> {
         if word.text.starts_with('-') || word.text.contains("[-") {
-            return Err(self.deny(format!("`{}` is no revision", word.text)));
+            return Err(self.deny(format!("`{}` is not a revision", word.text)));
         }
         // Other tools say no more than git's error, which they do not print.
         if self.name.starts_with("git ") { super::git::refuse_ids(self, [word]) } else { Ok(()) }

@@ -53,7 +53,7 @@ pub(super) fn decode(raw: &str) -> Result<String, Denial> {
                     bytes.push((value & 0xff) as u8);
                 } else {
                     let Some(c) = char::from_u32(value) else {
-                        return Err(Denial::unanalysable(format!("`\\{escape}{digits}` is no character")));
+                        return Err(Denial::unanalysable(format!("`\\{escape}{digits}` is not a character")));
                     };
                     push(&mut bytes, c);
                 }

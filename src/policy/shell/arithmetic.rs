@@ -59,7 +59,7 @@ fn number(text: &str) -> Result<i64, String> {
     } else {
         text.parse()
     };
-    parsed.map_err(|_| format!("`{text}` is no number"))
+    parsed.map_err(|_| format!("`{text}` is not a number"))
 }
 
 struct Reader<'a> {

@@ -20,9 +20,7 @@ impl Judge<'_> {
                 match operator.as_str() {
                     "-z" | "-n" => {}
                     "-v" | "-R" | "-o" => {
-                        return Err(
-                            Denial::unanalysable(format!("`{operator}` asks about variables or options")).by("G3")
-                        );
+                        return Err(Denial::unanalysable(format!("`{operator}` tests variables or options")).by("G3"));
                     }
                     "-t" => refuse_arithmetic(field.text())?,
                     _ => match field.text() {

@@ -275,7 +275,7 @@ impl Judge<'_> {
                 .hint("leave it out"));
         }
         if start.len() > FOLDERS_CAP {
-            return Err(Denial::unanalysable("the folder is not known after so many `cd`").hint("join them with `&&`"));
+            return Err(Denial::unanalysable("the directory is unknown after so many `cd`").hint("join them with `&&`"));
         }
         if pipeline.time.is_some()
             && let Some(denial) = self.rules.denied(&[RuleWord::literal("time")])

@@ -61,7 +61,7 @@ impl Reader {
         }
         if let Some(c) = text.chars().find(|c| is_hidden(*c)) {
             return Err(Denial::unanalysable(format!(
-                "the command holds the invisible character U+{:04X}",
+                "the command contains the invisible character U+{:04X}",
                 u32::from(c)
             )));
         }
@@ -239,7 +239,7 @@ impl Reader {
     fn plain(&mut self, c: char) -> Result<(), Denial> {
         if c.is_whitespace() {
             let code = u32::from(c);
-            return Err(Denial::unanalysable(format!("U+{code:04X} looks like a blank but does not separate words")));
+            return Err(Denial::unanalysable(format!("U+{code:04X} looks like a space but does not separate words")));
         }
         self.take();
         Ok(())
@@ -538,7 +538,7 @@ impl Reader {
             }
         };
         if line_end > 0 && self.text[line_end - 1] == '\\' {
-            return Err(Denial::unanalysable("a line with `<<` that goes on after a backslash"));
+            return Err(Denial::unanalysable("a line with `<<` that continues after a backslash"));
         }
         let mut body = Vec::new();
         loop {

@@ -155,7 +155,7 @@ impl Reader {
     fn command(&mut self) -> Result<Command, Denial> {
         self.count()?;
         let kind = if self.looking_at("((") {
-            return Err(Denial::unanalysable("`(( ))` is not understood").hint("use `[ ]`, or `( (` with a blank"));
+            return Err(Denial::unanalysable("`(( ))` is not understood").hint("use `[ ]`, or `( (` with a space"));
         } else if self.peek() == Some('(') {
             Kind::Subshell(self.parenthesised()?)
         } else {
@@ -398,8 +398,10 @@ impl Reader {
                 });
             }
             let name = &simple.assignments[0].0;
-            return Err(Denial::unanalysable(format!("`{name}=…` alone sets a variable, whose use is not followed"))
-                .hint("write the value where it is needed"));
+            return Err(Denial::unanalysable(format!(
+                "`{name}=…` without a command sets a variable that is not tracked"
+            ))
+            .hint("write the value where it is needed"));
         }
         Ok(Command { kind: Kind::Simple(simple), redirections })
     }
@@ -479,9 +481,11 @@ impl Reader {
             Some("-") => None,
             Some(digit) if digit.len() == 1 => match digit.parse() {
                 Ok(number) => Some(number),
-                Err(_) => return Err(Denial::unanalysable("a copy of a descriptor that is no number")),
+                Err(_) => return Err(Denial::unanalysable("a copy of a descriptor that is not a number")),
             },
-            Some(_) | None => return Err(Denial::unanalysable("a copy of a descriptor that is no number from 0 to 9")),
+            Some(_) | None => {
+                return Err(Denial::unanalysable("a copy of a descriptor that is not a number from 0 to 9"));
+            }
         };
         Ok(Redirection::Copy { descriptor, input, from })
     }

@@ -234,7 +234,7 @@ impl Judge<'_> {
             return Err(Denial::unanalysable(format!("`{name}` as the name of a command")));
         }
         if name.chars().any(|c| is_hidden(c) || c.is_whitespace()) {
-            return Err(Denial::unanalysable("a command name with blanks"));
+            return Err(Denial::unanalysable("a command name with spaces"));
         }
         let given: Vec<RuleWord> = words.iter().map(|field| field.word.clone()).collect();
         let base = name.rsplit('/').next().unwrap_or(&name).to_owned();
@@ -429,14 +429,14 @@ impl Judge<'_> {
         let target = match rest {
             [target] => target,
             [] => {
-                return Err(Denial::new("`cd` without a folder leaves the workspace").by("G9").hint("name the folder"));
+                return Err(Denial::new("a bare `cd` leaves the workspace").by("G9").hint("name the directory"));
             }
-            [_, _, ..] => return Err(Denial::unanalysable("`cd` with more than one folder").by("G9")),
+            [_, _, ..] => return Err(Denial::unanalysable("`cd` with more than one directory").by("G9")),
         };
         let mut target = target.clone();
         self.place_one(&mut target);
         let Some(path) = target.text().filter(|path| !path.is_empty() && !path.starts_with('-')) else {
-            return Err(Denial::unanalysable("`cd` to a folder that is not known").by("G9").hint("name the folder"));
+            return Err(Denial::unanalysable("`cd` to an unknown directory").by("G9").hint("name the directory"));
         };
         let path = path.to_owned();
         let mut entered = Vec::new();
@@ -462,7 +462,7 @@ impl Judge<'_> {
             let path = |at: Option<usize>| at.and_then(|at| operands.get(at)).and_then(Field::text);
             match text {
                 "-v" | "-R" | "-o" if operands.len() == 2 || text != "-o" => {
-                    return Err(Denial::unanalysable(format!("`{text}` asks about variables or options")).by("G3"));
+                    return Err(Denial::unanalysable(format!("`{text}` tests variables or options")).by("G3"));
                 }
                 "-nt" | "-ot" | "-ef" => {
                     for path in [path(place.checked_sub(1)), path(Some(place + 1))].into_iter().flatten() {
@@ -586,7 +586,7 @@ fn splice(words: &mut Vec<Field>, started: &[RuleWord], decided: &[Field]) -> Re
             words.splice(*at..*at + known, new);
             Ok(())
         }
-        _ => Err(Denial::unanalysable("a command inside a command cannot be printed anew")),
+        _ => Err(Denial::unanalysable("a command inside a command cannot be printed again")),
     }
 }
 

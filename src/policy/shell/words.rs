@@ -108,7 +108,7 @@ impl Judge<'_> {
     pub(super) fn fields(&mut self, word: &Word, place: Place<'_>) -> Result<Vec<Field>, Denial> {
         if let [Part::Process(script)] = word.parts.as_slice() {
             if !place.process {
-                return Err(Denial::unanalysable("`<( )` that is no operand of a program").hint("use a pipe"));
+                return Err(Denial::unanalysable("`<( )` that is not an operand of a program").hint("use a pipe"));
             }
             let script = self.nested(script, place.folders, place.stdin)?;
             return Ok(vec![Field { word: RuleWord::process(), shown: Word { parts: vec![Part::Process(script)] } }]);
@@ -207,7 +207,9 @@ impl Judge<'_> {
     fn tilde<'t>(&self, text: &'t str, more: bool, draft: &mut Draft) -> Result<&'t str, Denial> {
         let Some(after) = text.strip_prefix('~') else { return Ok(text) };
         if !(after.starts_with('/') || (after.is_empty() && !more)) {
-            return Err(Denial::unanalysable("a home folder other than `~`").hint("write the path, or quote the `~`"));
+            return Err(
+                Denial::unanalysable("a home directory other than `~`").hint("write the path, or quote the `~`")
+            );
         }
         draft.text(self.rules.home(), true);
         Ok(after)
@@ -242,7 +244,7 @@ impl Judge<'_> {
             return Ok(());
         }
         if draft.unknown {
-            return Err(Denial::unanalysable("a glob beside a value that is not known"));
+            return Err(Denial::unanalysable("a glob next to an unknown value"));
         }
         let mut found: Option<Vec<String>> = None;
         for folder in place.folders {
@@ -288,7 +290,7 @@ impl Judge<'_> {
                     self.quoted_piece(&Piece::Parameter(parameter.clone()), place, &mut draft)?;
                 }
                 Part::Substitution(_) => return Err(no_output()),
-                Part::Process(_) => return Err(Denial::unanalysable("`<( )` that is no operand of a program")),
+                Part::Process(_) => return Err(Denial::unanalysable("`<( )` that is not an operand of a program")),
                 Part::Path(_) | Part::Text(_) => return Err(decided_already()),
             }
         }

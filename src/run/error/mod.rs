@@ -36,7 +36,7 @@ pub enum SetupError {
     #[error("the repository cannot be read: {0}")]
     Repository(#[from] RepositoryError),
     /// No directory for what is temporary.
-    #[error("no temporary folder can be made: {0}")]
+    #[error("cannot make a temporary directory: {0}")]
     TemporaryFolder(std::io::Error),
     /// A settings file is wrong.
     #[error(transparent)]
@@ -54,7 +54,7 @@ pub enum SetupError {
     #[error("{}", .0.join("; "))]
     Strict(Vec<String>),
     /// Nothing can be printed.
-    #[error("standard output: {0}")]
+    #[error("cannot write standard output: {0}")]
     Output(std::io::Error),
 }
 
@@ -74,14 +74,14 @@ impl CliError for SetupError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         let hint = match self {
-            SetupError::Workspace(_) => "give a folder with -C",
+            SetupError::Workspace(_) => "give a directory with -C",
             SetupError::Repository(error) => error.hint(),
-            SetupError::TemporaryFolder(_) => "set TMPDIR to a folder that can be written",
-            SetupError::Settings(_) => "correct the file; `qwen doctor` shows what counts",
+            SetupError::TemporaryFolder(_) => "set TMPDIR to a writable directory",
+            SetupError::Settings(_) => "correct the file; `qwen doctor` shows the settings in effect",
             SetupError::SecretPatterns(_) => "correct `secrets.patterns` in the policy",
             SetupError::Local(error) => error.hint(),
-            SetupError::Sandbox(_) => "`qwen sandbox doctor` says what this machine gives",
-            SetupError::Strict(_) => "--strict makes an error of what is otherwise a warning",
+            SetupError::Sandbox(_) => "run `qwen sandbox doctor` to see which isolation is available",
+            SetupError::Strict(_) => "correct it, or leave out --strict to get a warning instead",
             SetupError::Output(_) => return None,
         };
         Some(Cow::Borrowed(hint))

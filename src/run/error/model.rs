@@ -22,7 +22,7 @@ pub enum ConnectError {
         cause: std::io::Error,
     },
     /// The certificates are not there.
-    #[error("--ca-file {0} is no file")]
+    #[error("cannot read --ca-file {0}: not a file")]
     CaFile(String),
     /// A script of answers is wrong.
     #[error("{path}: {why}")]
@@ -80,7 +80,7 @@ impl CliError for ConnectError {
             ConnectError::KeyFile { .. } => Some("write the key into it"),
             ConnectError::CaFile(_) => Some("name a PEM file"),
             ConnectError::Script { .. } => Some("correct the script"),
-            ConnectError::Replay { .. } => Some("name a file made by --record"),
+            ConnectError::Replay { .. } => Some("name a file that --record wrote"),
             ConnectError::Recording { .. } => Some("record it again with --record"),
             ConnectError::Unnamed(error) => {
                 Some(error.hint.as_deref().unwrap_or("name a model with --model or QWEN_MODEL"))

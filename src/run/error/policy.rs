@@ -19,7 +19,7 @@ pub enum PolicyError {
         why: String,
     },
     /// A named file that the trusted commit does not have.
-    #[error("policy {0}: it is no file in the trusted commit")]
+    #[error("policy {0}: it is not a file in the trusted commit")]
     NotCommitted(String),
     /// A named file that cannot be read.
     #[error("policy {named}: {cause}")]
@@ -30,7 +30,7 @@ pub enum PolicyError {
         cause: std::io::Error,
     },
     /// No built-in policy has the name.
-    #[error("there is no built-in policy `{0}`")]
+    #[error("unknown built-in policy `{0}`")]
     NotBuiltin(String),
     /// The checkout's file cannot be read; it must not count as missing.
     #[error("{path}: {cause}")]
@@ -49,7 +49,7 @@ pub enum PolicyError {
         cause: std::io::Error,
     },
     /// Others than root could write the machine's file.
-    #[error("{0} is not root's alone: it narrows every run on this machine")]
+    #[error("{0} can be written by others than root, and it restricts every run on this machine")]
     MachineOwner(String),
     /// The files make no policy.
     #[error(transparent)]
@@ -70,10 +70,11 @@ impl CliError for PolicyError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             PolicyError::Untrusted { .. } => {
-                "name one that is trusted, or a file outside of the checkout; --trust-checkout takes the tree's own"
+                "name a trusted policy or a file outside the checkout, or trust the checkout's own with \
+                 --trust-checkout"
             }
             PolicyError::NotCommitted(_) => "name another one",
-            PolicyError::Unreadable { .. } => "give a file that exists, or builtin:NAME (see `qwen policy builtin`)",
+            PolicyError::Unreadable { .. } => "name a file that exists, or builtin:NAME (see `qwen policy builtin`)",
             PolicyError::NotBuiltin(_) => {
                 let names = BUILTINS.map(|(name, _)| name).join(", ");
                 return Some(Cow::Owned(format!("the built-in policies are {names}")));
@@ -81,9 +82,9 @@ impl CliError for PolicyError {
             PolicyError::Checkout { .. } => "make it a readable file, or remove it",
             PolicyError::Machine { .. } => "make it readable, or remove it",
             PolicyError::MachineOwner(_) => "chown root and chmod go-w, or remove it",
-            PolicyError::Layers(_) => "correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out",
+            PolicyError::Layers(_) => "correct the file; test it with `qwen policy check --policy FILE -- 'COMMAND'`",
             PolicyError::Alone(_) => "correct the file",
-            PolicyError::Tests(_) => "correct the rules or the test; `qwen policy explain` shows why",
+            PolicyError::Tests(_) => "correct the rules or the test; run `qwen policy explain` to see why",
         }))
     }
 }

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// Several want standard input.
-    #[error("standard input can be read once, and {readers} want it")]
+    #[error("only one of {readers} can read standard input")]
     StandardInputTwice {
         /// Who.
         readers: String,
@@ -26,10 +26,10 @@ pub enum PromptError {
         why: String,
     },
     /// Nothing was given.
-    #[error("there is no prompt: nothing was typed and standard input is empty")]
+    #[error("no prompt: none was given and standard input is empty")]
     Missing,
     /// `@path` names nothing, under `--strict`.
-    #[error("{0} in the prompt is no file, folder or pattern of the workspace")]
+    #[error("{0} in the prompt is not a file, directory or pattern in the workspace")]
     NoPath(String),
     /// `--file` cannot be read.
     #[error("--file {named}: {why}")]
@@ -56,7 +56,7 @@ pub enum PromptError {
         why: String,
     },
     /// No command has the name.
-    #[error("there is no command /{name}")]
+    #[error("unknown command /{name}")]
     UnknownCommand {
         /// The name.
         name: String,
@@ -64,7 +64,7 @@ pub enum PromptError {
         hint: String,
     },
     /// A command of Qwen Code that does not exist here.
-    #[error("/{name} is a command of Qwen Code, and not one here")]
+    #[error("/{name} is a command of Qwen Code that does not exist here")]
     OtherCommand {
         /// The name.
         name: String,
@@ -75,7 +75,7 @@ pub enum PromptError {
     #[error("{0}")]
     CommandFile(String),
     /// A command includes what is not there.
-    #[error("{file} includes @{{{path}}}, which is no file, folder or pattern of the workspace")]
+    #[error("{file} includes @{{{path}}}, which is not a file, directory or pattern in the workspace")]
     CommandInclude {
         /// The command's file.
         file: String,
@@ -139,25 +139,23 @@ impl CliError for PromptError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            PromptError::StandardInputTwice { .. } => "give one of them a file",
-            PromptError::StandardInput(_) => "--no-stdin leaves it out",
+            PromptError::StandardInputTwice { .. } => "give a file to the others",
+            PromptError::StandardInput(_) => "leave it out with --no-stdin",
             PromptError::File { .. } => "name a text file",
-            PromptError::Missing => "qwen run \"what to do\", or -p, --prompt-file or a pipe",
-            PromptError::NoPath(_) => "correct it, or write \\@ for a plain @",
-            PromptError::Attached { .. } => "give a file of the workspace that the policy lets it read",
-            PromptError::Resource { .. } => "`qwen mcp list -v` shows what the server has",
-            PromptError::Denied { .. } => {
-                "the policy's `tools`, `paths.read` and `mcp` decide what a prompt may include"
-            }
+            PromptError::Missing => "give one: qwen run \"what to do\", or use -p, --prompt-file or a pipe",
+            PromptError::NoPath(_) => "correct it, or write \\@ for a literal @",
+            PromptError::Attached { .. } => "name a file of the workspace that the policy allows to read",
+            PromptError::Resource { .. } => "run `qwen mcp list -v` to see what the server offers",
+            PromptError::Denied { .. } => "allow it under `tools`, `paths.read` or `mcp` in the policy",
             PromptError::UnknownCommand { hint, .. } => hint,
             PromptError::OtherCommand { instead, .. } => instead,
-            PromptError::CommandFile(_) => "correct the file; docs/from-qwen-code.md shows what a command may say",
+            PromptError::CommandFile(_) => "correct the file; docs/from-qwen-code.md describes command files",
             PromptError::CommandInclude { .. } | PromptError::CommandFailed { .. } => "correct the command",
             PromptError::CommandDenied { hint, .. } => match hint {
                 Some(hint) => hint,
                 None => "allow it in the policy, or with --allowed-tools 'run_shell_command(…)'",
             },
-            PromptError::CommandBlocked { .. } => "see `hooks` in the settings",
+            PromptError::CommandBlocked { .. } => "check `hooks` in the settings",
         }))
     }
 

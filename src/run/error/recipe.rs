@@ -19,7 +19,7 @@ pub enum RecipeError {
     #[error("--param without --recipe")]
     ParamsAlone,
     /// Several want standard input.
-    #[error("standard input can be read once, and several want it")]
+    #[error("only one parameter can read standard input")]
     StandardInputTwice,
     /// Standard input cannot be read.
     #[error("standard input: {0}")]
@@ -71,14 +71,14 @@ impl CliError for RecipeError {
             |error: &Diagnostic| matches!(error.code, Some(Code::P001 | Code::P002 | Code::P003 | Code::P004));
         Some(Cow::Borrowed(match self {
             RecipeError::Wrong(errors) if errors.iter().all(of_parameters) => {
-                "`qwen recipe show NAME` says what each parameter takes"
+                "run `qwen recipe show NAME` to see the parameters"
             }
-            RecipeError::Wrong(_) | RecipeError::NotGranted(_) => "docs/recipes.md explains each code",
+            RecipeError::Wrong(_) | RecipeError::NotGranted(_) => "see docs/recipes.md for each code",
             RecipeError::ParamsAlone => "name the recipe with --recipe",
-            RecipeError::StandardInputTwice => "give one of them a file",
+            RecipeError::StandardInputTwice => "give a file to the others",
             RecipeError::StandardInput(_) => return None,
             RecipeError::ParamsFile { .. } => "name a file of JSON or YAML",
-            RecipeError::Params(_) => "write one key a parameter",
+            RecipeError::Params(_) => "write one key for each parameter",
             RecipeError::Needs { .. } => "correct the globs",
             RecipeError::NoBranch => "name the branch in the recipe, or with --branch",
         }))

@@ -21,7 +21,7 @@ pub enum ServerError {
     #[error("--mcp-config: {0}")]
     Flag(String),
     /// A required server is unavailable.
-    #[error("the MCP server {name} is required and not to be had: {why}")]
+    #[error("required MCP server `{name}` is unavailable: {why}")]
     Required {
         /// Its name.
         name: String,
@@ -45,10 +45,10 @@ pub enum ServerError {
     #[error("{0}")]
     Prompt(String),
     /// The settings do not have it.
-    #[error("there is no MCP server `{0}` in the settings")]
+    #[error("MCP server `{0}` not found in the settings")]
     Unknown(String),
     /// It is a program, which needs no signing in.
-    #[error("{0} is a program and needs no token")]
+    #[error("{0} is a local program and needs no token")]
     NoToken(String),
     /// Signing in failed.
     #[error("{0}")]
@@ -73,14 +73,14 @@ impl CliError for ServerError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             ServerError::Command { .. } => "correct it",
-            ServerError::Flag(_) => "give '{\"mcpServers\": {…}}' or a file with it",
+            ServerError::Flag(_) => "give '{\"mcpServers\": {…}}' or a file that contains it",
             ServerError::Required { .. } => {
-                "`qwen mcp list -v` shows what it says; `\"required\": false` goes on without it"
+                "run `qwen mcp list -v` to see its output, or set `\"required\": false` to continue without it"
             }
-            ServerError::Pins { .. } => "`qwen mcp list --pins` prints the pins of now",
-            ServerError::NoTree(_) => "set TMPDIR to a folder with room",
-            ServerError::Prompt(_) => "`qwen mcp list -v` shows the prompts",
-            ServerError::Unknown(_) => "`qwen mcp list` shows them",
+            ServerError::Pins { .. } => "run `qwen mcp list --pins` to print the current pins",
+            ServerError::NoTree(_) => "set TMPDIR to a directory with free space",
+            ServerError::Prompt(_) => "run `qwen mcp list -v` to see the prompts",
+            ServerError::Unknown(_) => "run `qwen mcp list` to see them",
             ServerError::NoToken(_) => "give it one in its `env`",
             ServerError::SignIn(_) => "try again, or put a token into `headers`",
         }))

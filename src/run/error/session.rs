@@ -13,19 +13,19 @@ pub enum SessionError {
     #[error("{0}")]
     Flags(String),
     /// There are none in CI.
-    #[error("in CI sessions are off: there is none to go on with")]
+    #[error("no session to resume: sessions are off in CI")]
     Ci,
     /// Their directory cannot be made.
-    #[error("there are no sessions: {0}")]
+    #[error("sessions are unavailable: {0}")]
     NoDirectory(String),
     /// Another run writes it.
-    #[error("the session {0} is written by another run")]
+    #[error("the session {0} is in use by another run")]
     Busy(String),
     /// This directory has none yet.
-    #[error("there is no session of this folder to go on with")]
+    #[error("no session to resume in this directory")]
     NoneHere,
     /// None has the id.
-    #[error("there is no session {id}")]
+    #[error("session {id} not found")]
     Unknown {
         /// The id.
         id: String,
@@ -57,16 +57,18 @@ impl CliError for SessionError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
-            SessionError::Flags(_) => "see the group Session of `qwen run --help`",
+            SessionError::Flags(_) => "see the options under Session in `qwen run --help`",
             SessionError::Ci => "leave out --continue and --resume",
-            SessionError::NoDirectory(_) => "set HOME or XDG_STATE_HOME to a folder that can be written",
-            SessionError::Busy(_) => "wait for it, or go on with a copy: --fork-session",
+            SessionError::NoDirectory(_) => "set HOME or XDG_STATE_HOME to a writable directory",
+            SessionError::Busy(_) => "wait for it, or resume a copy with --fork-session",
             SessionError::NoneHere => "leave out --continue",
-            SessionError::Unknown { last: None, .. } => "--session-id gives a new one its id",
+            SessionError::Unknown { last: None, .. } => "start a new one with this id with --session-id",
             SessionError::Unknown { last: Some(last), .. } => {
-                return Some(Cow::Owned(format!("the last one of this folder is {last}")));
+                return Some(Cow::Owned(format!("resume the last session of this directory: {last}")));
             }
-            SessionError::Unreadable { .. } => "begin a new one, or repair the file: one line of JSON a message",
+            SessionError::Unreadable { .. } => {
+                "start a new session, or repair the file (one line of JSON for each message)"
+            }
         }))
     }
 }
@@ -75,7 +77,7 @@ impl CliError for SessionError {
 #[derive(Debug, thiserror::Error)]
 pub enum ModeError {
     /// The settings name a mode that does not exist.
-    #[error("{origin}: there is no approval mode `{name}`")]
+    #[error("{origin}: unknown approval mode `{name}`")]
     Unknown {
         /// Where.
         origin: Origin,
@@ -83,10 +85,10 @@ pub enum ModeError {
         name: String,
     },
     /// Isolation is switched off and required.
-    #[error("--sandbox off was given and the policy {0} requires isolation")]
+    #[error("`--sandbox off` conflicts with policy `{0}`, which requires isolation")]
     Isolation(String),
     /// The policy does not give a delivery.
-    #[error("--{mode} was asked for and {refusal}")]
+    #[error("--{mode} is not allowed: {refusal}")]
     Delivery {
         /// The delivery.
         mode: &'static str,
@@ -94,13 +96,13 @@ pub enum ModeError {
         refusal: String,
     },
     /// The policy delivers to a branch.
-    #[error("the policy delivers to a branch and none is named")]
+    #[error("the policy requires a branch, and none is named")]
     NoBranch,
     /// The mode `plan` delivers nothing.
-    #[error("the mode `plan` is read-only and a delivery was asked for")]
+    #[error("`--approval-mode plan` is read-only and cannot be combined with a delivery")]
     Plan,
     /// Outputs go to the work tree, and a branch leaves it alone.
-    #[error("`sandbox.workspace: in-place` delivers to the work tree, and --branch leaves the work tree as it is")]
+    #[error("`sandbox.workspace: in-place` changes the work tree, so --branch cannot be used with it")]
     InPlace,
 }
 
@@ -112,11 +114,13 @@ impl CliError for ModeError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match self {
             ModeError::Unknown { .. } => "write plan, default, auto-edit or yolo",
-            ModeError::Isolation(_) => "leave the flag out; `qwen sandbox doctor` says what this machine gives",
+            ModeError::Isolation(_) => {
+                "leave the flag out; run `qwen sandbox doctor` to see which isolation is available"
+            }
             ModeError::Delivery { mode, .. } => {
                 return Some(Cow::Owned(format!("write `changes: {mode}` there, or leave the flag out")));
             }
-            ModeError::NoBranch => "name one with --branch",
+            ModeError::NoBranch => "add `--branch NAME`",
             ModeError::Plan => "leave out --approval-mode plan, or the delivery flag",
             ModeError::InPlace => "use --apply or --commit, or `workspace: staged`",
         }))

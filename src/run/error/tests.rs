@@ -50,26 +50,26 @@ fn what_a_command_works_with_is_missing_with_these_words() {
         &SetupError::Output(io()),
     ]), @r"
     2 usage: the workspace file not found: /w
-      give a folder with -C
+      give a directory with -C
     63 conflict: the repository cannot be read: /w: not found
-      run `git status` there; it says what is wrong
-    63 conflict: no temporary folder can be made: not found
-      set TMPDIR to a folder that can be written
+      run `git status` there and correct what it reports
+    63 conflict: cannot make a temporary directory: not found
+      set TMPDIR to a writable directory
     52 config: FILE:1:2: wrong
-      correct the file; `qwen doctor` shows what counts
+      correct the file; `qwen doctor` shows the settings in effect
     52 config: a pattern is wrong
       correct `secrets.patterns` in the policy
     52 config: --local needs `llama-server`, and it is not in PATH
       install llama.cpp: `brew install llama.cpp`, `winget install llama.cpp`, `nix profile install nixpkgs#llama-cpp`, or a release from github.com/ggml-org/llama.cpp/releases
-    44 sandbox: isolation is required and this machine gives only T0: why
-      `qwen sandbox doctor` says what this machine gives
+    44 sandbox: required isolation is unavailable; this machine provides only T0: why
+      run `qwen sandbox doctor` to see which isolation is available
     52 config: why
-      `qwen sandbox doctor` says what this machine gives
+      run `qwen sandbox doctor` to see which isolation is available
     44 sandbox: the command was not started: why
-      `qwen sandbox doctor` says what this machine gives
+      run `qwen sandbox doctor` to see which isolation is available
     52 config: one; two
-      --strict makes an error of what is otherwise a warning
-    1 failed: standard output: not found
+      correct it, or leave out --strict to get a warning instead
+    1 failed: cannot write standard output: not found
     ");
 }
 
@@ -88,25 +88,25 @@ fn a_policy_is_missing_with_these_words() {
         &PolicyError::Tests(layer()),
     ]), @r"
     52 config: policy p.yaml: why
-      name one that is trusted, or a file outside of the checkout; --trust-checkout takes the tree's own
-    52 config: policy p.yaml: it is no file in the trusted commit
+      name a trusted policy or a file outside the checkout, or trust the checkout's own with --trust-checkout
+    52 config: policy p.yaml: it is not a file in the trusted commit
       name another one
     52 config: policy p.yaml: not found
-      give a file that exists, or builtin:NAME (see `qwen policy builtin`)
-    52 config: there is no built-in policy `strictest`
+      name a file that exists, or builtin:NAME (see `qwen policy builtin`)
+    52 config: unknown built-in policy `strictest`
       the built-in policies are read-only, default, edit, ci-dev, open
     52 config: .qwen/policy.yaml: not found
       make it a readable file, or remove it
     52 config: /etc/qwen/policy.yaml: not found
       make it readable, or remove it
-    52 config: /etc/qwen/policy.yaml is not root's alone: it narrows every run on this machine
+    52 config: /etc/qwen/policy.yaml can be written by others than root, and it restricts every run on this machine
       chown root and chmod go-w, or remove it
     52 config: the test is wrong
-      correct the file; `qwen policy check --policy FILE -- 'COMMAND'` tries it out
+      correct the file; test it with `qwen policy check --policy FILE -- 'COMMAND'`
     52 config: the test is wrong
       correct the file
     52 config: the test is wrong
-      correct the rules or the test; `qwen policy explain` shows why
+      correct the rules or the test; run `qwen policy explain` to see why
     ");
 }
 
@@ -137,36 +137,36 @@ fn a_prompt_is_missing_with_these_words() {
         &PromptError::CommandBlocked { file: file.clone(), command: command.clone(), reason: text("why") },
         &PromptError::CommandFailed { file: file.clone(), command: command.clone(), why: text("why") },
     ]), @r#"
-    2 usage: standard input can be read once, and A and B want it
-      give one of them a file
+    2 usage: only one of A and B can read standard input
+      give a file to the others
     42 input: standard input: not found
-      --no-stdin leaves it out
+      leave it out with --no-stdin
     42 input: --prompt-file p.txt: why
       name a text file
-    42 input: there is no prompt: nothing was typed and standard input is empty
-      qwen run "what to do", or -p, --prompt-file or a pipe
-    42 input: @p in the prompt is no file, folder or pattern of the workspace
-      correct it, or write \@ for a plain @
+    42 input: no prompt: none was given and standard input is empty
+      give one: qwen run "what to do", or use -p, --prompt-file or a pipe
+    42 input: @p in the prompt is not a file, directory or pattern in the workspace
+      correct it, or write \@ for a literal @
     42 input: --file p:1-2: why
-      give a file of the workspace that the policy lets it read
+      name a file of the workspace that the policy allows to read
     42 input: @server:uri: why
-      `qwen mcp list -v` shows what the server has
+      run `qwen mcp list -v` to see what the server offers
     60 denied: @p in the prompt: why
-      the policy's `tools`, `paths.read` and `mcp` decide what a prompt may include
-    42 input: there is no command /c
+      allow it under `tools`, `paths.read` or `mcp` in the policy
+    42 input: unknown command /c
       did you mean /d?
-    42 input: /c is a command of Qwen Code, and not one here
+    42 input: /c is a command of Qwen Code that does not exist here
       use the shell
     42 input: c.toml:1:2: wrong
-      correct the file; docs/from-qwen-code.md shows what a command may say
-    42 input: .qwen/commands/c.toml includes @{p}, which is no file, folder or pattern of the workspace
+      correct the file; docs/from-qwen-code.md describes command files
+    42 input: .qwen/commands/c.toml includes @{p}, which is not a file, directory or pattern in the workspace
       correct the command
     60 denied: .qwen/commands/c.toml wants to run `ls`: why
       allow it in the policy, or with --allowed-tools 'run_shell_command(…)'
     60 denied: .qwen/commands/c.toml wants to run `ls`: why
       allow it
     60 hook: .qwen/commands/c.toml wants to run `ls`: a hook blocks it: why
-      see `hooks` in the settings
+      check `hooks` in the settings
     42 input: .qwen/commands/c.toml: `ls`: why
       correct the command
     "#);
@@ -190,22 +190,22 @@ fn a_recipe_does_not_run_with_these_words() {
       help: correct it
     r.yaml:2:3: P001: wrong
       help: correct it
-      docs/recipes.md explains each code
+      see docs/recipes.md for each code
     42 input: r.yaml:2:3: P001: wrong
       help: correct it
-      `qwen recipe show NAME` says what each parameter takes
+      run `qwen recipe show NAME` to see the parameters
     60 input: r.yaml:2:3: N001: wrong
       help: correct it
-      docs/recipes.md explains each code
+      see docs/recipes.md for each code
     2 usage: --param without --recipe
       name the recipe with --recipe
-    2 usage: standard input can be read once, and several want it
-      give one of them a file
+    2 usage: only one parameter can read standard input
+      give a file to the others
     42 input: standard input: not found
     42 input: --params-file p.yaml: why
       name a file of JSON or YAML
     42 input: p.yaml:1:2: wrong
-      write one key a parameter
+      write one key for each parameter
     42 input: R005: r.yaml: `needs`: the test is wrong
       correct the globs
     42 input: R005: `git.changes: branch` needs `git.branch`
@@ -226,21 +226,21 @@ fn a_session_is_missing_with_these_words() {
         &SessionError::Unreadable { path: text("/s/1.jsonl"), why: text("why") },
     ]), @r"
     2 usage: two flags exclude each other
-      see the group Session of `qwen run --help`
-    42 input: in CI sessions are off: there is none to go on with
+      see the options under Session in `qwen run --help`
+    42 input: no session to resume: sessions are off in CI
       leave out --continue and --resume
-    42 input: there are no sessions: /s: why
-      set HOME or XDG_STATE_HOME to a folder that can be written
-    42 input: the session /s/1.jsonl is written by another run
-      wait for it, or go on with a copy: --fork-session
-    42 input: there is no session of this folder to go on with
+    42 input: sessions are unavailable: /s: why
+      set HOME or XDG_STATE_HOME to a writable directory
+    42 input: the session /s/1.jsonl is in use by another run
+      wait for it, or resume a copy with --fork-session
+    42 input: no session to resume in this directory
       leave out --continue
-    42 input: there is no session 1
-      --session-id gives a new one its id
-    42 input: there is no session 1
-      the last one of this folder is 2
+    42 input: session 1 not found
+      start a new one with this id with --session-id
+    42 input: session 1 not found
+      resume the last session of this directory: 2
     42 input: the session /s/1.jsonl: why
-      begin a new one, or repair the file: one line of JSON a message
+      start a new session, or repair the file (one line of JSON for each message)
     ");
 }
 
@@ -249,22 +249,22 @@ fn mode_flags_and_policy_do_not_go_together_with_these_words() {
     insta::assert_snapshot!(listed(&[
         &ModeError::Unknown { origin: Origin::Flag(text("FILE:1:2")), name: text("fast") },
         &ModeError::Isolation(text("p.yaml")),
-        &ModeError::Delivery { mode: "apply", refusal: text("the policy p.yaml does not give it") },
+        &ModeError::Delivery { mode: "apply", refusal: text("the policy p.yaml does not allow it") },
         &ModeError::NoBranch,
         &ModeError::Plan,
         &ModeError::InPlace,
     ]), @r"
-    52 config: FILE:1:2: there is no approval mode `fast`
+    52 config: FILE:1:2: unknown approval mode `fast`
       write plan, default, auto-edit or yolo
-    52 config: --sandbox off was given and the policy p.yaml requires isolation
-      leave the flag out; `qwen sandbox doctor` says what this machine gives
-    52 config: --apply was asked for and the policy p.yaml does not give it
+    52 config: `--sandbox off` conflicts with policy `p.yaml`, which requires isolation
+      leave the flag out; run `qwen sandbox doctor` to see which isolation is available
+    52 config: --apply is not allowed: the policy p.yaml does not allow it
       write `changes: apply` there, or leave the flag out
-    52 config: the policy delivers to a branch and none is named
-      name one with --branch
-    52 config: the mode `plan` is read-only and a delivery was asked for
+    52 config: the policy requires a branch, and none is named
+      add `--branch NAME`
+    52 config: `--approval-mode plan` is read-only and cannot be combined with a delivery
       leave out --approval-mode plan, or the delivery flag
-    52 config: `sandbox.workspace: in-place` delivers to the work tree, and --branch leaves the work tree as it is
+    52 config: `sandbox.workspace: in-place` changes the work tree, so --branch cannot be used with it
       use --apply or --commit, or `workspace: staged`
     ");
 }
@@ -285,18 +285,18 @@ fn servers_do_not_start_with_these_words() {
     52 config: FILE:1:2: mcp.serverCommand: why
       correct it
     52 config: --mcp-config: why
-      give '{"mcpServers": {…}}' or a file with it
-    52 config: the MCP server s is required and not to be had: why
-      `qwen mcp list -v` shows what it says; `"required": false` goes on without it
+      give '{"mcpServers": {…}}' or a file that contains it
+    52 config: required MCP server `s` is unavailable: why
+      run `qwen mcp list -v` to see its output, or set `"required": false` to continue without it
     52 config: the pins pins.json of the MCP server s: why
-      `qwen mcp list --pins` prints the pins of now
+      run `qwen mcp list --pins` to print the current pins
     63 conflict: no tree
-      set TMPDIR to a folder with room
+      set TMPDIR to a directory with free space
     42 input: no prompt
-      `qwen mcp list -v` shows the prompts
-    52 config: there is no MCP server `s` in the settings
-      `qwen mcp list` shows them
-    52 config: s is a program and needs no token
+      run `qwen mcp list -v` to see the prompts
+    52 config: MCP server `s` not found in the settings
+      run `qwen mcp list` to see them
+    52 config: s is a local program and needs no token
       give it one in its `env`
     41 auth: refused
       try again, or put a token into `headers`
@@ -331,12 +331,12 @@ fn a_model_is_missing_with_these_words() {
       set one
     41 auth: --api-key-file key: not found
       write the key into it
-    52 config: --ca-file ca.pem is no file
+    52 config: cannot read --ca-file ca.pem: not a file
       name a PEM file
     42 input: s.json: why
       correct the script
     42 input: --replay c.jsonl: not found
-      name a file made by --record
+      name a file that --record wrote
     42 input: --replay c.jsonl: why
       record it again with --record
     75 unavailable: refused

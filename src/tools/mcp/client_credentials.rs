@@ -102,7 +102,7 @@ impl ClientCredentials {
         // Of one that ends sooner than that, half its time.
         let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts.saturating_sub(EARLY).max(lasts / 2)));
         let response: OAuthTokenResponse = serde_json::from_value(response)
-            .map_err(|_| "the server for tokens answered with something that is no token".to_owned())?;
+            .map_err(|_| "the token server sent a response that is not a token".to_owned())?;
         let credentials = StoredCredentials::new(self.client_id.clone(), Some(response), Vec::new(), None);
         *held = Some(Token { credentials: credentials.clone(), until });
         Ok(credentials)

@@ -46,11 +46,11 @@ impl ClientKey {
 
     fn parse(pem: &[u8]) -> Result<ClientKey, String> {
         if pem.windows(9).any(|word| word == b"ENCRYPTED") {
-            return Err("it is encrypted, and nobody is there to be asked for the password".to_owned());
+            return Err("it is encrypted, and an unattended run cannot ask for the password".to_owned());
         }
         // Why it cannot be read may show parts of it.
         let der = PrivateKeyDer::from_pem_slice(pem)
-            .map_err(|_| "it holds no private key in PEM (`-----BEGIN PRIVATE KEY-----`)".to_owned())?;
+            .map_err(|_| "it contains no private key in PEM (`-----BEGIN PRIVATE KEY-----`)".to_owned())?;
         let kinds = "RSA of 2048 bits or more, P-256, P-384 and Ed25519 are known";
         let key = any_supported_type(&der).map_err(|_| format!("it is of no kind that we know; {kinds}"))?;
         let known = SCHEMES.into_iter().find(|(scheme, ..)| key.choose_scheme(&[*scheme]).is_some());
@@ -191,7 +191,7 @@ mod tests {
             crate::workspace::private_file::replace(&file, text, None).unwrap();
             ClientKey::read(&file).err().unwrap()
         };
-        assert!(said(b"c2VjcmV0").ends_with("it holds no private key in PEM (`-----BEGIN PRIVATE KEY-----`)"));
+        assert!(said(b"c2VjcmV0").ends_with("it contains no private key in PEM (`-----BEGIN PRIVATE KEY-----`)"));
         assert!(said(&pem("ENCRYPTED ", "AAAA")).contains("it is encrypted"));
         let broken = said(&pem("", "c2VjcmV0"));
         assert!(broken.contains("of no kind that we know") && !broken.contains("c2Vj"), "{broken}");

@@ -249,8 +249,8 @@ impl Reader<'_> {
 
     fn web(&self, key: &str, url: String) -> Result<Web, String> {
         self.is_set(key, &url)?;
-        let parsed =
-            url::Url::parse(&url).map_err(|error| format!("mcpServers.{}.{key} is no address: {error}", self.name))?;
+        let parsed = url::Url::parse(&url)
+            .map_err(|error| format!("mcpServers.{}.{key} is not an address: {error}", self.name))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
             return Err(format!("mcpServers.{}.{key} must begin with https:// or http://", self.name));
         }
@@ -274,7 +274,7 @@ impl Reader<'_> {
             Some(other) => {
                 let other = super::shown(other, 60);
                 return Err(format!(
-                    "mcpServers.{name}.grantType `{other}` is not known; there are client_credentials and authorization_code"
+                    "unknown mcpServers.{name}.grantType `{other}`; known are client_credentials and authorization_code"
                 ));
             }
         };
@@ -343,7 +343,7 @@ impl Reader<'_> {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
             Some(Value::String(text)) if text.contains('\0') => {
-                Err(format!("mcpServers.{}.{key} holds a NUL byte", self.name))
+                Err(format!("mcpServers.{}.{key} contains a NUL byte", self.name))
             }
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(format!("mcpServers.{}.{key} must be text", self.name)),
@@ -458,7 +458,7 @@ pub fn split_command(text: &str) -> Result<Vec<String>, String> {
         return Err("a quote is not closed".to_owned());
     }
     words.extend(word);
-    if words.is_empty() { Err("there is no command".to_owned()) } else { Ok(words) }
+    if words.is_empty() { Err("the command is missing".to_owned()) } else { Ok(words) }
 }
 
 #[cfg(test)]
@@ -508,7 +508,8 @@ mod tests {
             ),
             (
                 json!({"url": "http://a", "oauth": {"grantType": "client_credential"}}),
-                "mcpServers.s.oauth.grantType `client_credential` is not known; there are client_credentials and authorization_code",
+                "unknown mcpServers.s.oauth.grantType `client_credential`; known are client_credentials and \
+                 authorization_code",
             ),
             (
                 json!({"url": "http://a", "oauth": {"grantType": "client_credentials", "clientId": "c"}}),

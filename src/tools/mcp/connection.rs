@@ -255,7 +255,7 @@ impl Drop for Pending<'_> {
 }
 
 async fn give_up(peer: rmcp::Peer<RoleClient>, id: rmcp::model::RequestId) {
-    let why = "nobody waits for the answer any more".to_owned();
+    let why = "the call was cancelled".to_owned();
     let params = CancelledNotificationParam::new(Some(id), Some(why));
     let _gone = tokio::time::timeout(FAREWELL, peer.notify_cancelled(params)).await;
 }

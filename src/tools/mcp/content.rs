@@ -111,7 +111,7 @@ fn data(mime_type: &str, base64: &str, name: &str, media: bool, texts: &mut Vec<
     let plain = base64.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=\r\n".contains(&b));
     let why = match (base64.is_empty(), plain, known, base64.len() > MEDIA) {
         (true, _, _, _) => Some("it is empty"),
-        (_, false, _, _) => Some("its data is no base64"),
+        (_, false, _, _) => Some("its data is not base64"),
         (_, _, false, _) => Some("it cannot be shown"),
         (_, _, _, true) => Some("it is too large"),
         (false, true, true, false) if !media => Some("this model takes no media"),
@@ -167,7 +167,7 @@ mod tests {
             ]
         );
         let broken = json!({"content": [{"type": "image", "data": "<script>", "mimeType": "image/png"}]});
-        assert!(Part::text_of(&answer(&broken, true).parts).contains("no base64"));
+        assert!(Part::text_of(&answer(&broken, true).parts).contains("not base64"));
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl ClientHandler for Handler {
     ) -> Result<rmcp::model::CreateMessageResult, ErrorData> {
         Err(ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
-            "sampling is not offered: this client runs unattended and lends its model to nobody",
+            "sampling is not supported: this client runs unattended and does not share its model",
             None,
         ))
     }

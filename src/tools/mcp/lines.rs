@@ -54,7 +54,11 @@ impl Faults {
     /// Returns a part of a message about what was printed besides messages; empty if nothing was.
     pub(super) fn garbage(&self) -> String {
         let noted = self.lock();
-        noted.garbage.as_ref().map(|line| format!("; it printed what is no message: {line}")).unwrap_or_default()
+        noted
+            .garbage
+            .as_ref()
+            .map(|line| format!("; it printed a line that is not a message: {line}"))
+            .unwrap_or_default()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Noted> {
@@ -88,7 +92,7 @@ impl Meter {
         let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         self.since_answer = if is_answer { 0 } else { self.since_answer + 1 };
         if self.since_answer > FLOOD {
-            faults.note(format!("it sent more than {FLOOD} messages that nobody asked for"));
+            faults.note(format!("it sent more than {FLOOD} unrequested messages"));
         }
         self.since_answer > FLOOD
     }
@@ -217,7 +221,7 @@ impl Transport<RoleClient> for Lines {
                 return (!self.meter.is_flood(&message, &self.faults)).then_some(message);
             }
             if self.garbage > GARBAGE {
-                self.faults.note(format!("it printed more than {GARBAGE} lines that are no messages"));
+                self.faults.note(format!("it printed more than {GARBAGE} lines that are not messages"));
                 return None;
             }
             self.whole_line().await?;

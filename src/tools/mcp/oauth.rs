@@ -233,7 +233,7 @@ impl Waiting {
         };
         let target = tokio::time::timeout(wait, callback)
             .await
-            .map_err(|_| format!("nobody came back from the browser within {} s", wait.as_secs()))??;
+            .map_err(|_| format!("the sign-in in the browser was not completed within {} s", wait.as_secs()))??;
         let come = url::Url::parse(&redirect)
             .and_then(|base| base.join(&target))
             .map_err(|error| format!("what came back from the browser cannot be read: {error}"))?;
@@ -311,7 +311,7 @@ impl Store {
 
     fn write(&self, credentials: Option<&StoredCredentials>) -> Result<(), AuthError> {
         let failed = |why: String| AuthError::CredentialStoreError(why);
-        let Some(file) = &self.file else { return Err(failed("there is no home folder to keep a token in".into())) };
+        let Some(file) = &self.file else { return Err(failed("no home directory is set to keep a token in".into())) };
         let mut all = entries(file).map_err(failed)?;
         all.retain(|entry| !self.is(entry) && entry.get("serverName") != Some(&json!(self.name)));
         if let Some(credentials) = credentials {
@@ -377,7 +377,7 @@ fn entries(file: &Path) -> Result<Vec<Value>, String> {
     if text.trim_ascii().is_empty() {
         return Ok(Vec::new());
     }
-    serde_json::from_slice(&text).map_err(|error| said(format!("it is no list of tokens: {error}")))
+    serde_json::from_slice(&text).map_err(|error| said(format!("it is not a list of tokens: {error}")))
 }
 
 // The library's trait is written with a macro that is not needed otherwise; these are the signatures that it generates.

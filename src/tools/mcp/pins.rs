@@ -19,7 +19,7 @@ impl Pins {
     /// Reads the pins of a server from a file of pins.
     pub fn parse(text: &str, server: &str) -> Result<Pins, String> {
         let all: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(text)
-            .map_err(|error| format!("it is no object of pins by server and tool: {error}"))?;
+            .map_err(|error| format!("it is not an object of pins by server and tool: {error}"))?;
         Ok(Pins { tools: all.get(server).cloned() })
     }
 

@@ -441,7 +441,7 @@ impl Server {
         asked.map_err(|trouble| match trouble {
             Trouble::Refused { message, .. } => format!("The MCP server {name} refused {what}: {message}"),
             Trouble::Unauthorized(ask) => format!(
-                "The MCP server {name} refused {what}: it asks for a token{}. The user has to run {}.",
+                "The MCP server {name} refused {what}: it requires a token{}. The user has to run {}.",
                 if ask.scope.is_some() { " that is good for it" } else { "" },
                 ask.command(name)
             ),
@@ -541,7 +541,7 @@ fn definition(entry: &Value) -> Result<Definition, String> {
     let schema = match entry.get("inputSchema") {
         Some(Value::Object(schema)) => schema.clone(),
         None | Some(Value::Null) => Map::new(),
-        Some(_) => return Err(about("its schema is no object".to_owned())),
+        Some(_) => return Err(about("its schema is not an object".to_owned())),
     };
     let description = entry.get("description").and_then(Value::as_str).unwrap_or_default();
     let hash = pins::hash(name, description, &Value::Object(schema.clone()));
@@ -573,7 +573,7 @@ fn prompt_of(entry: &Value) -> Option<PromptDefinition> {
 fn words(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Refused { code, message } => format!("{message} ({code})"),
-        Trouble::Unauthorized(_) => "it asks for a token".to_owned(),
+        Trouble::Unauthorized(_) => "it requires a token".to_owned(),
         Trouble::Silent { time, garbage } => format!("no answer within {}{garbage}", seconds(*time)),
         Trouble::Gone(why) => why.clone(),
     }

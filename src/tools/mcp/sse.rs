@@ -78,7 +78,7 @@ impl Events {
         let request = request.headers(headers.clone()).header(ACCEPT, "text/event-stream");
         let stream = request.send().await.map_err(|error| unopened(causes(&error)))?;
         if matches!(stream.status(), StatusCode::UNAUTHORIZED) {
-            return Err(Unopened { why: "it asks for a token (401)".to_owned(), asks: Some(Ask::default()) });
+            return Err(Unopened { why: "it requires a token (401)".to_owned(), asks: Some(Ask::default()) });
         }
         let kind = stream.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !stream.status().is_success() || !kind.starts_with("text/event-stream") {
@@ -126,7 +126,7 @@ impl Events {
                     }
                     Frame::Comment(_) | Frame::HttpStatus(_) => {}
                     Frame::Body(_) => {
-                        self.faults.note("what it sent is no stream of events");
+                        self.faults.note("its response is not an event stream");
                         return None;
                     }
                 }

@@ -216,7 +216,7 @@ async fn nothing_but_garbage_is_one_message_that_shows_it() {
     .await;
     assert_eq!(
         servers.states()[0].error.as_deref(),
-        Some("it was not ready within 50 ms; it printed what is no message: Usage: server [OPTIONS]")
+        Some("it was not ready within 50 ms; it printed a line that is not a message: Usage: server [OPTIONS]")
     );
 }
 
@@ -377,7 +377,7 @@ async fn a_flood_is_one_message() {
     .await;
     ready(&servers);
     let lost = call(&servers).await.unwrap_err();
-    assert!(lost.contains("it sent more than 20000 messages that nobody asked for"), "{lost}");
+    assert!(lost.contains("it sent more than 20000 unrequested messages"), "{lost}");
 }
 
 #[tokio::test]
@@ -540,8 +540,8 @@ async fn garbage_without_end_is_one_message() {
     .await;
     ready(&servers);
     let lost = call(&servers).await.unwrap_err();
-    assert!(lost.contains("it printed more than 10000 lines that are no messages"), "{lost}");
-    assert!(lost.contains("it printed what is no message: not a message"), "{lost}");
+    assert!(lost.contains("it printed more than 10000 lines that are not messages"), "{lost}");
+    assert!(lost.contains("it printed a line that is not a message: not a message"), "{lost}");
 }
 
 #[tokio::test]
@@ -558,7 +558,7 @@ async fn an_answer_that_is_no_message_is_shown_when_the_time_is_up() {
     ready(&servers);
     let silent = call(&servers).await.unwrap_err();
     assert!(silent.contains("gave no answer to the call of echo within 300 ms"), "{silent}");
-    assert!(silent.contains("it printed what is no message: {\"jsonrpc\"") && silent.contains("oops"), "{silent}");
+    assert!(silent.contains("a line that is not a message: {\"jsonrpc\"") && silent.contains("oops"), "{silent}");
     servers.close().await;
 }
 
@@ -677,7 +677,7 @@ async fn pages_are_joined_roots_given_and_sampling_refused() {
     ready(&servers);
     assert_eq!(servers.states()[0].has, (2, 1, 1));
     let said = call(&servers).await.unwrap();
-    assert!(said.starts_with("file:///project / ") && said.contains("sampling is not offered"), "{said}");
+    assert!(said.starts_with("file:///project / ") && said.contains("sampling is not supported"), "{said}");
 }
 
 #[tokio::test]

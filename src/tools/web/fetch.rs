@@ -156,7 +156,7 @@ async fn read(url: Url, mut response: reqwest::Response, limits: &Limits) -> Res
     // What was asked for is unpacked already, and its header gone.
     if let Some(packed) = response.headers().get(CONTENT_ENCODING).filter(|packed| *packed != "identity") {
         let packed = packed.to_str().unwrap_or("something").to_owned();
-        return Err(FetchError::Failed(format!("{url} is packed as {packed:?}, which nobody asked for")));
+        return Err(FetchError::Failed(format!("{url} is encoded as {packed:?}, which was not requested")));
     }
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = content_type.to_owned();

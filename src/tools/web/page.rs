@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn page(fetched: Fetched, format: Format) -> Result<Page, String> {
     let media_type = media_type(&fetched);
     let text = decode(&fetched, &media_type)
-        .ok_or_else(|| format!("{} is no text: {media_type}, {} bytes", fetched.url, fetched.body.len()))?;
+        .ok_or_else(|| format!("{} is not text: {media_type}, {} bytes", fetched.url, fetched.body.len()))?;
     let is_html = matches!(media_type.as_str(), "text/html" | "application/xhtml+xml");
     match (format, is_html) {
         (Format::Html, _) | (_, false) => Ok(Page { text, about: media_type }),
@@ -164,7 +164,7 @@ mod tests {
             b"<!doctype html><head><title>T</title></head><h1>A</h1><script>x()</script><p>b <a href=\"/c\">c</a>";
         assert_eq!(text("", html).await.unwrap(), "# A\n\nb [c](/c)");
         assert_eq!(text("application/json", b"{}").await.unwrap(), "{}");
-        assert!(text("application/pdf", b"%PDF").await.unwrap_err().contains("is no text: application/pdf, 4 bytes"));
+        assert!(text("application/pdf", b"%PDF").await.unwrap_err().contains("is not text: application/pdf, 4 bytes"));
     }
 
     #[tokio::test]

@@ -89,7 +89,7 @@ fn provider(name: &str, entry: &Map<String, Value>, environment: &Environment) -
     let key = |variable: &str| Secret::parse(&value("apiKey", variable)?).map_err(|error| error.to_string());
     let url = |text: &str| {
         let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.ok_or_else(|| format!("`{text}` is no http or https address"))
+        url.ok_or_else(|| format!("`{text}` is not an http or https address"))
     };
     Ok(match name {
         "tavily" => Arc::new(Tavily { key: key("TAVILY_API_KEY")? }),
@@ -99,7 +99,7 @@ fn provider(name: &str, entry: &Map<String, Value>, environment: &Environment) -
         }),
         "dashscope" => Arc::new(DashScope { key: key("DASHSCOPE_API_KEY")? }),
         "searxng" => Arc::new(SearXng { base: url(&value("url", "SEARXNG_URL")?)? }),
-        _ => return Err("is none of tavily, google, dashscope, searxng".into()),
+        _ => return Err("is not one of tavily, google, dashscope, searxng".into()),
     })
 }
 
@@ -232,7 +232,7 @@ mod tests {
             names(providers(settings, &all)),
             (
                 vec!["google", "tavily", "searxng"],
-                vec!["webSearch.provider `bing`: is none of tavily, google, dashscope, searxng".to_owned()]
+                vec!["webSearch.provider `bing`: is not one of tavily, google, dashscope, searxng".to_owned()]
             )
         );
         let (found, warnings) = names(providers(settings, &environment(&[])));

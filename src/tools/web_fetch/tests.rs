@@ -209,11 +209,11 @@ async fn what_is_wrong_with_a_page_is_said() {
     assert!(get("/odd-charset").await.unwrap().contains("grün"));
     assert!(get("/utf16").await.is_ok());
     for (path, says) in [
-        ("/binary", "is no text: application/zip, 4 bytes"),
+        ("/binary", "is not text: application/zip, 4 bytes"),
         ("/missing", "answered 404 Not Found"),
         ("/nowhere", "answered 302 Found without a Location"),
-        ("/brotli", "is packed as \"br\", which nobody asked for"),
-        ("/deflate", "is packed as \"deflate\", which nobody asked for"),
+        ("/brotli", "is encoded as \"br\", which was not requested"),
+        ("/deflate", "is encoded as \"deflate\", which was not requested"),
         ("/no-gzip", "error decoding response body"),
         ("/half-gzip", "error decoding response body"),
         ("/short", "end of file before message length reached"),

@@ -460,7 +460,7 @@ fn labels(call: &mut Call<'_>) -> Result<(), Denial> {
             || word.text.starts_with('/') && !word.text.starts_with("//")
     };
     match call.operands.iter().find(climbs) {
-        Some(word) => Err(call.deny(format!("`{}` is no label of the workspace", word.text))),
+        Some(word) => Err(call.deny(format!("`{}` is not a label of the workspace", word.text))),
         None => Ok(()),
     }
 }

@@ -129,7 +129,7 @@ fn passed_on(call: &mut Call<'_>) -> Result<(), Denial> {
             (false, "--no-deps" | "-v" | "--verbose") => false,
             (false, "-A" | "-W" | "-D" | "-F" | "--allow" | "--warn" | "--deny" | "--forbid" | "--cap-lints") => true,
             (false, _) if ["-A", "-W", "-D", "-F"].iter().any(|lint| text.starts_with(lint)) => false,
-            (_, _) => return Err(call.deny(format!("`{text}` behind `--` is not known to be harmless"))),
+            (_, _) => return Err(call.deny(format!("`{text}` after `--` is not known to be harmless"))),
         };
         if takes_value && attached.is_none() {
             words.next();

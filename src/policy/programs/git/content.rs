@@ -205,7 +205,7 @@ fn print(call: &mut Call<'_>, operands: &Operands<'_>, order: Order, specs: &[St
     if order == Order::OptionsFirst {
         let at = printed.len().saturating_sub(paths.len());
         if printed[at..] != *paths {
-            return Err(call.deny("an option behind a path").hint("write options before paths"));
+            return Err(call.deny("an option after a path").hint("write options before paths"));
         }
         tail = printed.split_off(at);
     }

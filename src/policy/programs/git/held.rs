@@ -72,7 +72,7 @@ fn named(call: &Call<'_>, words: &[String]) -> Option<Vec<RelPath>> {
 /// Returns the files of commits and of the index that may not be read.
 pub(super) fn unreadable(call: &Call<'_>) -> Result<Arc<Unreadable>, Denial> {
     call.cx.policy.unreadable_of_history(call.cx.facts).map_err(|what| {
-        let denial = call.deny(format!("what its commits hold cannot be looked through: {what}"));
+        let denial = call.deny(format!("the files of its commits cannot be checked: {what}"));
         denial.hint("change the files that you mean with the file tools")
     })
 }
