@@ -1,22 +1,41 @@
 //! Holds the language of the help: short lines that give an order or name a thing, in the field's words.
 
+use std::path::{Path, PathBuf};
+
 use clap::{Command, CommandFactory as _};
+use proc_macro2::{TokenStream, TokenTree};
 
 use crate::support::Project;
 
 /// Words that only the authors would understand, and what to write instead.
 const GLOSSARY: &str = include_str!("glossary.txt");
 
+/// Files whose text the model reads: their words are part of what it was measured with.
+const FOR_THE_MODEL: [&str; 10] = [
+    "agent/loop_guard.rs",
+    "change/replace.rs",
+    "change/replace/write.rs",
+    "prompt/system.rs",
+    "tools/glob.rs",
+    "tools/list_directory.rs",
+    "tools/read_many_files.rs",
+    "tools/run_shell_command.rs",
+    "tools/search_file_content.rs",
+    "tools/todo_write.rs",
+];
+
 /// The longest help of an option and of a command, in characters, without the notes in brackets.
 const LONGEST: (usize, usize) = (90, 100);
 
 fn private_words(text: &str) -> Vec<String> {
-    let words = text.to_lowercase().replace("wall time", "").replace("wall-time", "");
+    let words = text.to_lowercase().replace("wall time", "").replace("wall-time", "").replace("wall_time", "");
     let words = words.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
     let words = format!(" {} ", words.collect::<Vec<_>>().join(" "));
+    let not_a = words.replace("there is no ", "").replace("is no longer", "");
     let pairs = GLOSSARY.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'));
     pairs
         .filter(|(private, _)| words.contains(&format!(" {private} ")))
+        .chain(not_a.contains(" is no ").then_some(("is no", "is not a")))
         .map(|(private, instead)| format!("`{private}`: write `{instead}`"))
         .collect()
 }
@@ -86,4 +105,85 @@ fn each_command_has_a_manual_page() {
     let refused = Project::new().file("pages", "a file\n").qwen(&["man", "--to", "pages"]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("cannot write manual pages to"), "{}", refused.stderr);
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(directory: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|ends| ends == extension) {
+            found.push(path);
+        }
+    }
+}
+
+/// Collects the string literals of code that is not a test: those of attributes only where they are messages.
+fn literals(code: TokenStream, found: &mut Vec<String>) {
+    let mut tokens = code.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(sign) if sign.as_char() == '#' => {
+                // `#![…]` is an attribute, too.
+                tokens.next_if(|token| matches!(token, TokenTree::Punct(sign) if sign.as_char() == '!'));
+                let Some(TokenTree::Group(attribute)) = tokens.peek() else { continue };
+                let text = attribute.stream().to_string();
+                if text == "cfg (test)" {
+                    // What the attribute is for ends with a block or a semicolon.
+                    tokens.by_ref().find(|token| match token {
+                        TokenTree::Group(group) => group.delimiter() == proc_macro2::Delimiter::Brace,
+                        TokenTree::Punct(sign) => sign.as_char() == ';',
+                        TokenTree::Ident(_) | TokenTree::Literal(_) => false,
+                    });
+                } else if !text.starts_with("error") {
+                    tokens.next();
+                }
+            }
+            TokenTree::Group(group) => literals(group.stream(), found),
+            TokenTree::Literal(literal) => {
+                if let Ok(text) = syn::parse_str::<syn::LitStr>(&literal.to_string()) {
+                    found.push(text.value());
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
+}
+
+/// Removes the names in braces, and tables of options.
+fn shown(text: &str) -> String {
+    if text.starts_with(['-', '~']) || !text.contains(' ') {
+        return String::new();
+    }
+    let parts = text.split('{').map(|part| part.split_once('}').map_or(part, |(_, after)| after));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn messages_readme_and_documents_have_no_private_word() {
+    let (mut sources, mut pages, mut problems) = (Vec::new(), vec![package().join("README.md")], Vec::new());
+    let src = package().join("src");
+    files(&src, "rs", &mut sources);
+    files(&package().join("docs"), "md", &mut pages);
+    for path in sources {
+        let name = path.strip_prefix(&src).unwrap().to_string_lossy().replace('\\', "/");
+        let of_tests = name.ends_with("tests.rs") || name.contains("/tests/") || name.ends_with("/against_bash.rs");
+        if !of_tests && !FOR_THE_MODEL.contains(&name.as_str()) {
+            let mut texts = Vec::new();
+            literals(std::fs::read_to_string(&path).unwrap().parse().unwrap(), &mut texts);
+            let wrong = texts.iter().flat_map(|text| private_words(&shown(text)).into_iter().map(move |w| (text, w)));
+            problems.extend(wrong.map(|(text, wrong)| format!("src/{name}: {text:?}: {wrong}")));
+        }
+    }
+    for path in pages {
+        for line in std::fs::read_to_string(&path).unwrap().lines() {
+            problems
+                .extend(private_words(line).into_iter().map(|wrong| format!("{}: {line}: {wrong}", path.display())));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
