@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::apply::Applied;
+use super::delivery::{Delivered, Order, Site};
+use super::error::{DeliverError, from_repository};
 use super::journal::{SavedCommit, quoted, unquoted};
-use super::{DeliverError, Delivered, Site, from_repository};
 use crate::change::patch::{mode, name_in_repository};
 use crate::change::{ChangeSet, Entry, diff};
 use crate::git::ownership::link_out;
@@ -20,28 +21,6 @@ use crate::git::signing::Signing;
 use crate::git::{Git, GitError};
 use crate::workspace::steps::Steps;
 use crate::workspace::temporary::Temporary;
-
-/// The contents of a commit.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
-    /// The whole message, trailers included; see [`message`](super::message::message).
-    pub message: String,
-    /// The author; `None`: the user's identity.
-    pub author: Option<Person>,
-    /// The committer; `None`: the user's identity.
-    pub committer: Option<Person>,
-    /// Whether to sign although the user's `commit.gpgSign` is not set.
-    pub sign: bool,
-}
-
-/// A name and an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Person {
-    /// The name.
-    pub name: String,
-    /// The address.
-    pub email: String,
-}
 
 /// Checks the requirements of a commit: a repository with a work tree, an identity, a free name.
 pub(super) fn preflight(branch: Option<&String>, order: &Order, site: &Site<'_>) -> Result<(), DeliverError> {

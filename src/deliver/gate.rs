@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::DeliverError;
+use super::error::DeliverError;
 use super::repositories::Repositories;
 use crate::change::patch_reader::PathAccess;
 use crate::change::{Change, ChangeSet, Entry, diff};

@@ -13,6 +13,7 @@ use crate::bounded;
 use crate::change::patch::sha256;
 use crate::change::{Entry, diff, git_name};
 use crate::path::RelPath;
+use crate::workspace::folder::is_missing;
 use crate::workspace::steps::Steps;
 
 /// The progress of a delivery.
@@ -134,6 +135,36 @@ impl Shape {
             Entry::Link { .. } => Shape::Link { sha256: digest() },
         }
     }
+}
+
+/// Returns the number of the next delivery.
+pub(super) fn next_number(undo: &Path) -> io::Result<u64> {
+    Ok(records(undo)?.first().map_or(1, |(_, record)| record.number.saturating_add(1)))
+}
+
+/// Returns the records in a directory, newest first; of two with the same number, the one whose run began later (run
+/// ids are UUIDs of version 7, ordered by time).
+pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
+    let entries = match std::fs::read_dir(undo) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut records = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        match Journal::open(&folder) {
+            Ok((_, record)) => records.push((folder, record)),
+            // An unreadable one may belong to the requested run, or be incomplete.
+            Err(error) if error.raw_os_error().is_some() && !is_missing(&error) => {
+                return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
+            }
+            // Without its record nothing was begun: the record exists before the first write.
+            Err(_) => {}
+        }
+    }
+    records.sort_by(|(a, of_a), (b, of_b)| (of_b.number, b).cmp(&(of_a.number, a)));
+    Ok(records)
 }
 
 /// Writes a name so that every byte survives.

@@ -3,7 +3,10 @@
 //! All or nothing: after a failure the work tree is as before the delivery.
 
 pub mod apply;
-pub mod commit;
+mod commit;
+mod delivery;
+mod directories;
+mod error;
 pub mod gate;
 pub mod journal;
 pub mod message;
@@ -16,157 +19,23 @@ pub mod undo;
 #[cfg(test)]
 mod test_support;
 
-use std::path::{Path, PathBuf};
-
 use crate::change::patch::{self, ObjectFormat, sha256};
 use crate::change::{Change, ChangeSet, Entry, Kind, diff};
 use crate::event::FileReport;
-use crate::exit::Exit;
-use crate::git::repository::{Repository, RepositoryError, Standing};
+use crate::git::file_status::FileStatus;
+use crate::git::repository::Repository;
 use crate::path::RelPath;
 
 pub use crate::workspace::steps::Steps;
-pub use commit::{Order, Person};
+pub use delivery::{Delivered, Delivery, Order, Person, Site};
+pub use error::DeliverError;
 pub use gate::Gate;
+pub use journal::records;
 pub use outputs::Outputs;
 pub use propose::{Base, Proposal};
-pub use undo::{UndoReport, prune, records, recover, undo};
+pub use undo::{UndoReport, prune, recover, undo};
 
-/// What happens to the changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delivery {
-    /// A patch; nothing is written.
-    DryRun,
-    /// The files of the work tree.
-    Apply,
-    /// A commit on the current branch; work tree and index get it too.
-    Commit(Order),
-    /// A commit on a new branch; work tree and index do not change.
-    Branch {
-        /// Without `refs/heads/`.
-        name: String,
-        /// What the commit says.
-        order: Order,
-    },
-}
-
-/// Where changes are delivered to.
-pub struct Site<'a> {
-    /// The workspace.
-    pub root: &'a Path,
-    /// The repository that holds it.
-    pub repository: Option<&'a Repository>,
-    /// The directory of undo records; `None` if the run cannot be undone (`--no-undo`).
-    pub undo: Option<&'a Path>,
-    /// The run's name: the record's, and part of the names of temporary files. Letters, digits, `-` and `_`.
-    pub run_id: &'a str,
-    /// When, for the record.
-    pub time: &'a str,
-    /// What is delivered to the work tree besides the change.
-    pub outputs: Option<&'a Outputs<'a>>,
-}
-
-/// What was delivered.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Delivered {
-    /// What `git apply` takes.
-    pub patch: Vec<u8>,
-    /// Each changed file for the result object (the policy sets `executes_later`).
-    pub files: Vec<FileReport>,
-    /// Whether the changes are in the tree or in a commit now.
-    pub applied: bool,
-    /// The new commit.
-    pub commit: Option<String>,
-    /// The branch that the commit is on.
-    pub branch: Option<String>,
-    /// What the operator should know.
-    pub warnings: Vec<String>,
-    /// The undo record's directory.
-    pub record: Option<PathBuf>,
-}
-
-/// Why nothing was delivered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DeliverError {
-    /// The project does not match the change (63).
-    #[error("{message}")]
-    Conflict {
-        /// What, with its name.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
-    /// The proposal cannot be read (42).
-    #[error("{message}")]
-    Input {
-        /// What, with its line.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
-    /// The gate refused (60).
-    #[error("{message}")]
-    Denied {
-        /// What, with its name.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
-    /// The disk failed (63).
-    #[error("{message}")]
-    Io {
-        /// What, with its name.
-        message: String,
-        /// What to do.
-        hint: String,
-        /// Whether something had been written, and was rolled back completely.
-        rolled_back: bool,
-    },
-}
-
-impl DeliverError {
-    pub(crate) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> DeliverError {
-        DeliverError::Conflict { message: message.into(), hint: hint.into() }
-    }
-
-    pub(crate) fn denied(message: impl Into<String>, hint: impl Into<String>) -> DeliverError {
-        DeliverError::Denied { message: message.into(), hint: hint.into() }
-    }
-
-    pub(crate) fn io(what: impl std::fmt::Display, cause: &std::io::Error) -> DeliverError {
-        let hint = match cause.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                "free disk space, then apply the patch with `qwen apply`"
-            }
-            _ => "remove the cause, then deliver the patch of the result with `qwen apply`",
-        };
-        DeliverError::Io { message: format!("{what}: {cause}"), hint: hint.to_owned(), rolled_back: false }
-    }
-
-    /// Returns the exit code of the run.
-    pub fn exit(&self) -> Exit {
-        match self {
-            DeliverError::Conflict { .. } | DeliverError::Io { .. } => Exit::Conflict,
-            DeliverError::Input { .. } => Exit::Input,
-            DeliverError::Denied { .. } => Exit::Denied,
-        }
-    }
-
-    /// Returns a hint.
-    pub fn hint(&self) -> &str {
-        match self {
-            DeliverError::Conflict { hint, .. }
-            | DeliverError::Input { hint, .. }
-            | DeliverError::Denied { hint, .. }
-            | DeliverError::Io { hint, .. } => hint,
-        }
-    }
-
-    /// Tells whether a delivery was begun and rolled back.
-    pub fn rolled_back(&self) -> bool {
-        matches!(self, DeliverError::Io { rolled_back: true, .. })
-    }
-}
+use error::from_repository;
 
 /// Delivers a change set: the gate first, then all of it or nothing, even after a panic.
 pub fn deliver(
@@ -205,60 +74,61 @@ fn deliver_all(
     if changes.is_empty() {
         return Ok(delivered);
     }
-    let standing = match site.repository.map(|repository| repository.standing(changes)) {
-        None => Standing::default(),
-        Some(Ok(standing)) => standing,
+    let status = match site.repository.map(|repository| repository.file_status(changes)) {
+        None => FileStatus::default(),
+        Some(Ok(status)) => status,
         // A patch changes nothing, and applied files can be rolled back.
         Some(Err(error)) if !needs_git(how, site) => {
             let unknown = "cannot tell which files had uncommitted changes";
             delivered.warnings.push(format!("{unknown}: {error}; {}", error.hint()));
-            Standing::default()
+            FileStatus::default()
         }
         Some(Err(error)) => return Err(from_repository(&error)),
     };
-    if let Some((path, submodule)) = standing.in_submodule.first() {
+    if let Some((path, submodule)) = status.in_submodule.first() {
         return Err(DeliverError::denied(
             format!("{}: it is in the submodule {submodule}", gate.named(path)),
             "run in the submodule's own work tree",
         ));
     }
-    if *how != Delivery::DryRun
-        && let Some(repository) = site.repository
-    {
-        let now = repository.head_now().map_err(|error| from_repository(&error))?.0;
-        if now != repository.head {
-            return Err(DeliverError::conflict(
-                "HEAD has moved since the run began",
-                "run again on the current commit",
-            ));
-        }
+    if *how != Delivery::DryRun {
+        refuse_moved_head(site)?;
     }
     match how {
         Delivery::DryRun => {
             let warning =
                 |path| format!("{path} had uncommitted changes when the run began; commit or stash them first");
-            delivered.warnings.extend(standing.dirty.iter().map(warning));
+            delivered.warnings.extend(status.dirty.iter().map(warning));
             if let Err(DeliverError::Conflict { message, .. }) = apply::check_base(changes, site.root) {
                 delivered.warnings.push(message);
             }
         }
         Delivery::Apply => {
-            refuse_dirty(&standing)?;
+            refuse_dirty(&status)?;
             delivered.record = apply::apply(changes, site, &Steps::default())?;
             delivered.applied = true;
         }
         Delivery::Commit(order) => {
-            refuse_dirty(&standing)?;
+            refuse_dirty(&status)?;
             refuse_filtered(changes, site)?;
             commit::on_head(changes, order, site, &Steps::default(), &mut delivered)?;
         }
         Delivery::Branch { name, order } => {
-            refuse_dirty(&standing)?;
+            refuse_dirty(&status)?;
             refuse_filtered(changes, site)?;
             commit::on_branch(changes, name, order, site, &mut delivered)?;
         }
     }
     Ok(delivered)
+}
+
+fn refuse_moved_head(site: &Site<'_>) -> Result<(), DeliverError> {
+    let Some(repository) = site.repository else { return Ok(()) };
+    let now = repository.head_now().map_err(|error| from_repository(&error))?.0;
+    match now == repository.head {
+        true => Ok(()),
+        false => Err(DeliverError::conflict("HEAD has moved since the run began", "run again on the current commit")),
+    }
 }
 
 /// Tells whether a delivery is refused if git cannot say what is committed: a commit, and files that nobody could
@@ -299,8 +169,8 @@ pub fn preflight(how: &Delivery, site: &Site<'_>) -> Result<(), DeliverError> {
     }
 }
 
-fn refuse_dirty(standing: &Standing) -> Result<(), DeliverError> {
-    match standing.dirty.as_slice() {
+fn refuse_dirty(status: &FileStatus) -> Result<(), DeliverError> {
+    match status.dirty.as_slice() {
         [] => Ok(()),
         [first, rest @ ..] => {
             let more = if rest.is_empty() { String::new() } else { format!(" (and {} more files)", rest.len()) };
@@ -325,10 +195,6 @@ fn refuse_filtered(changes: &ChangeSet, site: &Site<'_>) -> Result<(), DeliverEr
             "deliver with --apply, and commit with git",
         )),
     }
-}
-
-pub(crate) fn from_repository(error: &RepositoryError) -> DeliverError {
-    DeliverError::conflict(format!("the repository cannot be read: {error}"), error.hint())
 }
 
 /// Returns the patch of a change set as `git apply` accepts it in this repository, and the result object's entry for

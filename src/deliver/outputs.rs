@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use super::DeliverError;
-use super::apply::{folders_between, make_folders};
+use super::directories::{folders_between, make_folders};
+use super::error::DeliverError;
 use super::journal::{self, Record, SavedOutput, State};
 use crate::change::ChangeSet;
 use crate::path::RelPath;

@@ -7,7 +7,8 @@ use std::path::Path;
 use base64::Engine as _;
 use serde_json::Value;
 
-use super::{DeliverError, Site};
+use super::delivery::Site;
+use super::error::{DeliverError, from_repository};
 use crate::change::merge::merge;
 use crate::change::patch::{ObjectFormat, sha256};
 use crate::change::patch_reader::{Body, FilePatch, First, Patch, PatchError, PathAccess};
@@ -291,7 +292,7 @@ fn conversions<'s>(
     // An unreadable file is refused when its part is applied.
     let found: Vec<(&RelPath, Entry)> = names.filter_map(|name| Some((name, look(name).ok()?))).collect();
     let contents = found.iter().filter_map(|(name, entry)| Some((name.as_bytes().to_vec(), entry.content()?)));
-    Conversions::of(repository, contents).map(Some).map_err(|error| super::from_repository(&error))
+    Conversions::of(repository, contents).map(Some).map_err(|error| from_repository(&error))
 }
 
 fn unfit(refused: &[PatchError]) -> DeliverError {

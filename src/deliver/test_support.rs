@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::journal::Record;
-use super::{Gate, Site, undo};
+use super::{Gate, Site, records};
 use crate::change::{ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::workspace::disk::Disk;
@@ -76,7 +76,7 @@ impl Project {
     }
 
     pub(super) fn records(&self) -> Vec<(PathBuf, Record)> {
-        undo::records(&self.undo).unwrap()
+        records(&self.undo).unwrap()
     }
 
     /// Everything below the root, directories and modes included.

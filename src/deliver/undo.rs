@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::FileType;
 
-use super::apply::{back_name, folders_between};
 use super::commit;
-use super::journal::{self, Journal, Record, Shape, State};
+use super::directories::{back_name, make_folders};
+use super::journal::{self, Journal, Record, Shape, State, records};
 use super::outputs;
 use crate::change::Entry;
 use crate::path::RelPath;
@@ -30,36 +30,6 @@ pub struct UndoReport {
     pub warnings: Vec<String>,
     /// Files set aside, or made by the run, that could not be removed; the next attempt begins with them.
     pub untidy: Vec<String>,
-}
-
-/// Returns the number of the next delivery.
-pub(super) fn next_number(undo: &Path) -> io::Result<u64> {
-    Ok(records(undo)?.first().map_or(1, |(_, record)| record.number.saturating_add(1)))
-}
-
-/// Returns the records in a directory, newest first; of two with the same number, the one whose run began later (run
-/// ids are UUIDs of version 7, ordered by time).
-pub fn records(undo: &Path) -> io::Result<Vec<(PathBuf, Record)>> {
-    let entries = match std::fs::read_dir(undo) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut records = Vec::new();
-    for entry in entries {
-        let folder = entry?.path();
-        match Journal::open(&folder) {
-            Ok((_, record)) => records.push((folder, record)),
-            // An unreadable one may belong to the requested run, or be incomplete.
-            Err(error) if error.raw_os_error().is_some() && !is_missing(&error) => {
-                return Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display())));
-            }
-            // Without its record nothing was begun: the record exists before the first write.
-            Err(_) => {}
-        }
-    }
-    records.sort_by(|(a, of_a), (b, of_b)| (of_b.number, b).cmp(&(of_a.number, a)));
-    Ok(records)
 }
 
 /// Removes the oldest records except this many; an incomplete one stays.
@@ -165,50 +135,52 @@ fn undo_if(
     if let Some(commit) = &record.commit {
         commit::can_undo(commit, root)?;
     }
-    outputs::take_out(&record, &tree, steps)?;
+    restore(root, &tree, &journal, &mut record, &mut report, steps)?;
+    record.state = State::Undone;
+    if let Err(cause) = journal.write(&record, steps) {
+        // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
+        return Err(UndoError { cause, half: true });
+    }
+    clean_up(&tree, &journal, &mut record, &mut report, steps);
+    Ok(Some(report))
+}
+
+/// Restores files, commit and ignored outputs, or none of them.
+fn restore(
+    root: &Path,
+    tree: &Folder,
+    journal: &Journal,
+    record: &mut Record,
+    report: &mut UndoReport,
+    steps: &Steps,
+) -> Result<(), UndoError> {
+    outputs::take_out(record, tree, steps)?;
     for temporary in &record.temporary {
-        remove_left_over(&tree, &journal::path(temporary)?, steps)?;
+        remove_left_over(tree, &journal::path(temporary)?, steps)?;
     }
     let made: BTreeSet<RelPath> =
         record.folders_made.iter().map(|folder| journal::path(folder)).collect::<io::Result<_>>()?;
-    let mut added = Vec::new();
-    let mut restored = Vec::new();
-    for saved in &record.files {
-        let path = journal::path(&saved.path)?;
-        // What a delivery wrote that was killed during its own rollback.
-        if let Some(back) = path.parent().and_then(|folder| folder.child(back_name(&record.run_id))) {
-            remove_left_over(&tree, &back, steps)?;
-        }
-        let found = Shape::of(&tree.entry_at(&path)?);
-        if found == saved.before {
-            report.unchanged.push(path);
-        } else if found == saved.after && saved.before == Shape::Absent {
-            added.push(path);
-        } else if found == saved.after && (found == Shape::Absent || !is_folder(&tree, &path)?) {
-            // Where a directory replaced a deleted file, it is removed first if the run made it.
-            restored.push((path, saved.before.clone()));
-        } else {
-            report.left_alone.push(path);
+    let mut plan = Plan { tree, run_id: &record.run_id, made: &made, names: 0, steps, done: Vec::new() };
+    let (mut restored, mut added) = (Vec::new(), Vec::new());
+    for (path, before) in to_restore(record, tree, report, steps)? {
+        let temporary = plan.beside(&path)?;
+        match before {
+            Shape::Absent => added.push((temporary, path)),
+            Shape::File { .. } | Shape::Link { .. } => restored.push((temporary, path, before)),
         }
     }
-    let mut plan = Plan { tree: &tree, run_id: &record.run_id, made: &made, names: 0, steps, done: Vec::new() };
-    let restored = restored
-        .into_iter()
-        .map(|(path, before)| Ok((plan.beside(&path)?, path, before)))
-        .collect::<io::Result<Vec<(RelPath, RelPath, Shape)>>>()?;
-    let added = added.into_iter().map(|path| Ok((plan.beside(&path)?, path))).collect::<io::Result<Vec<_>>>()?;
     let temporary =
         restored.iter().map(|(temporary, ..)| temporary).chain(added.iter().map(|(temporary, _)| temporary));
     record.temporary = temporary.map(|path| journal::quoted(path.as_bytes())).collect();
-    journal.write(&record, steps)?;
+    journal.write(record, steps)?;
     for (temporary, path, before) in &restored {
         if let Err(error) = plan.write(temporary, path, &journal.entry(before)?) {
-            return Err(plan.give_up(&record, error));
+            return Err(plan.give_up(record, error));
         }
     }
     match plan.swap(&restored, &added) {
         Ok(left_alone) => report.left_alone.extend(left_alone),
-        Err(error) => return Err(plan.give_up(&record, error)),
+        Err(error) => return Err(plan.give_up(record, error)),
     }
     let put_back = restored.into_iter().map(|(_, path, _)| path).chain(added.into_iter().map(|(_, path)| path));
     report.restored = put_back.filter(|path| !report.left_alone.contains(path)).collect();
@@ -217,21 +189,44 @@ fn undo_if(
             Ok(warning) => report.warnings.extend(warning),
             Err(error) => {
                 let cause = io::Error::other(format!("cannot undo the commit {}: {error}", commit.new));
-                return Err(plan.give_up(&record, cause));
+                return Err(plan.give_up(record, cause));
             }
         }
     }
-    match outputs::bring_back(&record, &tree, steps) {
+    match outputs::bring_back(record, tree, steps) {
         Ok(warning) => report.warnings.extend(warning),
-        Err(error) => return Err(plan.give_up(&record, error)),
+        Err(error) => return Err(plan.give_up(record, error)),
     }
-    record.state = State::Undone;
-    if let Err(cause) = journal.write(&record, steps) {
-        // The tree is complete; only the record does not say so, and a repetition finds nothing to do.
-        return Err(UndoError { cause, half: true });
+    Ok(())
+}
+
+/// Returns the files that are as the run left them, with what was there before; notes the others in the report.
+fn to_restore(
+    record: &Record,
+    tree: &Folder,
+    report: &mut UndoReport,
+    steps: &Steps,
+) -> io::Result<Vec<(RelPath, Shape)>> {
+    let mut found = Vec::new();
+    for saved in &record.files {
+        let path = journal::path(&saved.path)?;
+        // What a delivery wrote that was killed during its own rollback.
+        if let Some(back) = path.parent().and_then(|folder| folder.child(back_name(&record.run_id))) {
+            remove_left_over(tree, &back, steps)?;
+        }
+        let now = Shape::of(&tree.entry_at(&path)?);
+        // Where a directory replaced a deleted file, it is removed first if the run made it.
+        let is_ours =
+            || Ok::<_, io::Error>(saved.before == Shape::Absent || now == Shape::Absent || !is_folder(tree, &path)?);
+        if now == saved.before {
+            report.unchanged.push(path);
+        } else if now == saved.after && is_ours()? {
+            found.push((path, saved.before.clone()));
+        } else {
+            report.left_alone.push(path);
+        }
     }
-    clean_up(&tree, &journal, &mut record, &mut report, steps);
-    Ok(Some(report))
+    Ok(found)
 }
 
 /// Removes what undoing has set aside, and the directories that the run made, innermost first, if they are empty.
@@ -345,13 +340,10 @@ impl Plan<'_> {
                 left_alone.push(path.clone());
                 continue;
             }
-            for folder in folders_between(&RelPath::root(), path) {
-                let (parent, name) = self.tree.parent_of(&folder)?;
-                if parent.stat(name)?.is_none() {
-                    parent.make(name, self.steps)?;
-                    self.done.push(Done::FolderMade(folder));
-                }
-            }
+            let mut made = Vec::new();
+            let ready = make_folders(self.tree, &RelPath::root(), path, self.steps, &mut made);
+            self.done.extend(made.into_iter().map(Done::FolderMade));
+            ready?;
             let (parent, name) = self.tree.parent_of(path)?;
             if parent.stat(name)?.is_some() {
                 self.exchange(temporary, path)?;
@@ -440,6 +432,8 @@ fn remove_one(tree: &Folder, path: &RelPath, steps: &Steps) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::super::test_support::{Project, script};
     use super::*;
     use crate::change::ChangeSet;

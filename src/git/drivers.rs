@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use super::filters::{has_lfs, is_lfs};
 use super::repository::{Repository, SMALL};
 use super::{Git, GitError};
 use crate::bounded;
@@ -62,33 +63,6 @@ pub fn drivers(repository: &Repository) -> Vec<String> {
         }
     }
     found.into_iter().collect()
-}
-
-/// Tells whether Git LFS is installed outside of the project, and starts no program of the repository's choosing.
-pub(super) fn has_lfs(repository: &Repository) -> bool {
-    let chosen = r"^(alias\.lfs|lfs\.(extension|customtransfer)\.)";
-    let asked = ["config", "--show-scope", "--includes", "-z", "--get-regexp", chosen];
-    let chooses = match repository.git().run(&asked, b"") {
-        Ok(listed) => {
-            let words: Vec<&[u8]> = listed.split(|byte| *byte == 0).collect();
-            words.chunks_exact(2).any(|pair| pair[0] == b"local" || pair[0] == b"worktree")
-        }
-        Err(GitError::Failed { message, .. }) => !message.starts_with("exit status"),
-        Err(_) => true,
-    };
-    repository.programs.find("git-lfs").is_ok() && !chooses
-}
-
-/// Tells whether the program of a filter is Git LFS itself, as `git lfs install` configures it.
-pub(super) fn is_lfs(command: &str) -> bool {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let rest = match words.as_slice() {
-        ["git-lfs", rest @ ..] | ["git", "lfs", rest @ ..] => rest,
-        _ => return false,
-    };
-    let rest: Vec<&str> =
-        rest.iter().copied().filter(|word| !matches!(*word, "--skip" | "--" | "%f" | "\"%f\"" | "'%f'")).collect();
-    matches!(rest.as_slice(), ["clean" | "smudge" | "filter-process"])
 }
 
 /// Searches for the sections as text, so that most repositories need no process.

@@ -7,6 +7,8 @@ pub mod attributes;
 mod children;
 mod command;
 pub mod drivers;
+pub mod file_status;
+mod filters;
 pub mod history;
 pub mod ownership;
 mod programs;

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::*;
 use crate::deliver::message::message;
 use crate::deliver::test_support::{OPEN, Project, script};
-use crate::deliver::{Delivery, deliver, preflight, undo};
+use crate::deliver::{Delivery, Person, deliver, preflight, undo};
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
