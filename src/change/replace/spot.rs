@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::Stage;
 use super::forms::Borders;
 use super::key::{Key, group, indented, is_blank, is_blank_char, plain, trim_end};
+use super::stage::Stage;
 
 /// A place that can be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use similar::DiffOp;
 
-use super::Stage;
 use super::glyphs::{Glyphs, MIXED};
 use super::indent::Indents;
 use super::key::{indented, is_blank, is_blank_char, trim_end};
 use super::spot::Spot;
+use super::stage::Stage;
 use crate::change::diff;
 
 /// The lines of `old` and of `new`, and which of them are the same.
