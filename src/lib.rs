@@ -56,6 +56,9 @@
     expect(clippy::disallowed_methods, reason = "tests make files of their own and start programs to compare with")
 )]
 
+#[cfg(not(unix))]
+compile_error!("qwen runs on Linux and macOS; on Windows run it inside WSL 2");
+
 pub mod agent;
 pub mod base;
 pub mod bounded;

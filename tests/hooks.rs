@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Project, Reply, say};
+use crate::support::{Project, Reply, program, say};
 
 /// How a git command ended.
 struct Ended {
@@ -16,7 +16,7 @@ struct Ended {
 /// Runs git in a directory as a person would, with the hooks that are installed.
 fn git_in(project: &Project, folder: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
     let plain = project.command(&[]);
-    let program = Path::new(env!("CARGO_BIN_EXE_qwen")).parent().unwrap();
+    let program = program().parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("git");
     command.args(arguments).current_dir(folder).env_clear().stdin(Stdio::null());
@@ -369,7 +369,7 @@ fn a_push_is_looked_at_by_what_the_remote_does_not_have() {
 fn an_installed_hook_finds_the_program_where_path_does_not_name_it() {
     let project = project(&[], [finding("credential", "token = 'abc'", "high")]);
     let script = project.read(".git/hooks/pre-commit");
-    assert!(script.contains(&format!("exec '{}' hook", env!("CARGO_BIN_EXE_qwen"))), "{script}");
+    assert!(script.contains(&format!("exec '{}' hook", program().display())), "{script}");
     write(&project, "a.py", "token = 'abc'\n");
     must(&project, &["add", "a.py"]);
     let path = std::env::var("PATH").unwrap();

@@ -357,6 +357,6 @@ fn a_repository_that_a_change_put_into_the_checkout_is_not_trusted_by_its_own_br
     let project = event(project, "pull_request", &pull_request(&"f".repeat(40), "evil/app"));
     let outcome = project.model([say("done")]).run(&["-C", "app", "do it"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let is_default = outcome.stderr.contains("policy default") && outcome.stderr.contains("narrows only");
+    let is_default = outcome.stderr.contains("policy default") && outcome.stderr.contains("only restricts");
     assert!(is_default, "{}", outcome.stderr);
 }

@@ -13,7 +13,7 @@ use qwen_run::tools::mcp::pins::Pins;
 use qwen_run::tools::mcp::{Config, Options, Servers, content};
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project, call, calls, on_the_network, say};
+use crate::support::{Outcome, Project, call, calls, on_the_network, program, say};
 
 fn server(mode: &str) -> Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/server.sh");
@@ -422,7 +422,7 @@ async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {
         private: at("private"),
         demand: Demand::AtMost(Tier::T2),
         environment: std::env::vars_os().collect(),
-        helper: env!("CARGO_BIN_EXE_qwen").into(),
+        helper: program().into(),
     });
     let servers = Servers::start(Options {
         configs: vec![(config, Pins::default())],

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::program;
+
 // The tree that the cases speak of; as the script that came with them makes it.
 fn tree(root: &Path, home: &Path, out: &Path) {
     let put = |path: &Path, text: &str| {
@@ -74,7 +76,7 @@ fn the_program_decides_the_sample_cases_as_stated() {
         let file = base.join(format!("{policy}.jsonl"));
         let lines: Vec<&str> = cases.iter().map(|(line, _)| *line).collect();
         fs::write(&file, lines.join("\n")).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_qwen"))
+        let output = Command::new(program())
             .args(["policy", "check", "--calls"])
             .arg(&file)
             .arg("--policy")

@@ -74,7 +74,7 @@ fn odd() -> Project {
     ] {
         symlink(target, at(name)).unwrap();
     }
-    rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     std::fs::create_dir(at(".git")).unwrap();
     std::fs::write(at(".git/config"), "one\n").unwrap();
     for entry in std::fs::read_dir(project.root()).unwrap().flatten() {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project, Reply, call, calls, on_the_network, say};
+use crate::support::{Outcome, Project, Reply, call, calls, on_the_network, program, say};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/qwen-code/yesterday");
 
@@ -184,7 +184,7 @@ fn the_step_of_the_action_has_its_answer() {
     std::fs::remove_dir_all(project.home().join(".qwen")).unwrap();
     let bin = project.beside("bin");
     std::fs::create_dir(&bin).unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_qwen"), bin.join("qwen")).unwrap();
+    std::os::unix::fs::symlink(program(), bin.join("qwen")).unwrap();
     let output = project.beside("output");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let run = Command::new("bash")

@@ -71,7 +71,7 @@ pub(crate) fn print(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> 
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let wall = clock.elapsed();
     let (Ok(output), Ok(usage)) = (output, getrusage(UsageWho::RUSAGE_CHILDREN)) else { return ExitCode::FAILURE };
-    let micros = |time: nix::sys::time::TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
+    let micros = |time: nix::sys::time::TimeVal| nix::sys::time::TimeValLike::num_microseconds(&time);
     let figures = json!({
         "started": started.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64,
         "wall": wall.as_micros() as u64,

@@ -18,6 +18,7 @@ use super::outputs::{self, Item as OutputItem, Outputs};
 use crate::change::{Change, ChangeSet, Entry};
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
+use crate::workspace::snapshot::number;
 use crate::workspace::steps::Steps;
 
 /// Applies a change set to the work tree and returns the undo record's directory.
@@ -367,7 +368,7 @@ impl<'a> Applied<'a> {
         let mut folder = path.parent();
         while let Some(empty) = folder.filter(|folder| !folder.is_root()) {
             let (parent, name) = self.root.parent_of(&empty)?;
-            let mode = parent.stat(name)?.map_or(0o777, |stat| stat.st_mode);
+            let mode = parent.stat(name)?.map_or(0o777, |stat| number(stat.st_mode));
             match parent.remove(name, self.steps) {
                 Ok(()) => self.done.push(Done::FolderRemoved(empty.clone(), mode)),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,

@@ -183,7 +183,7 @@ pub async fn load(
     let world = Outside { surroundings, standard_input: standard_input.clone(), reads_variables };
     let bound = bind(&recipe.params(), &sources, &world).map_err(RecipeError::Wrong)?;
     let recorded = arguments.test.record.is_some() || arguments.test.replay.is_some();
-    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings) };
+    let secret = if recorded { CONSTANT_SECRET.to_vec() } else { fence_secret(surroundings)? };
     Ok(Some(Active::new(recipe, bound, standard_input, surroundings.repository, secret, run_id, date)))
 }
 
@@ -267,22 +267,21 @@ impl World for Outside<'_> {
 }
 
 /// Returns the user's secret for the tags of fences, created on first use. If it cannot be stored, one for this run.
-fn fence_secret(surroundings: &Surroundings<'_>) -> Vec<u8> {
+fn fence_secret(surroundings: &Surroundings<'_>) -> Result<Vec<u8>, RecipeError> {
     let fresh = || {
         let mut bytes = vec![0; 32];
-        let _filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-        bytes
+        getrandom::fill(&mut bytes).map(|()| bytes).map_err(RecipeError::Random)
     };
     let Ok(folder) = super::folders::state_folder(surroundings.environment, surroundings.root) else { return fresh() };
     let file = folder.join("fence-secret");
     if let Ok(known) = bounded::regular(&file, bounded::CONFIG)
         && known.len() == 32
     {
-        return known;
+        return Ok(known);
     }
-    let secret = fresh();
+    let secret = fresh()?;
     let _kept = crate::workspace::outputs::keep_secret(&file, &secret);
-    secret
+    Ok(secret)
 }
 
 impl Active {

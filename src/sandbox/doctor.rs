@@ -49,6 +49,10 @@ impl Diagnosis {
             version if version < LEAST_LANDLOCK => format!("version {version}, too old"),
             version => format!("version {version}"),
         };
+        if cfg!(target_os = "macos") {
+            let (name, means) = (self.tier.name(), means(self.tier));
+            return format!("tier         {name}: {means}\nsandbox-exec {}\n", works(&self.probe.seccomp));
+        }
         let mut text = format!(
             "tier       {}: {}\nnamespaces {}\noverlay    {}\nlandlock   {landlock}\nseccomp    {}\n",
             self.tier.name(),
@@ -176,15 +180,21 @@ pub(super) fn try_everything() -> Probe {
     Probe { landlock: super::landlock::try_it(), seccomp: super::seccomp::try_it().err(), ..inside }
 }
 
-/// On macOS the tool that applies profiles counts as T2, untested.
+/// On macOS `sandbox-exec` counts as Landlock and the filter together once it was seen to keep its profile.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn try_everything() -> Probe {
-    let there = cfg!(target_os = "macos") && Path::new(super::macos::TOOL).exists();
-    let why = || Some("not on this system".to_owned());
+    let tried = || {
+        let folder =
+            std::env::current_dir().and_then(|folder| folder.canonicalize()).map_err(|error| error.to_string())?;
+        let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).map_err(|error| error.to_string())?;
+        let home = user.ok_or("this user has no account")?.dir;
+        super::macos::try_it(Path::new(super::macos::TOOL), &folder, &home)
+    };
+    let why = if cfg!(target_os = "macos") { tried().err() } else { Some("not on this system".to_owned()) };
     Probe {
-        landlock: if there { LEAST_LANDLOCK } else { 0 },
-        seccomp: if there { None } else { why() },
-        namespaces: why(),
+        landlock: if why.is_none() { LEAST_LANDLOCK } else { 0 },
+        seccomp: why,
+        namespaces: Some("not on this system".to_owned()),
         overlay: None,
     }
 }
@@ -193,7 +203,7 @@ pub(super) fn try_everything() -> Probe {
 pub fn means(tier: Tier) -> &'static str {
     match tier {
         Tier::T3 => "own namespaces, Landlock and a filter of system calls",
-        Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (untested)",
+        Tier::T2 if cfg!(target_os = "macos") => "a sandbox-exec profile (never run by us)",
         Tier::T2 => "Landlock and a filter of system calls; command lines of other processes can be read",
         Tier::T1 => "a filter of system calls; files are not protected",
         Tier::T0 => "nothing",

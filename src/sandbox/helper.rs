@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::descendants;
 use super::tier::Tier;
@@ -484,12 +484,12 @@ pub fn own_executable() -> std::path::PathBuf {
 }
 
 /// Closes descriptors that the parent left open, so that no program inherits them.
-#[cfg(target_os = "linux")]
 fn close_inherited(control: &UnixStream, descriptors: &[OwnedFd]) {
     use std::os::fd::AsRawFd;
     let mut keep: Vec<i32> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
     keep.extend([0, 1, 2, control.as_raw_fd()]);
-    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+    let listing = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let open: Vec<i32> = std::fs::read_dir(listing)
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -499,13 +499,10 @@ fn close_inherited(control: &UnixStream, descriptors: &[OwnedFd]) {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn close_inherited(_control: &UnixStream, _descriptors: &[OwnedFd]) {}
-
 /// Makes orphans below this process its children, so that none of them can escape.
 #[cfg(target_os = "linux")]
 fn become_parent_of_orphans() -> io::Result<()> {
-    Ok(rustix::process::set_child_subreaper(Some(Pid::INIT))?)
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::Pid::INIT))?)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -4,10 +4,10 @@
 //! file system from an empty one, makes it its root, and enters one more user namespace, in which it has its old id and
 //! no power over the mounts.
 
-#![expect(clippy::disallowed_methods, reason = "mount points are made here")]
+#![cfg_attr(target_os = "linux", expect(clippy::disallowed_methods, reason = "mount points are made here"))]
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -119,7 +119,8 @@ pub(super) fn probe_inside() -> std::io::Result<()> {
 }
 
 /// Maps a path of the inside to its path while the file system is being built below `root`.
-fn below(root: &Path, path: &Path) -> PathBuf {
+#[cfg(target_os = "linux")]
+fn below(root: &std::path::Path, path: &std::path::Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 

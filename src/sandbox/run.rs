@@ -424,8 +424,8 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     let read: Vec<_> = read.into_iter().map(OsString::from).collect();
     let write: Vec<_> = write.into_iter().map(OsString::from).collect();
     if cfg!(target_os = "macos") && sandbox.tier.isolates() {
-        let profile = macos::profile(&read, &write, network);
-        programs.iter_mut().for_each(|program| macos::wrap(program, &profile));
+        let options = macos::options(&read, &write, network);
+        programs.iter_mut().for_each(|program| macos::wrap(program, &options));
     }
     Ok(Instructions {
         programs,

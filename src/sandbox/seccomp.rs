@@ -12,6 +12,9 @@ use super::wire::Wall;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// The number of `kexec_file_load`, which libc does not name for musl on aarch64.
+const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
+
 /// Denied everywhere, whatever their arguments are.
 const NEVER: &[i64] = &[
     // Namespaces and mounts.
@@ -54,7 +57,7 @@ const NEVER: &[i64] = &[
     libc::SYS_request_key,
     // The machine itself.
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,

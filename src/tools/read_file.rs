@@ -411,14 +411,7 @@ mod tests {
     #[test]
     fn a_pipe_is_no_file_and_does_not_hang() {
         let project = Project::new(&[]);
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            project.folder.path().join("fifo"),
-            rustix::fs::FileType::Fifo,
-            0o600.into(),
-            0,
-        )
-        .unwrap();
+        nix::unistd::mkfifo(&project.folder.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(read(&project, "fifo"), "Path is not a regular file: /p/fifo");
     }
 }

@@ -383,7 +383,12 @@ impl Folder {
 
     /// Gives a directory a mode.
     pub fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::chmodat(&self.0, name, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?)
+        Ok(rustix::fs::chmodat(
+            &self.0,
+            name,
+            Mode::from_raw_mode(super::snapshot::number(mode & 0o7777)),
+            AtFlags::empty(),
+        )?)
     }
 
     /// Removes an empty directory.

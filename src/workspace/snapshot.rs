@@ -53,7 +53,7 @@ impl Stat {
 }
 
 /// A number whose type differs by system; none of them is out of range.
-pub(super) fn number<T: TryInto<N>, N: Default>(number: T) -> N {
+pub(crate) fn number<T: TryInto<N>, N: Default>(number: T) -> N {
     number.try_into().unwrap_or_default()
 }
 

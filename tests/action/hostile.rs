@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::runner::{Api, Seen, action};
 use super::{Event, Job};
-use crate::support::{Project, call, say};
+use crate::support::{Project, call, program, say};
 
 const KEY: &str = "sk-0123456789abcdef-the-key";
 
@@ -21,7 +21,7 @@ fn job<'a>(project: &'a Project, folder: &'a std::path::Path, home: &'a std::pat
         home,
         event: Event::by_hand(),
         inputs: vec![
-            ("binary", env!("CARGO_BIN_EXE_qwen").to_owned()),
+            ("binary", program().display().to_string()),
             ("api-key", KEY.to_owned()),
             ("base-url", project.server().base_url()),
             ("model", "scripted".to_owned()),

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::runner::{Api, Seen};
 use super::{Event, Job};
-use crate::support::{Project, call, say};
+use crate::support::{Project, call, program, say};
 
 const POLICY: &str =
     "version: 1\nname: fixer\nextends: builtin:edit\nchanges: dry-run\npaths:\n  write: {allow: [\"**\"]}\n";
@@ -43,7 +43,7 @@ impl Proposed {
             home: &home,
             event: Event::by_hand(),
             inputs: vec![
-                ("binary", env!("CARGO_BIN_EXE_qwen").to_owned()),
+                ("binary", program().display().to_string()),
                 ("api-key", "sk-something-secret".to_owned()),
                 ("base-url", project.server().base_url()),
                 ("model", "scripted".to_owned()),
@@ -68,7 +68,7 @@ impl Proposed {
         let home = self.project.home();
         let mut all = vec![
             ("job", "apply".to_owned()),
-            ("binary", env!("CARGO_BIN_EXE_qwen").to_owned()),
+            ("binary", program().display().to_string()),
             ("directory", self.artefact.display().to_string()),
             ("patch-sha256", self.first.outputs["patch-sha256"].clone()),
             ("branch", "qwen/add-script".to_owned()),

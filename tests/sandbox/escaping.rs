@@ -2,6 +2,7 @@
 //! programs.
 
 use super::*;
+use crate::support::program;
 
 fn said(sandbox: &Sandbox, place: &Place, text_of: &str) -> String {
     let output = run(sandbox, &script(text_of), place.request());
@@ -84,7 +85,7 @@ fn no_signal_reaches_a_process_outside_by_way_of_a_pipe() {
 
 /// Returns the version that the doctor finds.
 fn landlock_version() -> u32 {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_qwen")).args(["sandbox", "doctor"]).output().unwrap();
+    let output = std::process::Command::new(program()).args(["sandbox", "doctor"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let number = |line: &str| line.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
     text.lines().filter(|line| line.contains("Landlock")).find_map(number).unwrap_or(0)

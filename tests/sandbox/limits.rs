@@ -11,6 +11,7 @@ use qwen_run::workspace::Workspace;
 
 use super::containing::CONNECT;
 use super::*;
+use crate::support::program;
 
 const READER: SandboxProfile =
     SandboxProfile { tree: TreeAccess::ReadOnly, network: Network::None, git: GitAccess::None };
@@ -57,7 +58,7 @@ impl Bench {
         let repository = Repository::discover(&root).unwrap();
         let environment: BTreeMap<OsString, OsString> =
             [("PATH".into(), place.path.clone()), ("HOME".into(), place.at("home").into())].into();
-        let helper = env!("CARGO_BIN_EXE_qwen").into();
+        let helper = program().into();
         let runner =
             Runner::new(Arc::clone(&workspace), repository, policy, facts, Demand::AtMost(tier), environment, helper);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,9 +1,13 @@
 //! Tests every promise about commands from inside a command.
 
+#[cfg(target_os = "linux")]
 mod containing;
 mod ending;
+#[cfg(target_os = "linux")]
 mod escaping;
+#[cfg(target_os = "linux")]
 mod hosts;
+#[cfg(target_os = "linux")]
 mod limits;
 mod starting;
 mod toolchains;
@@ -18,6 +22,8 @@ use qwen_run::policy::CommandPlan;
 use qwen_run::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
 use qwen_run::sandbox::{Demand, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
 use qwen_run::workspace::disk::Disk;
+
+use crate::support::program;
 
 /// A place with a project, a command workspace, a real home with secrets and a private directory.
 struct Place {
@@ -63,7 +69,7 @@ impl Place {
         environment.extend(self.environment.iter().map(|(name, value)| (name.into(), value.clone())));
         Sandbox::new(SandboxOptions {
             demand,
-            helper: env!("CARGO_BIN_EXE_qwen").into(),
+            helper: program().into(),
             private: self.at("private"),
             workspace: self.at("project"),
             environment,

@@ -4,9 +4,22 @@ pub(crate) mod network;
 pub(crate) mod project;
 pub(crate) mod server;
 
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
 pub(crate) use network::on_the_network;
 pub(crate) use project::{Outcome, Project};
 pub(crate) use server::{Reply, Server, all_calls, call, calls, say};
+
+/// Returns the program under test: the one that `QWEN_TEST_PROGRAM` names, or else the one that was built with the tests.
+pub(crate) fn program() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let named = std::env::var_os("QWEN_TEST_PROGRAM").map(PathBuf::from);
+        let program = named.unwrap_or_else(|| env!("CARGO_BIN_EXE_qwen").into());
+        program.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", program.display()))
+    });
+    &PROGRAM
+}
 
 /// The flags that name a file to write.
 pub(crate) const OUTPUT_FLAGS: [&str; 7] =

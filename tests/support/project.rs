@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use super::program;
 use super::server::{Reply, Server};
 
 /// A temporary project: `work/` is the workspace, `home/` the home.
@@ -132,7 +133,7 @@ impl Project {
 
     /// Returns the program's command line, ready to start: own home, cleared environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qwen"));
+        let mut command = Command::new(program());
         command
             .args(arguments)
             .current_dir(self.root())

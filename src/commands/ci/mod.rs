@@ -138,9 +138,9 @@ fn without_inputs(environment: &Environment) -> Environment {
 /// Returns 32 hexadecimal digits that nobody can guess.
 fn random_hex() -> Result<String, Failure> {
     let mut bytes = [0_u8; 16];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(16) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-        Ok(_) | Err(_) => Err(Failure::new(Exit::Failed, "random numbers are unavailable", "")),
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Err(_) => Err(Failure::new(Exit::Failed, "random numbers are unavailable", "")),
     }
 }
 

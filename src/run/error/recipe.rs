@@ -46,6 +46,9 @@ pub enum RecipeError {
     /// It delivers to a branch and names none.
     #[error("R005: `git.changes: branch` needs `git.branch`")]
     NoBranch,
+    /// The system gives no random bytes for the tags of fences.
+    #[error("the system provides no random numbers: {0}")]
+    Random(getrandom::Error),
 }
 
 fn lines(errors: &[Diagnostic]) -> String {
@@ -57,6 +60,7 @@ impl CliError for RecipeError {
         match self {
             RecipeError::ParamsAlone | RecipeError::StandardInputTwice => Exit::Usage,
             RecipeError::NotGranted(_) => Exit::Denied,
+            RecipeError::Random(_) => Exit::Failed,
             RecipeError::Wrong(_)
             | RecipeError::StandardInput(_)
             | RecipeError::ParamsFile { .. }
@@ -76,7 +80,7 @@ impl CliError for RecipeError {
             RecipeError::Wrong(_) | RecipeError::NotGranted(_) => "see docs/recipes.md for each code",
             RecipeError::ParamsAlone => "name the recipe with --recipe",
             RecipeError::StandardInputTwice => "give a file to the others",
-            RecipeError::StandardInput(_) => return None,
+            RecipeError::StandardInput(_) | RecipeError::Random(_) => return None,
             RecipeError::ParamsFile { .. } => "name a file of JSON or YAML",
             RecipeError::Params(_) => "write one key for each parameter",
             RecipeError::Needs { .. } => "correct the globs",

@@ -185,6 +185,7 @@ fn a_recipe_does_not_run_with_these_words() {
         &RecipeError::Params(text("p.yaml:1:2: wrong")),
         &RecipeError::Needs { file: text("r.yaml"), cause: layer() },
         &RecipeError::NoBranch,
+        &RecipeError::Random(getrandom::Error::UNEXPECTED),
     ]), @r"
     42 input: r.yaml:2:3: R005: wrong
       help: correct it
@@ -210,6 +211,7 @@ fn a_recipe_does_not_run_with_these_words() {
       correct the globs
     42 input: R005: `git.changes: branch` needs `git.branch`
       name the branch in the recipe, or with --branch
+    1 failed: the system provides no random numbers: Unexpected
     ");
 }
 
