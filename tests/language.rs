@@ -13,7 +13,7 @@ const GLOSSARY: &str = include_str!("glossary.txt");
 /// Files whose text the model reads: their words are part of what it was measured with.
 const FOR_THE_MODEL: [&str; 10] = [
     "agent/loop_guard.rs",
-    "change/replace.rs",
+    "change/replace/stage.rs",
     "change/replace/write.rs",
     "prompt/system.rs",
     "tools/glob.rs",

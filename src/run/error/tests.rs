@@ -211,7 +211,7 @@ fn a_recipe_does_not_run_with_these_words() {
       correct the globs
     42 input: R005: `git.changes: branch` needs `git.branch`
       name the branch in the recipe, or with --branch
-    1 failed: the system provides no random numbers: Unexpected
+    1 failed: the system provides no random numbers: unexpected situation
     ");
 }
 
