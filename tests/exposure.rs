@@ -436,3 +436,36 @@ fn a_replaced_object_shows_nothing_that_may_not_be_read() {
         }
     }
 }
+
+#[test]
+fn no_process_of_the_user_is_reached_through_a_directory_of_programs() {
+    const REACH: &str = "import os, socket, sys\nat = sys.argv[1]\nos.listdir(at)\ntry:\n    s = socket.socket(socket.AF_UNIX); \
+        s.connect(at + '/socket'); s.send(b'SENT')\nexcept OSError as error: print(error)\ntry: os.write(os.open(at + \
+        '/fifo', os.O_RDWR | os.O_NONBLOCK), b'SENT')\nexcept OSError as error: print(error)\n";
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no python3");
+        return;
+    }
+    for tier in ["T3", "T2"] {
+        for place in ["tools/bin", ".rustup/x", ".cargo/bin", ".local/bin"] {
+            let project = Project::new();
+            let at = project.home().canonicalize().unwrap().join(place);
+            std::fs::create_dir_all(&at).unwrap();
+            append(&at.join("tool"), "#!/bin/sh\necho TOOL\n");
+            std::fs::set_permissions(at.join("tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            let listener = std::os::unix::net::UnixListener::bind(at.join("socket")).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            nix::unistd::mkfifo(&at.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+            let flags = nix::fcntl::OFlag::O_RDWR | nix::fcntl::OFlag::O_NONBLOCK;
+            let fifo = nix::fcntl::open(&at.join("fifo"), flags, nix::sys::stat::Mode::empty()).unwrap();
+            let path = format!("{}:{}", at.display(), std::env::var("PATH").unwrap());
+            let script = format!("tool; python3 reach.py {}; echo built\n", at.display());
+            let project = with_build(project, &script).file("reach.py", REACH).file("Cargo.toml", "").git();
+            let Some((answers, ..)) = run_in(tier, project.env("PATH", &path), &[], &["sh build.sh"]) else { continue };
+            assert!(answers[0].contains("TOOL") && answers[0].contains("built"), "{tier} {place}: {answers:?}");
+            let mut sent = std::fs::File::from(fifo);
+            let got = std::io::Read::read(&mut sent, &mut [0; 9]).unwrap_or(0);
+            assert_eq!((listener.accept().is_err(), got), (true, 0), "{tier} {place}: {answers:?}");
+        }
+    }
+}

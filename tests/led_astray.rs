@@ -342,6 +342,38 @@ fn nothing_is_kept_in_a_checkout_that_is_the_home() {
 }
 
 #[test]
+fn no_temporary_file_is_made_where_a_link_of_a_checkout_leads() {
+    for (tier, flags) in TIERS {
+        for directory in ["out", "twice", "own/up/deep"] {
+            let project = with_links().model(write());
+            let named = project.root().join(directory).display().to_string();
+            let project = project.env("TMPDIR", &named);
+            let outcome = qwen(&project, tier_faults(tier), &[&["run", "--apply"][..], flags, &["go"]].concat());
+            let what = format!("{tier} {directory}");
+            assert_eq!(outcome.code, 52, "{what}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains("the temporary directory"), "{what}: {}", outcome.stderr);
+            assert_eq!(walkdir(&project.home().join("deep")).len(), 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_change_is_applied_and_undone_with_a_home_that_came_with_the_checkout() {
+    let project = Project::new()
+        .file("a.txt", "one\n")
+        .file(".qwen/settings.json", "{}")
+        .git()
+        .model([call("edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})), say("done")]);
+    let root = project.root().display().to_string();
+    let project = project.env("HOME", &root);
+    let outcome = project.run(&["--apply", "edit it"]);
+    assert_eq!((outcome.code, project.read("a.txt").as_str()), (0, "two\n"), "{}", outcome.stderr);
+    let outcome = project.qwen(&["undo"]);
+    assert_eq!((outcome.code, project.read("a.txt").as_str()), (0, "one\n"), "{}", outcome.stderr);
+    assert_eq!(project.run_git(&["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_repository_that_a_change_put_into_the_checkout_is_not_trusted_by_its_own_branches() {
     let project = Project::new().file("a.txt", "one\n").git();
     let project =

@@ -17,6 +17,7 @@ use crate::policy::decide::Facts;
 use crate::policy::{Policy, Verdict, builtin, check, explain, suggest};
 use crate::run::Failure;
 use crate::run::folders::state_folder;
+use crate::run::trust::covered;
 use crate::settings::Environment;
 
 pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -162,9 +163,10 @@ fn trust(
         let text = if known { "is no longer trusted" } else { "was not trusted" };
         return print(out, &format!("{} {text}\n", escape(&top.display().to_string())));
     }
-    let approval = trusted::fingerprint(&top, place.workspace.root()).map_err(|error| {
+    let covered = covered(&top, place.workspace.root(), environment).map_err(|error| {
         Failure::new(Exit::Config, error.to_string(), "replace it with a regular file, or remove it")
     })?;
+    let approval = covered.approval;
     if approval.files.is_empty() {
         return print(out, "nothing to approve: .qwen, .mcp.json and .env do not exist\n");
     }
@@ -179,6 +181,10 @@ fn trust(
             Some(None) => "  (new)",
         };
         text.push_str(&format!("  {}  {}{news}\n", &digest[..12], escape(path)));
+    }
+    for (name, what) in &covered.undetermined {
+        let (name, what) = (escape(name), escape(what));
+        text.push_str(&format!("not covered: {name} may start more files of the checkout than it names ({what})\n"));
     }
     text.push_str("changing any of them, or adding one, ends the trust; `qwen policy trust --revoke` ends it now\n");
     print(out, &text)

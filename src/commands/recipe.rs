@@ -75,6 +75,7 @@ fn surroundings<'a>(
         root: place.workspace.root(),
         repository: place.repository.as_ref(),
         trusted,
+        state: None,
         tree: None,
     }
 }

@@ -44,6 +44,7 @@ pub(super) async fn run(
             root: &environment.cwd,
             repository: None,
             trusted: &trusted,
+            state: None,
             tree: None,
         };
         let shown = file.display().to_string();

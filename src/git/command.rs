@@ -180,6 +180,11 @@ impl GitError {
 }
 
 impl Git {
+    /// Returns the programs of the machine that it is one of.
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
     /// Returns git in the top directory of a work tree, by the programs of this process's PATH.
     pub fn new(top: &Path) -> Git {
         Git::with(&Programs::of_process(top), top)

@@ -130,6 +130,7 @@ impl Search {
                     }));
                 }
                 ObjectType::Tree => self.tree(&database, id).map_err(message)?,
+                ObjectType::Blob => return Err("a reference names a file without its path".to_owned()),
                 _ => {}
             }
         }

@@ -141,12 +141,13 @@ impl Programs {
         if name.is_empty() || name.contains('/') {
             return None;
         }
-        let is_outside = |file: &PathBuf| {
-            file.canonicalize()
-                .is_ok_and(|real| !self.inner.excluded.iter().any(|directory| real.starts_with(directory)))
-        };
         let mut files = self.path().iter().map(|directory| directory.join(name));
-        files.find(|file| is_executable(file) && is_outside(file)).map(Program)
+        files.find(|file| is_executable(file) && self.is_outside(file)).map(Program)
+    }
+
+    /// Tells whether a file is there, and neither in the workspace or the checkout around it nor a link into them.
+    pub fn is_outside(&self, file: &Path) -> bool {
+        file.canonicalize().is_ok_and(|real| !self.inner.excluded.iter().any(|directory| real.starts_with(directory)))
     }
 }
 

@@ -23,6 +23,9 @@ const OWN_HISTORY: Duration = Duration::from_secs(5);
 /// How long it may take to copy the history of a repository that borrows its objects.
 const COPY: Duration = Duration::from_secs(60);
 
+/// How many directories deep git keeps objects and their lists.
+const OBJECTS_DEPTH: usize = 4;
+
 /// The name of the directory with links to a repository's own objects.
 const OWN: &str = "own";
 
@@ -84,7 +87,7 @@ impl Parts {
             let places = [parts.common.join(name), parts.own.join(name)];
             places.iter().all(|place| place.symlink_metadata().is_err() || parts.holds(place))
         });
-        if !inside || !objects.is_dir() {
+        if !inside || !objects.is_dir() || !parts.holds_links_of(&objects, 0) {
             return None;
         }
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
@@ -124,6 +127,19 @@ impl Parts {
     /// Returns every directory of objects.
     pub fn reads(&self) -> Vec<PathBuf> {
         std::iter::once(&self.objects).chain(&self.borrowed).cloned().collect()
+    }
+
+    /// Tells whether every link in a directory of objects, and in those below it, leads into the repository itself.
+    fn holds_links_of(&self, directory: &Path, depth: usize) -> bool {
+        let Ok(entries) = std::fs::read_dir(directory) else { return false };
+        entries.into_iter().all(|entry| {
+            let Ok((path, kind)) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?))) else { return false };
+            match (kind.is_symlink(), kind.is_dir()) {
+                (true, _) => self.holds(&path),
+                (false, true) => depth < OBJECTS_DEPTH && self.holds_links_of(&path, depth + 1),
+                (false, false) => true,
+            }
+        })
     }
 
     /// Tells whether a path leads into the repository itself.
@@ -192,7 +208,33 @@ pub fn make(repository: &Repository, parts: &Parts, at: &Path, objects_at: Optio
     }
     std::fs::write(at.join("objects/info/alternates"), alternates)?;
     std::fs::write(at.join("config"), configuration(common, own))?;
+    without_names_of_files(repository, at)?;
     hide_outside(repository, at)
+}
+
+/// Removes the references that name a file or a directory instead of a commit: they would show it without its path, by
+/// which it is decided who may read it.
+fn without_names_of_files(repository: &Repository, at: &Path) -> io::Result<()> {
+    let format = "--format=%(objecttype) %(*objecttype) %(refname)";
+    // A broken reference is git's to report.
+    let Ok(listed) = repository.git().run(&["for-each-ref", format], b"") else { return Ok(()) };
+    let is_linked = repository.git_dir != repository.common_dir;
+    let of_work_tree: [&[u8]; 3] = [b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
+    let is_copied = |name: &[u8]| {
+        !name.starts_with(b"refs/replace/") && !(is_linked && of_work_tree.iter().any(|part| name.starts_with(part)))
+    };
+    let mut deleted = Vec::new();
+    for line in listed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let (Some(kind), Some(of_tag), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
+        if kind != b"commit" && of_tag != b"commit" && is_copied(name) {
+            deleted.extend([b"delete ", name, b"\n"].concat());
+        }
+    }
+    if !deleted.is_empty() {
+        repository.git().env("GIT_DIR", at).run(&["update-ref", "--stdin"], &deleted).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 /// Copies what the repository's own references and index reach to a directory that [`make`] made, wherever the objects
@@ -242,6 +284,10 @@ fn configuration(common: &Path, own: &Path) -> String {
         let Ok(config) = git2::Config::open(&file) else { continue };
         let Ok(entries) = config.entries(None) else { continue };
         let _ = entries.for_each(|entry| {
+            // What the file includes may be any file of the user's.
+            if entry.include_depth() > 0 {
+                return;
+            }
             // One without a value means yes, and asking for its value panics.
             let value = if entry.has_value() { entry.value() } else { Ok("true") };
             let (Ok(name), Ok(value)) = (entry.name(), value) else { return };
@@ -367,6 +413,11 @@ mod tests {
             ("rm -r .git/refs; ln -s ../../keys .git/refs", false),
             ("rm -r .git/info; ln -s ../../keys .git/info", false),
             ("rm -rf .git/logs; ln -s ../../keys .git/logs", false),
+            ("rm -rf .git/objects/pack; ln -s ../../../keys .git/objects/pack", false),
+            ("ln -s ../../../../keys/HEAD .git/objects/pack/pack-1.pack", false),
+            ("ln -s ../../../keys .git/objects/ff", false),
+            ("mkdir -p .git/objects/ff; ln -s ../../../../keys/HEAD .git/objects/ff/aa", false),
+            ("ln -s pack .git/objects/ff", true),
             ("echo ../../keys > .git/commondir", false),
             ("rm -r .git; echo 'gitdir: ../keys' > .git", false),
             ("git worktree add -q ../v; cd ..; rm -r w; mv v w", false),
@@ -386,6 +437,28 @@ mod tests {
             let parts = Parts::of(&repository);
             assert_eq!(parts.is_some(), has, "{script}: {parts:?}");
         }
+    }
+
+    #[test]
+    fn neither_included_settings_nor_names_of_files_reach_a_command_workspace() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        crate::workspace::test_support::sh(
+            &top,
+            "git init -q -b main . && echo x > .env && git add . && git commit -qm x
+            printf '[user]\\n\\tname = included\\n' > .git/more; git config include.path more; git tag commit; git tag -m x note
+            git tag blob HEAD:.env; git tag tree HEAD^{tree}; git tag -m x annotated HEAD:.env; git pack-refs --all
+            git tag loose HEAD:.env",
+        );
+        let repository = Repository::discover(&top).unwrap().unwrap();
+        let made = tempfile::tempdir().unwrap();
+        make(&repository, &Parts::of(&repository).unwrap(), made.path(), None).unwrap();
+        let git = repository.git().env("GIT_DIR", made.path());
+        assert_eq!(
+            git.line(&["for-each-ref", "--format=%(refname)"], b"").unwrap(),
+            "refs/heads/main\nrefs/tags/commit\nrefs/tags/note"
+        );
+        assert!(!std::fs::read_to_string(made.path().join("config")).unwrap().contains("included"));
     }
 
     #[test]

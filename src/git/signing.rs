@@ -1,6 +1,7 @@
 //! Decides how a commit is signed: by the user's and the system's git configuration, never the repository's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::{Git, GitError};
 
@@ -22,10 +23,31 @@ pub struct Signing {
     foreign: BTreeSet<String>,
 }
 
-/// No key is available for signing.
+/// Nothing can be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the user's git configuration has no signing key, and user.signingKey of the repository is ignored")]
-pub struct NoKey;
+pub enum Unsigned {
+    /// No key is available.
+    #[error("the user's git configuration has no signing key, and user.signingKey of the repository is ignored")]
+    NoKey,
+    /// The program is missing, or whoever wrote the checkout wrote it.
+    #[error("cannot sign with {program} ({key}): it is missing, or it is in the checkout or a link into it")]
+    NoProgram {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        program: String,
+    },
+}
+
+impl Unsigned {
+    /// Says what to do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Unsigned::NoKey => "set it with `git config --global user.signingKey KEY`",
+            Unsigned::NoProgram { .. } => "install it, or name one outside the checkout with `git config --global`",
+        }
+    }
+}
 
 impl Signing {
     /// Reads the configuration as git sees it in a directory.
@@ -83,11 +105,19 @@ impl Signing {
 
     /// Returns git that signs only as the user configured, with the option for `commit-tree`. `committer` signs if no
     /// key is named.
-    pub fn apply(&self, mut git: Git, committer: &str) -> Result<(Git, String), NoKey> {
+    pub fn apply(&self, mut git: Git, committer: &str) -> Result<(Git, String), Unsigned> {
         let format = self.own.get("gpg.format").map_or("openpgp", String::as_str);
         git = git.config("gpg.format", format);
         for (key, default) in PROGRAMS {
-            git = git.config(key, self.own.get(key).map_or(default, String::as_str));
+            let program = self.own.get(key).map_or(default, String::as_str);
+            git = match key.split('.').nth(1) == Some(format) {
+                true => {
+                    let found = found(&git, program);
+                    let found = found.ok_or_else(|| Unsigned::NoProgram { key, program: program.to_owned() })?;
+                    git.config(key, &found)
+                }
+                false => git.config(key, program),
+            };
         }
         // Git has no way to say "none"; `false` is the program that gives no key.
         let key_command = self.own.get("gpg.ssh.defaultkeycommand").map_or("false", String::as_str);
@@ -96,11 +126,26 @@ impl Signing {
             Some(key) => key.as_str(),
             // Git finds a key by itself, unless the repository names another.
             None if !self.foreign.contains("user.signingkey") => "",
-            None if format == "ssh" => return Err(NoKey),
+            None if format == "ssh" => return Err(Unsigned::NoKey),
             None => committer,
         };
         Ok((git, format!("-S{key}")))
     }
+}
+
+/// Returns the absolute path of a program that is not the checkout's: git itself would look for it in the directories of
+/// PATH without asking where a link there leads.
+fn found(git: &Git, program: &str) -> Option<String> {
+    let programs = git.programs();
+    if !program.contains('/') {
+        return Some(programs.find(program).ok()?.path().to_str()?.to_owned());
+    }
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    let path = match program.strip_prefix("~/") {
+        Some(rest) => home()?.join(rest),
+        None => PathBuf::from(program),
+    };
+    (path.is_absolute() && programs.is_outside(&path)).then(|| path.to_str().map(str::to_owned)).flatten()
 }
 
 #[cfg(test)]
@@ -130,9 +175,12 @@ mod tests {
 
     #[test]
     fn what_the_repository_says_is_named_and_overridden() {
+        let directory = tempfile::tempdir().unwrap();
+        let mine = directory.path().join("mine").display().to_string();
+        std::fs::write(&mine, "").unwrap();
         let signing = listed(&[
             ("global", "gpg.openpgp.program\n/usr/bin/first"),
-            ("global", "gpg.program\n/usr/bin/mine"),
+            ("global", &format!("gpg.program\n{mine}")),
             ("local", "gpg.program\n./evil"),
             ("worktree", "gpg.ssh.program\n./evil"),
             ("local", "commit.gpgsign\ntrue"),
@@ -144,11 +192,40 @@ mod tests {
         assert_eq!(option, "-SA <a@example.org>");
         let told = format!("{git:?}");
         assert!(
-            told.contains("gpg.openpgp.program=/usr/bin/mine") && told.contains("gpg.ssh.program=ssh-keygen"),
+            told.contains(&format!("gpg.openpgp.program={mine}")) && told.contains("gpg.ssh.program=ssh-keygen"),
             "{told}"
         );
         assert!(!told.contains("evil"), "{told}");
         let ssh = listed(&[("global", "gpg.format\nssh"), ("local", "user.signingkey\nEVIL")]);
-        assert_eq!(ssh.apply(Git::new("/nonexistent".as_ref()), "A").unwrap_err(), NoKey);
+        assert_eq!(ssh.apply(Git::new("/nonexistent".as_ref()), "A").unwrap_err(), Unsigned::NoKey);
+    }
+
+    #[test]
+    fn no_program_of_the_checkout_signs() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let at = |name: &str| top.join(name).display().to_string();
+        crate::workspace::test_support::sh(
+            &top,
+            "mkdir -p work/tools bin own; git init -q work; for at in work/tools/gpg own/gpg; do
+            echo '#!/bin/sh' > $at; chmod +x $at; done; ln -s ../work/tools/gpg bin/gpg; ln -s ../own/gpg bin/mine",
+        );
+        let path = at("bin");
+        let programs = crate::git::Programs::new(Some(path.as_ref()), None, &top.join("work"));
+        for (program, is_taken) in [
+            ("gpg", false),
+            ("mine", true),
+            ("missing", false),
+            ("tools/gpg", false),
+            ("./own/gpg", false),
+            (&at("bin/gpg"), false),
+            (&at("work/tools/gpg"), false),
+            (&at("bin/mine"), true),
+            (&at("own/none"), false),
+        ] {
+            let signing = listed(&[("global", &format!("gpg.program\n{program}")), ("global", "user.signingkey\nK")]);
+            let applied = signing.apply(Git::with(&programs, &top.join("work")), "A");
+            assert_eq!(applied.is_ok(), is_taken, "{program}: {applied:?}");
+        }
     }
 }

@@ -261,6 +261,11 @@ pub fn fingerprint(top: &Path, workspace: &Path) -> io::Result<Approval> {
     Ok(found)
 }
 
+/// Adds a file or directory to an approval.
+pub fn add_to(approval: &mut Approval, top: &Path, path: &Path) -> io::Result<()> {
+    add(top, path, approval, &mut { MOST_BYTES })
+}
+
 fn add(top: &Path, path: &Path, found: &mut Approval, bytes_left: &mut u64) -> io::Result<()> {
     let metadata = match path.symlink_metadata() {
         Ok(metadata) => metadata,

@@ -17,7 +17,7 @@ use super::trust::Trusted;
 
 /// Returns the directory that `-C` names, else the working directory. Fails where a link in a checkout leads out of it
 /// on the way, also on the way that the shell went (`PWD`): whoever wrote the checkout would choose which of the user's
-/// directories is worked in.
+/// directories is worked in. The same is true of the directory for temporary files.
 pub fn directory_to_work_in(cd: Option<&Path>, environment: &Environment) -> Result<PathBuf, Failure> {
     let cwd = &environment.cwd;
     let shown = |path: &Path| path.canonicalize().ok();
@@ -28,6 +28,13 @@ pub fn directory_to_work_in(cd: Option<&Path>, environment: &Environment) -> Res
         refuse_links_out(path).map_err(|error| {
             let hint = "change to that directory, or give it with -C";
             Failure::new(Exit::Config, format!("the workspace {}: {error}", path.display()), hint)
+        })?;
+    }
+    let temporary = environment.variables.get("TMPDIR").filter(|directory| !directory.is_empty());
+    if let Some(directory) = temporary {
+        refuse_links_out(&cwd.join(directory)).map_err(|error| {
+            let hint = "set TMPDIR to a directory outside the checkout";
+            Failure::new(Exit::Config, format!("the temporary directory {directory}: {error}"), hint)
         })?;
     }
     Ok(named)

@@ -46,7 +46,6 @@ use super::runner::Runner;
 use super::servers;
 use super::setup::Setup;
 use super::slash_command::Commands;
-use super::started::Started;
 use super::tool_lists::ToolLists;
 use super::trust::{self, TrustFlags};
 use super::typed::read_prompt;
@@ -76,8 +75,10 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         trusted_ref: arguments.policy.trusted_ref.clone(),
         trust_checkout: arguments.policy.trust_checkout,
     };
-    let state = state_folder(environment, workspace.root()).ok();
-    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), state.as_deref())?;
+    // Before any file of the checkout is read, which could set a variable.
+    let state = state_folder(environment, workspace.root());
+    let own = state.as_deref().ok();
+    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), own)?;
     let request = settings::load::Request {
         project_root: top.clone(),
         workspace: workspace.root().to_path_buf(),
@@ -112,6 +113,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         root: workspace.root(),
         repository: repository.as_ref(),
         trusted: &trusted,
+        state: own,
         tree: recipes_of.as_ref(),
     };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
@@ -125,10 +127,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
     warnings.append(&mut chosen_servers.warnings);
 
-    let mut started = super::hooks::commands(&settings.hooks);
-    let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
-    started.extend(discovery.map(|command| Started::text("the discovery of tools", &command.value)));
-    started.extend(chosen_servers.started());
+    let started = trust::commands(&settings, &chosen_servers);
     trusted.require_same(&top, workspace.root(), &environment, &started)?;
 
     let mode = approval_mode(arguments, &settings, &mut warnings)?;
@@ -261,7 +260,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
     }
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
-        (Mode::Apply | Mode::Commit, false) => Some(state_folder(&environment, workspace.root())?.join("undo")),
+        (Mode::Apply | Mode::Commit, false) => Some(state?.join("undo")),
         _ => None,
     };
     preflight(&delivery, arguments.changes.sign, &workspace, repository.as_ref(), undo_folder.as_deref())?;

@@ -58,6 +58,8 @@ pub struct Surroundings<'a> {
     pub repository: Option<&'a Repository>,
     /// Which files of the checkout are trusted.
     pub trusted: &'a Trusted,
+    /// The directory of the program's state.
+    pub state: Option<&'a Path>,
     /// The commit from which a hook reads the repository's recipes; `None`: as trusted.
     pub tree: Option<&'a TrustedTree>,
 }
@@ -272,7 +274,7 @@ fn fence_secret(surroundings: &Surroundings<'_>) -> Result<Vec<u8>, RecipeError>
         let mut bytes = vec![0; 32];
         getrandom::fill(&mut bytes).map(|()| bytes).map_err(RecipeError::Random)
     };
-    let Ok(folder) = super::folders::state_folder(surroundings.environment, surroundings.root) else { return fresh() };
+    let Some(folder) = surroundings.state else { return fresh() };
     let file = folder.join("fence-secret");
     if let Ok(known) = bounded::regular(&file, bounded::CONFIG)
         && known.len() == 32

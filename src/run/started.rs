@@ -1,17 +1,46 @@
 //! Finds what commands of the operator's settings start: their words, as far as these can be read before the run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::policy::programs::Word as Literal;
-use crate::policy::programs::interpreters::{gives_code, reads_code};
+use crate::policy::programs::find;
+use crate::policy::programs::interpreters::reads_code;
 use crate::policy::shell::ast::{AndOr, Command, Kind, Part, Piece, Pipeline, Redirection, Script, Simple, Word};
 use crate::policy::shell::parser::parse;
 
 /// Shells whose `-c` is a command like any other.
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
-/// Commands after which a word has another meaning.
-const MOVES: [&str; 4] = ["cd", "pushd", "eval", "alias"];
+/// Other interpreters that run the file that their first operand names, with the letters of options that bring no code.
+const INTERPRETERS: [(&str, &str); 8] = [
+    ("python", "BEIOSqsu"),
+    ("node", ""),
+    ("nodejs", ""),
+    ("ruby", "w"),
+    ("perl", "wT"),
+    ("lua", ""),
+    ("php", "nq"),
+    ("Rscript", ""),
+];
+
+/// Programs and commands of the shell that start nothing, whatever they are told.
+const READERS: &str = ": [ basename cat chmod cksum cmp cp curl cut date diff dirname du echo egrep exit expr false fgrep \
+    file fmt fold grep groups head hostname id join jq ln logger ls md5sum mkdir mktemp mv nl notify-send nproc paste \
+    printenv printf pwd readlink realpath rm rmdir seq set sha1sum sha256sum sha512sum sleep stat sync tac tail \
+    tee test touch tr true truncate tty uname uniq wait wc which whoami";
+
+/// Git's commands that start no program that their words name, and that no configuration replaces.
+const GIT_READERS: &str = "cat-file describe diff log ls-files rev-list rev-parse show status";
+
+/// Programs that start what their words, their input or files of the directory name, besides those that have a table.
+const LAUNCHERS: &str = ". act alias ansible ansible-playbook asdf at batch builtin bunx busybox cd chroot crontab declare \
+    devbox direnv docker enable export hash local popd pushd readonly typeset \
+    docker-compose earthly entr eval expect flock gdb helm husky just kubectl lefthook ltrace m4 mise nix nix-build \
+    nix-shell nsenter overcommit packer parallel perf pipx pnpx podman pre-commit pulumi run-parts runuser screen script \
+    setpriv source ssh start-stop-daemon strace su sudo doas systemd-run task terraform tmux tofu toybox trap unshare uvx \
+    vagrant valgrind watch watchexec xonsh";
+
+/// Where the programs of the system are: one that is on no list here may start anything.
+const OF_SYSTEM: [&str; 4] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
 
 /// A hook, a server or the discovery of tools, with a name for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +71,10 @@ impl Started {
         Started { name: name.to_owned(), what: What::Text(text.to_owned()) }
     }
 
-    /// Returns every word that may name a file. The error names what cannot be read before it runs.
-    pub fn words(&self, home: Option<&Path>) -> Result<Vec<String>, String> {
-        let mut reader = Reader { home, found: Vec::new() };
+    /// Returns every word that may name a file. The error names what cannot be read before it runs: anything but a
+    /// program that only reads, or the file of a program or script, with operands that the shell does not expand.
+    pub fn words(&self, home: Option<&Path>, path: Option<&str>) -> Result<Vec<String>, String> {
+        let mut reader = Reader { home, path, found: Vec::new() };
         match &self.what {
             What::Text(text) => reader.text(text)?,
             What::Words { words, beside } => {
@@ -54,10 +84,19 @@ impl Started {
         }
         Ok(reader.found)
     }
+
+    /// Returns the words as they are written, for a command whose words cannot be read.
+    pub fn as_written(&self) -> Vec<String> {
+        match &self.what {
+            What::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
+            What::Words { words, beside } => words.iter().chain(beside).cloned().collect(),
+        }
+    }
 }
 
 struct Reader<'a> {
     home: Option<&'a Path>,
+    path: Option<&'a str>,
     found: Vec<String>,
 }
 
@@ -107,35 +146,109 @@ impl Reader<'_> {
     }
 
     fn simple(&mut self, simple: &Simple) -> Result<(), String> {
-        for (_, value) in &simple.assignments {
+        for (name, value) in &simple.assignments {
             let value = self.literal(value)?;
-            self.found.push(value);
+            self.assignment(name, value)?;
         }
         let words = simple.words.iter().map(|word| self.literal(word)).collect::<Result<Vec<String>, String>>()?;
-        match words.first() {
-            Some(name) if MOVES.contains(&name.as_str()) => Err(format!("`{name}`")),
-            Some(_) | None => self.program(&words),
+        self.program(&words)
+    }
+
+    /// Takes the value of a variable. Programs and shells read some values as commands.
+    fn assignment(&mut self, name: &str, value: String) -> Result<(), String> {
+        if name.starts_with("GIT_") || value.contains(['$', '`']) {
+            return Err(format!("the variable {name}"));
         }
+        self.found.push(value);
+        Ok(())
     }
 
     /// Takes the words of a program, and reads the text that it gives a shell.
     fn program(&mut self, words: &[String]) -> Result<(), String> {
-        for (at, word) in words.iter().enumerate() {
-            let name = word.rsplit('/').next().unwrap_or(word);
-            let options = words.iter().enumerate().skip(at + 1).take_while(|(_, option)| option.starts_with('-'));
-            for (place, option) in options.filter(|_| reads_code(name)) {
-                let is_module = name.starts_with("py") && option.starts_with("-m");
-                if !is_module && !gives_code(&[Literal::literal(word), Literal::literal(option)]) {
-                    continue;
+        let Some((first, operands)) = words.split_first() else { return Ok(()) };
+        let name = first.rsplit('/').next().unwrap_or(first);
+        let undetermined = || Err(format!("`{}`", words.join(" ")));
+        if words.iter().any(|word| ["/dev/", "/proc/"].iter().any(|place| word.contains(place)) && word != "/dev/null")
+        {
+            return undetermined();
+        }
+        self.found.push(first.clone());
+        let is_in = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
+        match name {
+            "command" if operands.first().is_some_and(|option| option == "-v") => {}
+            "exec" | "command" | "nohup" | "setsid" => return self.started_by(operands),
+            "timeout" if operands.first().is_some_and(|time| !time.starts_with('-')) => {
+                return self.started_by(&operands[1..]);
+            }
+            "env" => {
+                let is_set = |word: &&String| !word.starts_with('-') && word.contains('=');
+                let count = operands.iter().take_while(is_set).count();
+                for (name, value) in operands[..count].iter().filter_map(|word| word.split_once('=')) {
+                    self.assignment(name, value.to_owned())?;
                 }
-                return match words.get(place + 1) {
-                    Some(text) if SHELLS.contains(&name) => self.text(text),
-                    Some(_) | None => Err(format!("code in words (`{name} {option}`)")),
-                };
+                return self.started_by(&operands[count..]);
+            }
+            "git" if operands.first().is_some_and(|verb| is_in(GIT_READERS, verb)) => {}
+            _ if SHELLS.contains(&name) => return self.script_of(operands, "efuvx", true).unwrap_or_else(undetermined),
+            _ if reads_code(name) => {
+                let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+                let known = INTERPRETERS.iter().find(|(known, _)| *known == plain);
+                let taken = known.and_then(|(_, letters)| self.script_of(operands, letters, false));
+                return taken.unwrap_or_else(undetermined);
+            }
+            _ if is_in(READERS, name) => {}
+            _ if is_in(LAUNCHERS, name) || find(name).is_some() || self.is_of_system(first) => return undetermined(),
+            _ => {}
+        }
+        self.found.extend_from_slice(operands);
+        Ok(())
+    }
+
+    /// Takes the words that a program starts another with; options of its own are not known.
+    fn started_by(&mut self, words: &[String]) -> Result<(), String> {
+        match words.first() {
+            Some(option) if option.starts_with('-') => Err(format!("the option `{option}`")),
+            Some(_) | None => self.program(words),
+        }
+    }
+
+    /// Takes the script of an interpreter with its operands, or the text that a shell gets. `None` without a script
+    /// whose name is known: options other than these letters, or code on its standard input.
+    fn script_of(&mut self, words: &[String], letters: &str, is_shell: bool) -> Option<Result<(), String>> {
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if word == "-" || word.starts_with('+') {
+                return None;
+            }
+            let Some(given) = word.strip_prefix('-') else {
+                self.found.push(word.clone());
+                self.found.extend(rest.cloned());
+                return Some(Ok(()));
+            };
+            let has_text = is_shell && given.contains('c');
+            if !given.chars().all(|letter| letters.contains(letter) || has_text && letter == 'c') {
+                return None;
+            }
+            if has_text {
+                let text = rest.next()?;
+                self.found.extend(rest.cloned());
+                return Some(self.text(text));
             }
         }
-        self.found.extend_from_slice(words);
-        Ok(())
+        None
+    }
+
+    /// Tells whether a program is one of the system's, at the place where it is found first.
+    fn is_of_system(&self, program: &str) -> bool {
+        let is_there = |file: &PathBuf| file.metadata().is_ok_and(|data| data.is_file());
+        let file = match program.contains('/') {
+            true => Some(PathBuf::from(program)),
+            false => {
+                self.path.and_then(|path| std::env::split_paths(path).map(|entry| entry.join(program)).find(is_there))
+            }
+        };
+        file.and_then(|file| file.parent().map(Path::to_path_buf))
+            .is_some_and(|directory| OF_SYSTEM.iter().any(|known| directory == Path::new(known)))
     }
 
     /// Returns the text of a word in which the shell expands nothing but the home at its beginning.
@@ -175,7 +288,7 @@ mod tests {
     use super::*;
 
     fn of_text(text: &str) -> Result<Vec<String>, String> {
-        Started::text("", text).words(Some(Path::new("/h/u")))
+        Started::text("", text).words(Some(Path::new("/h/u")), Some("/usr/bin:/bin"))
     }
 
     #[test]
@@ -185,7 +298,12 @@ mod tests {
             ("~/bin/notify.sh 'a b' > /tmp/log", &["/tmp/log", "/h/u/bin/notify.sh", "a b"]),
             ("~/../ws/tools/x.sh", &["/h/u/../ws/tools/x.sh"]),
             ("sh to\\ols/x.sh || true", &["sh", "tools/x.sh", "true"]),
-            ("A=tools/x sh -c 'exec node tools/s.js' | cat", &["tools/x", "exec", "node", "tools/s.js", "cat"]),
+            ("sh -eu tools/x.sh -c y", &["sh", "tools/x.sh", "-c", "y"]),
+            ("A=tools/x sh -c 'exec node tools/s.js' | cat", &["tools/x", "sh", "exec", "node", "tools/s.js", "cat"]),
+            ("timeout 5 env A=b python3 -u ~/s.py", &["timeout", "env", "b", "python3", "/h/u/s.py"]),
+            ("git status > /dev/null", &["/dev/null", "git", "status"]),
+            ("command -v no-such-program", &["command", "-v", "no-such-program"]),
+            ("no-such-program tools/x", &["no-such-program", "tools/x"]),
         ] {
             assert_eq!(of_text(text).unwrap(), words, "{text}");
         }
@@ -211,6 +329,61 @@ mod tests {
             "for x in tools/*; do sh x; done",
             "sh <<END\n$PWD/x\nEND",
             "\"",
+        ] {
+            assert!(of_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_starts_what_no_word_of_a_command_names_cannot_be_read() {
+        for text in [
+            "git -c alias.x=!tools/x.sh x",
+            "git x",
+            "git -C tools status",
+            "git grep -Ocat x",
+            "git ls-files -z | xargs -0 -n1 sh",
+            "ls | xargs -I@ sh @/x.sh",
+            "ls | /usr/bin/xargs sh",
+            "printf tools/x.sh | xargs sh",
+            "env -S 'sh tools/x.sh'",
+            "env -C tools sh ./x.sh",
+            "find . -name x.sh -exec sh {} +",
+            "git show HEAD | sh",
+            "git show HEAD | bash -s",
+            "git show HEAD | sh -",
+            "git show HEAD | sh -e",
+            "git show HEAD | sh +x",
+            "cd tools && sh x",
+            "export PATH=tools && x",
+            "git show HEAD | sh /dev/stdin",
+            "git show HEAD | python3",
+            "sh -o emacs tools/x.sh",
+            "bash --rcfile x -i",
+            "node --test",
+            "make",
+            "/usr/bin/make test",
+            "~/bin/just fmt",
+            "npm --prefix tools run x",
+            "npx -y server",
+            "uvx server",
+            "deno run /h/u/x.ts",
+            "cargo run",
+            "go run .",
+            "docker compose up",
+            "run-parts tools",
+            "busybox sh tools/x.sh",
+            "awk -f tools/x.awk",
+            "sed s/a/b/e x",
+            "rg --pre sh x",
+            "sort --compress-program=sh x",
+            "trap 'sh tools/x.sh' EXIT",
+            ". /dev/stdin",
+            "alias x=sh",
+            "GIT_EXTERNAL_DIFF='sh x' git diff",
+            "timeout -k 1 5 sh x",
+            "exec -a x sh",
+            "vim x",
+            "/bin/no-such-program",
         ] {
             assert!(of_text(text).is_err(), "{text}");
         }

@@ -9,12 +9,12 @@ use crate::bounded;
 use crate::checkouts::checkouts_around;
 use crate::exit::Exit;
 use crate::git::trusted::{self, TrustedError, TrustedTree};
-use crate::policy::trust::{Circumstances, Trust};
-use crate::settings::Environment;
+use crate::policy::trust::{Approval, Circumstances, Trust};
+use crate::settings::{self, Environment, Settings};
 use crate::workspace::ignore::TrustedIgnores;
 
-use super::Failure;
 use super::started::Started;
+use super::{Failure, servers};
 
 /// Maximum bytes of an event that is read.
 const LARGEST_EVENT: u64 = 64 << 20;
@@ -225,7 +225,8 @@ impl Trusted {
         }
         for command in commands {
             let name = &command.name;
-            let words = command.words(environment.home.as_deref()).map_err(|what| {
+            let path = environment.value("PATH");
+            let words = command.words(environment.home.as_deref(), path.as_deref()).map_err(|what| {
                 Failure::new(
                     Exit::Config,
                     format!("{name} is not started: {what} may name a file of the checkout, {}", self.not_trusted()),
@@ -233,12 +234,8 @@ impl Trusted {
                      or give --trust-checkout if the change is your own",
                 )
             })?;
-            let parts = |word: &String| -> Vec<String> {
-                let parts = word.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
-                parts.chain([word.as_str()]).filter(|part| !part.is_empty()).map(str::to_owned).collect()
-            };
             let mut files: Vec<String> = Vec::new();
-            for word in words.iter().flat_map(parts) {
+            for word in words.iter().flat_map(|word| parts(word)) {
                 let found = in_path(environment, &word);
                 let named = meant(top, workspace, &word).ok_or_else(|| {
                     Failure::new(
@@ -289,6 +286,88 @@ impl Trusted {
     }
 }
 
+/// Returns every command that a run with these settings may start.
+pub fn commands(settings: &Settings, servers: &servers::Chosen) -> Vec<Started> {
+    let mut started = super::hooks::commands(&settings.hooks);
+    let discovery = [&settings.discovery_command, &settings.call_command].into_iter().flatten();
+    started.extend(discovery.map(|command| Started::text("the discovery of tools", &command.value)));
+    started.extend(servers.started());
+    started
+}
+
+/// What an approval of a checkout covers.
+#[derive(Debug, Default)]
+pub struct Covered {
+    /// The files.
+    pub approval: Approval,
+    /// The commands that may start further files of the checkout, with why these are not known.
+    pub undetermined: Vec<(String, String)>,
+}
+
+/// Hashes what an approval covers: [the checkout's own settings](trusted::fingerprint), and the files that came with the
+/// checkout and that a command of these or of the user's settings names. Settings that cannot be read name none: the
+/// run ends with that error.
+pub fn covered(top: &Path, workspace: &Path, environment: &Environment) -> std::io::Result<Covered> {
+    let mut covered = Covered { approval: trusted::fingerprint(top, workspace)?, ..Covered::default() };
+    if covered.approval.files.is_empty() {
+        return Ok(covered);
+    }
+    let request = settings::load::Request {
+        project_root: top.to_path_buf(),
+        workspace: workspace.to_path_buf(),
+        trusted: true,
+        ..settings::load::Request::default()
+    };
+    let Ok(loaded) = settings::load(&request, environment) else { return Ok(covered) };
+    let chosen = servers::choose(&loaded.settings, servers::Wishes::default(), &loaded.environment);
+    let path = environment.value("PATH");
+    let mut files = BTreeSet::new();
+    for command in commands(&loaded.settings, &chosen.unwrap_or_default()) {
+        let words = command.words(environment.home.as_deref(), path.as_deref()).unwrap_or_else(|what| {
+            covered.undetermined.push((command.name.clone(), what));
+            command.as_written()
+        });
+        files.extend(
+            words.iter().flat_map(|word| parts(word)).flat_map(|word| programs(top, workspace, environment, &word)),
+        );
+    }
+    let is_repository = top.join(".git").symlink_metadata().is_ok();
+    for file in files {
+        // What the user built or keeps there changes without anybody else.
+        let came_along = |below: String| trusted::came_with_checkout(top, &below).unwrap_or(true);
+        if !is_repository || below(top, &file).is_some_and(came_along) {
+            trusted::add_to(&mut covered.approval, top, &file)?;
+        }
+    }
+    Ok(covered)
+}
+
+/// Returns the files of the checkout that a word of a command can name: a file by the names that [`spelled`] lists, or
+/// what an interpreter starts in a directory.
+fn programs(top: &Path, workspace: &Path, environment: &Environment, word: &str) -> Vec<PathBuf> {
+    const ENTRIES: [&str; 3] = ["__main__.py", "index.js", "package.json"];
+    let places = spelled(word).into_iter().flat_map(|word| [top.join(&word), workspace.join(&word)]);
+    let places = places.flat_map(|place| ENTRIES.map(|entry| place.join(entry)).into_iter().chain([place]));
+    let places = places.chain(in_path(environment, word));
+    let real = places.filter_map(|place| place.canonicalize().ok());
+    real.filter(|file| file.is_file() && file.starts_with(top) && !file.starts_with(top.join(".git"))).collect()
+}
+
+/// Splits a word where a program may take a part of it for a path; the last is the whole word.
+fn parts(word: &str) -> Vec<String> {
+    let parts = word.split(|c: char| c.is_whitespace() || "'\"=;|&()<>`$,:".contains(c));
+    parts.chain([word]).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns a word as an interpreter may complete it: with the suffixes that Node.js and Python add, and as a dotted module
+/// name (`-m a.b`).
+fn spelled(word: &str) -> Vec<String> {
+    const ENDINGS: [&str; 11] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json", ".node", ".py", ".rb"];
+    let dotted = if word.contains('/') { String::new() } else { word.replace('.', "/") };
+    let spelled = [word.to_owned(), dotted].into_iter().filter(|word| !word.is_empty());
+    spelled.flat_map(|word| ENDINGS.map(|ending| format!("{word}{ending}"))).collect()
+}
+
 /// Returns what a bare word can name in PATH, as far as it is there.
 fn in_path(environment: &Environment, word: &str) -> Vec<PathBuf> {
     let path = environment.value("PATH").filter(|_| !word.contains('/')).unwrap_or_default();
@@ -296,16 +375,12 @@ fn in_path(environment: &Environment, word: &str) -> Vec<PathBuf> {
     files.filter(|file| file.symlink_metadata().is_ok_and(|data| !data.is_dir())).collect()
 }
 
-/// Returns the files of the checkout that a word of a command can mean to an interpreter: the path itself, with the
-/// suffixes that Node.js and Python add, as a dotted module name (`-m a.b`), with its siblings, which it may load; and
-/// all files of a directory. `None` if they are too many to compare.
+/// Returns the files of the checkout that a word of a command can mean to an interpreter: the path itself, as it may be
+/// [`spelled`], with its siblings, which it may load; and all files of a directory. `None` if they are too many to
+/// compare.
 fn meant(top: &Path, workspace: &Path, word: &str) -> Option<Vec<PathBuf>> {
-    const ENDINGS: [&str; 11] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json", ".node", ".py", ".rb"];
-    let dotted = if word.contains('/') { String::new() } else { word.replace('.', "/") };
-    let spelled = [word.to_owned(), dotted].into_iter().filter(|word| !word.is_empty());
-    let spelled = spelled.flat_map(|word| ENDINGS.map(|ending| format!("{word}{ending}")));
     let mut found = Vec::new();
-    for path in spelled.flat_map(|word| [top.join(&word), workspace.join(&word)]) {
+    for path in spelled(word).into_iter().flat_map(|word| [top.join(&word), workspace.join(&word)]) {
         let Ok(data) = path.symlink_metadata() else { continue };
         let Some(file) =
             below(top, &path).map(|path| top.join(path)).or_else(|| data.is_dir().then(|| top.to_path_buf()))
@@ -399,7 +474,7 @@ pub fn find(
         is_ci,
         event_name: event_name.as_deref(),
         event: event.as_ref(),
-        is_approved: !by_operator && state.is_some_and(|state| is_approved(state, top, workspace)),
+        is_approved: !by_operator && state.is_some_and(|state| is_approved(state, top, workspace, environment)),
     };
     match circumstances.trust() {
         Trust::Checkout => Ok(Trusted::as_it_lies()),
@@ -447,7 +522,7 @@ fn read_event(path: &Path) -> Option<Value> {
     serde_json::from_slice(&bounded::regular(path, LARGEST_EVENT).ok()?).ok()
 }
 
-fn is_approved(state: &Path, top: &Path, workspace: &Path) -> bool {
+fn is_approved(state: &Path, top: &Path, workspace: &Path, environment: &Environment) -> bool {
     let Some(approval) = trusted::read_approval(&trusted::approval_file(state, top)) else { return false };
-    trusted::fingerprint(top, workspace).is_ok_and(|now| approval.changed(&now).is_empty())
+    covered(top, workspace, environment).is_ok_and(|now| approval.changed(&now.approval).is_empty())
 }

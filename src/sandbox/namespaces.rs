@@ -43,6 +43,8 @@ pub(super) struct Mount {
 pub(super) enum Source {
     /// A file, directory or link outside; left out if it does not exist.
     Read(OsString),
+    /// A directory that was made for the command, which may only read it.
+    Made(OsString),
     /// A writable directory outside.
     Write(OsString),
     /// An empty directory that is discarded after the command.
@@ -75,12 +77,12 @@ impl View {
         mounts.extend(sandbox.toolchains.layered.iter().map(|path| (path.clone(), Source::Layered(path.into()))));
         mounts.extend(request.mounts.iter().map(|mounted| {
             let from = OsString::from(&mounted.from);
-            (mounted.at.clone(), if mounted.write { Source::Write(from) } else { Source::Read(from) })
+            (mounted.at.clone(), if mounted.write { Source::Write(from) } else { Source::Made(from) })
         }));
         mounts.push((
             tree_at.to_path_buf(),
             match &request.tree {
-                LentTree::Folder(folder) if read_only => Source::Read(folder.into()),
+                LentTree::Folder(folder) if read_only => Source::Made(folder.into()),
                 LentTree::Folder(folder) => Source::Write(folder.into()),
                 LentTree::Overlay { project, upper, work } => {
                     Source::Overlay { lower: project.into(), upper: upper.into(), work: work.into(), read_only }
@@ -132,7 +134,7 @@ mod linux {
     use std::net::{Ipv4Addr, TcpListener};
     use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{FileTypeExt, symlink};
     use std::path::{Path, PathBuf};
 
     use nix::sched::CloneFlags;
@@ -232,7 +234,7 @@ mod linux {
         if leads_away(root, at) {
             return match what {
                 // The path is then not visible inside: the command misses it, and nothing is lost.
-                Source::Read(_) | Source::Layered(_) | Source::Scratch => Ok(()),
+                Source::Read(_) | Source::Made(_) | Source::Layered(_) | Source::Scratch => Ok(()),
                 Source::Write(_) | Source::Overlay { .. } => Err(io::Error::other("a link is in the way")),
             };
         }
@@ -255,7 +257,25 @@ mod linux {
                     let Ok(real) = from.canonicalize() else { return Ok(()) };
                     return attach(root, &real, &Source::Read(real.clone().into()), places);
                 }
-                bind(from, &below(root, at), found.is_dir(), true, &places.mounts)?;
+                let target = below(root, at);
+                if !found.is_dir() && !found.is_file() {
+                    // Who can open a FIFO or connect to a socket reaches the process behind it.
+                    return Ok(());
+                }
+                if found.is_dir() && !system::is_of_system(at) {
+                    detached(root, from, &target, &places.mounts)?;
+                } else {
+                    bind(from, &target, found.is_dir(), true, &places.mounts)?;
+                }
+                places.covered.push(at.to_path_buf());
+                Ok(())
+            }
+            Source::Made(from) => {
+                let from = Path::new(from);
+                if places.covered.iter().any(|folder| at.starts_with(folder)) || !from.exists() {
+                    return Ok(());
+                }
+                bind(from, &below(root, at), from.is_dir(), true, &places.mounts)?;
                 places.covered.push(at.to_path_buf());
                 Ok(())
             }
@@ -280,7 +300,7 @@ mod linux {
                 fs::create_dir(&work)?;
                 match overlay(&from, &upper, &work, &target) {
                     Ok(()) => Ok(()),
-                    Err(_) => bind(&from, &target, true, true, &places.mounts),
+                    Err(_) => detached(root, &from, &target, &places.mounts),
                 }
             }
             Source::Overlay { lower, upper, work, read_only } => {
@@ -291,6 +311,53 @@ mod linux {
                 if *read_only { restrict(&target, true) } else { Ok(()) }
             }
         }
+    }
+
+    /// Shows a directory of the user's, read-only and so that FIFOs and sockets in it lead to no process outside: in an
+    /// overlay they are others. Where an overlay cannot show it, those that exist are covered.
+    fn detached(root: &Path, from: &Path, target: &Path, mounts: &[PathBuf]) -> io::Result<()> {
+        let from = from.canonicalize()?;
+        let has_inner = mounts.iter().any(|mount| *mount != from && mount.starts_with(&from));
+        fs::create_dir_all(target)?;
+        // Of mounts below it an overlay shows the directories alone.
+        if !has_inner && lower_overlay(root, &from, target).is_ok() {
+            return restrict(target, true);
+        }
+        bind(&from, target, true, true, mounts)?;
+        cover_special_files(root, target)
+    }
+
+    /// Mounts a directory alone in an overlay, which takes two: the other one is empty.
+    fn lower_overlay(root: &Path, from: &Path, target: &Path) -> io::Result<()> {
+        let empty = root.join(".empty");
+        fs::create_dir_all(&empty)?;
+        let options = [b"lowerdir=", &*escaped(from), b":", &*escaped(&empty), b",userxattr"].concat();
+        let options = CString::new(options)?;
+        Ok(mount("overlay", target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
+    }
+
+    /// Covers every FIFO and socket below a directory with an empty file.
+    fn cover_special_files(root: &Path, directory: &Path) -> io::Result<()> {
+        let mut pending = vec![directory.to_path_buf()];
+        let mut found = Vec::new();
+        while let Some(directory) = pending.pop() {
+            let inside = |path: &Path| Path::new("/").join(path.strip_prefix(root).unwrap_or(path)).into_os_string();
+            let Ok(entries) = fs::read_dir(&directory) else {
+                // The command could still open what it knows the name of.
+                found.push(inside(&directory));
+                continue;
+            };
+            for entry in entries {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                if kind.is_dir() {
+                    pending.push(entry.path());
+                } else if kind.is_fifo() || kind.is_socket() {
+                    found.push(inside(&entry.path()));
+                }
+            }
+        }
+        hide(root, &found)
     }
 
     /// Tells whether a link is on the way to a path, once it is below `root`.
@@ -390,16 +457,23 @@ mod linux {
         let mut options: Vec<u8> = Vec::new();
         for (name, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
             options.extend(name.as_bytes());
-            for byte in path.as_os_str().as_bytes() {
-                if matches!(byte, b'\\' | b',' | b':') {
-                    options.push(b'\\');
-                }
-                options.push(*byte);
-            }
+            options.extend(escaped(path));
         }
         options.extend(b",userxattr");
         let options = CString::new(options)?;
         Ok(mount("overlay", target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
+    }
+
+    /// Quotes a path for the options of an overlay.
+    fn escaped(path: &Path) -> Vec<u8> {
+        let mut quoted = Vec::new();
+        for byte in path.as_os_str().as_bytes() {
+            if matches!(byte, b'\\' | b',' | b':') {
+                quoted.push(b'\\');
+            }
+            quoted.push(*byte);
+        }
+        quoted
     }
 
     fn keep_read_only(root: &Path, path: &Path) -> io::Result<()> {
@@ -421,7 +495,7 @@ mod linux {
         }
         let (file, folder) = (root.join(".hidden-file"), root.join(".hidden-folder"));
         fs::File::create(&file)?;
-        fs::create_dir(&folder)?;
+        fs::create_dir_all(&folder)?;
         for path in paths {
             // A link is only a name; its target is judged by its own path.
             if leads_away(root, Path::new(path)) {

@@ -79,6 +79,11 @@ pub(super) fn readable(disk: &dyn Tree, read_system: &[PathBuf]) -> Vec<PathBuf>
     fixed.chain(read_system.iter().cloned()).filter(|path| matches!(disk.look(path), Ok(Some(_)))).collect()
 }
 
+/// Tells whether a path is in a directory of the system, where nobody but root keeps anything.
+pub(super) fn is_of_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|known| path.starts_with(known)) || path.starts_with("/etc")
+}
+
 /// What directories of PATH must not show.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {

@@ -96,6 +96,7 @@ fn params(asked: &Asked<'_>) -> Result<Vec<String>, Failure> {
         root: asked.place.workspace.root(),
         repository: Some(repository),
         trusted: &trusted,
+        state: None,
         tree: tree.as_ref(),
     };
     let recipe = surroundings.find(asked.common.recipe.as_deref().unwrap_or("review-diff"))?;

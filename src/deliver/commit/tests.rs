@@ -245,6 +245,53 @@ fn no_hook_and_no_filter_runs_and_a_hostile_configuration_changes_nothing() {
 }
 
 #[test]
+fn a_commit_holds_the_change_alone_whatever_index_the_repository_keeps() {
+    for settings in [
+        &["core.splitIndex"][..],
+        &["feature.manyFiles"],
+        &["core.splitIndex", "feature.manyFiles"],
+        &["core.splitIndex", "index.sparse", "index.skipHash", "core.untrackedCache"],
+    ] {
+        let project = project(&[]);
+        for setting in settings {
+            git(project.root(), &["config", setting, "true"]);
+        }
+        let changes = changes(&project);
+        for how in [Delivery::Branch { name: "b".to_owned(), order: order() }, Delivery::Commit(order())] {
+            run(&project, &changes, &how).unwrap();
+        }
+        for reference in ["b", "HEAD"] {
+            for file in ["a", "staged", "sub/dir/x", "file-to-folder/b"] {
+                git(project.root(), &["cat-file", "-e", &format!("{reference}:{file}")]);
+            }
+        }
+        assert_eq!(git(project.root(), &["status", "--porcelain", "-uno"]), "", "{settings:?}");
+    }
+}
+
+#[test]
+fn a_tree_that_is_not_the_checked_change_is_not_committed() {
+    let project = project(&[]);
+    let repository = Repository::discover(project.root()).unwrap().unwrap();
+    let git = repository.git();
+    let base = git.line(&["rev-parse", "HEAD"], b"").unwrap();
+    let tree = git.line(&["rev-parse", "HEAD^{tree}"], b"").unwrap();
+    let empty = git.line(&["mktree"], b"").unwrap();
+    let listed = git.run(&["ls-tree", "-r", "HEAD"], b"").unwrap();
+    let line = listed.split(|byte| *byte == b'\n').next().unwrap();
+    let same = [line, b"\0"].concat();
+    let same = String::from_utf8(same).unwrap().replacen(" blob ", " ", 1).into_bytes();
+    let other = [b"100644 ", &[b'1'; 40][..], b"\tother\0"].concat();
+    require_change(&git, Some(&base), &tree, &same).unwrap();
+    require_change(&git, Some(&base), &tree, b"").unwrap();
+    for (tree, info) in [(&empty, &b""[..]), (&empty, &same), (&tree, &other)] {
+        let error = require_change(&git, Some(&base), tree, info).unwrap_err();
+        assert!(error.to_string().contains("differs from the checked change"), "{error}");
+    }
+    assert!(require_change(&git, None, &tree, &same).is_err());
+}
+
+#[test]
 fn line_ends_are_converted_as_git_does_it() {
     let project = project(&[]).file(".gitattributes", "*.txt text eol=crlf\n").file("t.txt", "1\r\n2\r\n");
     git(project.root(), &["add", "-A"]);
