@@ -58,6 +58,7 @@ mod sandbox;
 mod scripts;
 mod second_names;
 mod sessions;
+mod started;
 mod statements;
 mod streams;
 mod support;

@@ -3,7 +3,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "objects are moved into the repository here")]
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -422,10 +421,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     std::fs::create_dir(&private_objects).map_err(temporary)?;
     let objects = objects_of(repository)?;
     let private = |git: Git| {
-        // A part of a split index would be kept in the repository, under a name that other settings make the same for all.
-        git.config("core.splitIndex", "false")
-            .config("index.skipHash", "false")
-            .config("index.sparse", "false")
+        written::with_whole_index(git)
             .env("GIT_INDEX_FILE", scratch.path().join("index"))
             .env("GIT_OBJECT_DIRECTORY", &private_objects)
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted_list_entry(&objects))
@@ -469,7 +465,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     }
     fill_index(&git, &index_info)?;
     let tree = git.line(&["write-tree"], b"").map_err(failed)?;
-    require_change(&git, base.as_deref(), &tree, &index_info)?;
+    written::require_change(&git, base.as_deref(), &tree, &index_info)?;
     let (git, option, left_out) = signing(git, order)?;
     let mut arguments = vec!["commit-tree".to_owned()];
     arguments.extend(option);
@@ -479,54 +475,6 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     }
     let commit = git.line(&arguments, order.message.as_bytes()).map_err(failed)?;
     Ok(Prepared { scratch, base, commit, index_info, index_info_before, left_out })
-}
-
-/// Fails where a tree is not the one of the base with this change alone: with some settings of a repository git writes
-/// another one without an error.
-fn require_change(git: &Git, base: Option<&str>, tree: &str, index_info: &[u8]) -> Result<(), DeliverError> {
-    let empty = || git.line(&["hash-object", "-t", "tree", "--stdin"], b"");
-    let base = base.map_or_else(empty, |base| Ok(base.to_owned())).map_err(failed)?;
-    let compared = ["diff-tree", "-r", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=none", &base, tree];
-    let compared = git.run(&compared, b"").map_err(failed)?;
-    // `:MODE MODE OBJECT OBJECT STATUS`, then the path.
-    let mut fields = compared.split(|byte| *byte == 0);
-    let mut written: BTreeMap<&[u8], Vec<u8>> = BTreeMap::new();
-    while let (Some(states), Some(path)) = (fields.next(), fields.next()) {
-        let words: Vec<&[u8]> = states.split(|byte| *byte == b' ').collect();
-        if let [_, mode, _, object, _] = words[..] {
-            written.insert(path, [mode, b" ", object].concat());
-        }
-    }
-    for line in index_info.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
-        let mut parts = line.splitn(2, |byte| *byte == b'\t');
-        let (Some(entry), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let is_absent = entry.starts_with(b"0 ");
-        let is_as_wanted = match written.remove(path) {
-            Some(found) => found == entry || is_absent && found.starts_with(b"000000 "),
-            // It was so before.
-            None => {
-                let asked =
-                    [b"ls-tree", &b"-z"[..], b"--full-tree", tree.as_bytes(), b"--", path].map(OsStr::from_bytes);
-                let listed = git.run(&asked, b"").map_err(failed)?;
-                let is_there =
-                    |listed: &[u8]| listed.split(|byte| *byte == b'\t').nth(1) == Some(&[path, b"\0"].concat());
-                let object = entry.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-                let has_object = listed.windows(object.len()).any(|part| part == object);
-                if is_absent { !is_there(&listed) } else { is_there(&listed) && has_object }
-            }
-        };
-        if !is_as_wanted {
-            return Err(other_tree(path));
-        }
-    }
-    written.first_key_value().map_or(Ok(()), |(path, _)| Err(other_tree(path)))
-}
-
-fn other_tree(path: &[u8]) -> DeliverError {
-    DeliverError::conflict(
-        format!("git wrote a tree that differs from the checked change in {}", String::from_utf8_lossy(path)),
-        "deliver with --apply and commit yourself; `git config --list` shows the repository's settings",
-    )
 }
 
 /// Returns git configured for this commit, the option of `commit-tree` if it is signed, and what the repository says
@@ -628,6 +576,8 @@ fn publish(prepared: &Prepared, repository: &Repository, run_id: &str) -> Result
     };
     move_all().map_err(|error| DeliverError::io(objects.display(), &error))
 }
+
+mod written;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@ pub mod macos;
 pub mod named;
 mod namespaces;
 mod output;
+#[cfg(target_os = "linux")]
+mod overlay;
 pub mod own_command;
 pub mod proxy;
 mod remembered;

@@ -144,7 +144,7 @@ mod linux {
     };
 
     use super::super::tier::Probe;
-    use super::super::{system, wire};
+    use super::super::{overlay, system, wire};
     use super::{Source, View, below};
     use crate::bounded;
 
@@ -239,37 +239,7 @@ mod linux {
             };
         }
         match what {
-            Source::Read(from) => {
-                let from = Path::new(from);
-                if places.covered.iter().any(|folder| at.starts_with(folder)) {
-                    return Ok(());
-                }
-                let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
-                if found.is_symlink() {
-                    let target = fs::read_link(from)?;
-                    if let Some(parent) = below(root, at).parent() {
-                        fs::create_dir_all(parent)?;
-                    }
-                    match symlink(&target, below(root, at)) {
-                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                        Ok(()) | Err(_) => {}
-                    }
-                    let Ok(real) = from.canonicalize() else { return Ok(()) };
-                    return attach(root, &real, &Source::Read(real.clone().into()), places);
-                }
-                let target = below(root, at);
-                if !found.is_dir() && !found.is_file() {
-                    // Who can open a FIFO or connect to a socket reaches the process behind it.
-                    return Ok(());
-                }
-                if found.is_dir() && !system::is_of_system(at) {
-                    detached(root, from, &target, &places.mounts)?;
-                } else {
-                    bind(from, &target, found.is_dir(), true, &places.mounts)?;
-                }
-                places.covered.push(at.to_path_buf());
-                Ok(())
-            }
+            Source::Read(from) => show(root, at, Path::new(from), places),
             Source::Made(from) => {
                 let from = Path::new(from);
                 if places.covered.iter().any(|folder| at.starts_with(folder)) || !from.exists() {
@@ -289,27 +259,62 @@ mod linux {
                 fs::create_dir_all(&target)?;
                 new_tmpfs(&target, c"mode=0700,size=512m")
             }
-            Source::Layered(from) => {
-                let Ok(from) = Path::new(from).canonicalize() else { return Ok(()) };
-                let target = below(root, at);
-                fs::create_dir_all(&target)?;
-                // The layer is on a file system of its own, below the path that it covers.
-                new_tmpfs(&target, c"mode=0700,size=1g")?;
-                let (upper, work) = (target.join("upper"), target.join("work"));
-                fs::create_dir(&upper)?;
-                fs::create_dir(&work)?;
-                match overlay(&from, &upper, &work, &target) {
-                    Ok(()) => Ok(()),
-                    Err(_) => detached(root, &from, &target, &places.mounts),
-                }
-            }
+            Source::Layered(from) => layer(root, at, Path::new(from), places),
             Source::Overlay { lower, upper, work, read_only } => {
                 places.covered.retain(|folder| !folder.starts_with(at));
                 let target = below(root, at);
                 fs::create_dir_all(&target)?;
-                overlay(Path::new(lower), Path::new(upper), Path::new(work), &target)?;
+                overlay::overlay(Path::new(lower), Path::new(upper), Path::new(work), &target)?;
                 if *read_only { restrict(&target, true) } else { Ok(()) }
             }
+        }
+    }
+
+    /// Shows a file, directory or link outside.
+    fn show(root: &Path, at: &Path, from: &Path, places: &mut Places) -> io::Result<()> {
+        if places.covered.iter().any(|folder| at.starts_with(folder)) {
+            return Ok(());
+        }
+        let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
+        if found.is_symlink() {
+            let target = fs::read_link(from)?;
+            if let Some(parent) = below(root, at).parent() {
+                fs::create_dir_all(parent)?;
+            }
+            match symlink(&target, below(root, at)) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            let Ok(real) = from.canonicalize() else { return Ok(()) };
+            return attach(root, &real, &Source::Read(real.clone().into()), places);
+        }
+        let target = below(root, at);
+        if !found.is_dir() && !found.is_file() {
+            // Who can open a FIFO or connect to a socket reaches the process behind it.
+            return Ok(());
+        }
+        if found.is_dir() && !system::is_of_system(at) {
+            detached(root, from, &target, &places.mounts)?;
+        } else {
+            bind(from, &target, found.is_dir(), true, &places.mounts)?;
+        }
+        places.covered.push(at.to_path_buf());
+        Ok(())
+    }
+
+    /// Shows a directory outside below a layer of its own.
+    fn layer(root: &Path, at: &Path, from: &Path, places: &Places) -> io::Result<()> {
+        let Ok(from) = from.canonicalize() else { return Ok(()) };
+        let target = below(root, at);
+        fs::create_dir_all(&target)?;
+        // The layer is on a file system of its own, below the path that it covers.
+        new_tmpfs(&target, c"mode=0700,size=1g")?;
+        let (upper, work) = (target.join("upper"), target.join("work"));
+        fs::create_dir(&upper)?;
+        fs::create_dir(&work)?;
+        match overlay::overlay(&from, &upper, &work, &target) {
+            Ok(()) => Ok(()),
+            Err(_) => detached(root, &from, &target, &places.mounts),
         }
     }
 
@@ -320,20 +325,11 @@ mod linux {
         let has_inner = mounts.iter().any(|mount| *mount != from && mount.starts_with(&from));
         fs::create_dir_all(target)?;
         // Of mounts below it an overlay shows the directories alone.
-        if !has_inner && lower_overlay(root, &from, target).is_ok() {
+        if !has_inner && overlay::alone(root, &from, target).is_ok() {
             return restrict(target, true);
         }
         bind(&from, target, true, true, mounts)?;
         cover_special_files(root, target)
-    }
-
-    /// Mounts a directory alone in an overlay, which takes two: the other one is empty.
-    fn lower_overlay(root: &Path, from: &Path, target: &Path) -> io::Result<()> {
-        let empty = root.join(".empty");
-        fs::create_dir_all(&empty)?;
-        let options = [b"lowerdir=", &*escaped(from), b":", &*escaped(&empty), b",userxattr"].concat();
-        let options = CString::new(options)?;
-        Ok(mount("overlay", target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
     }
 
     /// Covers every FIFO and socket below a directory with an empty file.
@@ -451,29 +447,6 @@ mod linux {
         flags.set(MountFlags::NODIRATIME, has.contains(StatVfsMountFlags::NODIRATIME));
         flags.set(MountFlags::RELATIME, has.contains(StatVfsMountFlags::RELATIME));
         Ok(mount_remount(target, flags, c"")?)
-    }
-
-    fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> io::Result<()> {
-        let mut options: Vec<u8> = Vec::new();
-        for (name, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
-            options.extend(name.as_bytes());
-            options.extend(escaped(path));
-        }
-        options.extend(b",userxattr");
-        let options = CString::new(options)?;
-        Ok(mount("overlay", target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
-    }
-
-    /// Quotes a path for the options of an overlay.
-    fn escaped(path: &Path) -> Vec<u8> {
-        let mut quoted = Vec::new();
-        for byte in path.as_os_str().as_bytes() {
-            if matches!(byte, b'\\' | b',' | b':') {
-                quoted.push(b'\\');
-            }
-            quoted.push(*byte);
-        }
-        quoted
     }
 
     fn keep_read_only(root: &Path, path: &Path) -> io::Result<()> {
@@ -613,7 +586,7 @@ mod linux {
                 fs::create_dir_all(&folder).map(|()| folder)
             };
             let (upper, work, at) = (folder("probe-upper")?, folder("probe-work")?, folder("probe-at")?);
-            let outcome = overlay(Path::new("/usr"), &upper, &work, &at);
+            let outcome = overlay::overlay(Path::new("/usr"), &upper, &work, &at);
             let _detached = rustix::mount::unmount(&at, UnmountFlags::DETACH);
             for folder in [at, upper, work.join("work"), work] {
                 let _left_for_the_end_of_the_run = fs::remove_dir(folder);

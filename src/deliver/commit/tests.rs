@@ -282,13 +282,13 @@ fn a_tree_that_is_not_the_checked_change_is_not_committed() {
     let same = [line, b"\0"].concat();
     let same = String::from_utf8(same).unwrap().replacen(" blob ", " ", 1).into_bytes();
     let other = [b"100644 ", &[b'1'; 40][..], b"\tother\0"].concat();
-    require_change(&git, Some(&base), &tree, &same).unwrap();
-    require_change(&git, Some(&base), &tree, b"").unwrap();
+    written::require_change(&git, Some(&base), &tree, &same).unwrap();
+    written::require_change(&git, Some(&base), &tree, b"").unwrap();
     for (tree, info) in [(&empty, &b""[..]), (&empty, &same), (&tree, &other)] {
-        let error = require_change(&git, Some(&base), tree, info).unwrap_err();
+        let error = written::require_change(&git, Some(&base), tree, info).unwrap_err();
         assert!(error.to_string().contains("differs from the checked change"), "{error}");
     }
-    assert!(require_change(&git, None, &tree, &same).is_err());
+    assert!(written::require_change(&git, None, &tree, &same).is_err());
 }
 
 #[test]
