@@ -434,10 +434,7 @@ fn prepare(changes: &ChangeSet, order: &Order, repository: &Repository) -> Resul
     if base != repository.head {
         return Err(DeliverError::conflict("HEAD has moved since the run began", "run again on the current branch"));
     }
-    match &base {
-        Some(base) => git.run(&["read-tree", base], b"").map_err(failed)?,
-        None => git.run(&["read-tree", "--empty"], b"").map_err(failed)?,
-    };
+    git.run(&["read-tree", base.as_deref().unwrap_or("--empty")], b"").map_err(failed)?;
     let changes = super::seen::with_kept_modes(changes, repository).map_err(|error| from_repository(&error))?;
     let (mut index_info, mut index_info_before) = (Vec::new(), Vec::new());
     let zero = repository.format.zero();

@@ -128,12 +128,12 @@ fn below(root: &std::path::Path, path: &std::path::Path) -> PathBuf {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::ffi::{CString, OsString};
+    use std::ffi::OsString;
     use std::fs;
     use std::io::{self, ErrorKind};
     use std::net::{Ipv4Addr, TcpListener};
     use std::os::fd::{AsFd, OwnedFd};
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::os::unix::ffi::OsStringExt;
     use std::os::unix::fs::{FileTypeExt, symlink};
     use std::path::{Path, PathBuf};
 
