@@ -24,7 +24,7 @@ use crate::run::error::ServerError;
 use crate::run::policy_layers;
 use crate::run::runner::Runner;
 use crate::run::servers::{self, Chosen, Wishes};
-use crate::run::tool_lists::ToolLists;
+use crate::run::tool_lists;
 use crate::run::trust::Trusted;
 use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, Settings};
@@ -341,7 +341,7 @@ pub(super) fn policy(
         included: &[],
         home: environment.home.as_deref(),
     };
-    let mut lists = ToolLists::of(&RunArgs::default(), &found.settings, context)?;
+    let mut lists = tool_lists::of(&RunArgs::default(), &found.settings, context)?;
     lists.allowed.extend(found.chosen.trusted());
     place.policy_with(&lists, named, delivers, environment)
 }

@@ -13,8 +13,8 @@ use crate::emit::to_line;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::git::trusted;
-use crate::policy::decide::Facts;
-use crate::policy::{Policy, Verdict, builtin, check, explain, suggest};
+use crate::policy::Facts;
+use crate::policy::{Policy, Verdict, builtin, check, explain, suggest, warnings};
 use crate::run::Failure;
 use crate::run::folders::state_folder;
 use crate::run::trust::covered;
@@ -138,7 +138,7 @@ fn test(file: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
             )?;
         }
     }
-    for warning in check::warnings(&policy) {
+    for warning in warnings::warnings(&policy) {
         print(out, &format!("warning {}\n", escape(&warning)))?;
     }
     print(out, &format!("{} passed, {failed} failed\n", results.len() - failed))?;

@@ -101,7 +101,7 @@ fn effective(recipe: &Recipe, policy: &Policy) -> Value {
     let missing: Vec<String> =
         needs::missing(recipe.needs(), policy).iter().map(|error| error.message.clone()).collect();
     let layer = needs::layer(recipe.name(), recipe.needs(), !recipe.untrusted().is_empty());
-    let rules = policy.narrowed(&[layer], &crate::policy::layers::no_parents).map(|narrowed| narrowed.summary());
+    let rules = layer.map(|layer| policy.and(layer).summary());
     json!({"name": policy.facts().name, "sha256": policy.facts().sha256, "rules": rules.unwrap_or_default(), "not_granted": missing})
 }
 

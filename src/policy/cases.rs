@@ -9,9 +9,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::check::run_calls;
-use super::decide::{Facts, Policy};
 use super::decision::Verdict;
 use super::layers::{LayerText, Standing};
+use super::{Facts, Policy};
 use crate::workspace::disk::Disk;
 
 pub(super) struct Fixture {

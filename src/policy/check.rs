@@ -6,13 +6,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::access::{Access, Pin};
-use super::decide::{Facts, Policy};
 use super::decision::{Decision, Denial, Verdict};
-use super::file::{CommandRule, HostRule, OperandKind, TestCall};
-use super::glob::Glob;
-use super::layers::{LayerError, Located};
-use super::shell::no_rule_allows;
-use super::{programs, web};
+use super::file::{TestCall, TestCase};
+use super::layers::LayerError;
+use super::rules::Rule;
+use super::{Facts, Policy};
 use crate::tool_name::real_name;
 
 /// The answer to one call of `policy check`.
@@ -252,13 +250,13 @@ impl TestResult {
 /// them.
 pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
     let is_builtin = |source: &str| source.starts_with("builtin:");
-    let from_files: Vec<_> = policy.layers.iter().filter(|layer| !is_builtin(&layer.source)).collect();
+    let from_files: Vec<_> = policy.layers.iter().filter(|layer| !is_builtin(&layer.origin.source)).collect();
     let layers = if from_files.is_empty() { policy.layers.iter().take(1).collect() } else { from_files };
     let tests = layers.into_iter().flat_map(|layer| {
-        let own = |source: &str| source == layer.source || !is_builtin(source);
-        layer.tests.iter().filter(move |test| own(&test.rule.source))
+        let own = |source: &str| source == layer.origin.source || !is_builtin(source);
+        layer.tests.iter().filter(move |test| own(&test.at.source))
     });
-    let one = |test: &super::layers::Located<super::file::TestCase>| {
+    let one = |test: &Rule<TestCase>| {
         let (expected, call) = match (&test.value.allow, &test.value.deny) {
             (Some(call), _) => (Verdict::Allow, call),
             (None, Some(call)) => (Verdict::Deny, call),
@@ -277,7 +275,7 @@ pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
                 (format!("{tool} {value}"), check_call(policy, facts, tool, &input))
             }
         };
-        Some(TestResult { source: test.rule.source.clone(), call: shown, expected, decision })
+        Some(TestResult { source: test.at.source.clone(), call: shown, expected, decision })
     };
     tests.filter_map(one).collect()
 }
@@ -310,115 +308,4 @@ pub fn require_tests(policy: &Policy, facts: &Facts) -> Result<(), LayerError> {
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { Err(LayerError::Tests(lines)) }
-}
-
-/// Returns warnings about rules: allowed interpreters, write rules over protected paths, rules that a deny covers.
-pub fn warnings(policy: &Policy) -> Vec<String> {
-    let mut found = Vec::new();
-    for layer in policy.layers.iter() {
-        // Whoever extends a builtin knows what it says.
-        let own = |source: &str| source == layer.source || !source.starts_with("builtin:");
-        for rule in layer.shell.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
-            // `deno test` runs the project's tests; `deno` alone runs anything that it is given.
-            let is_bare = rule.value.cmd.len() == 1 && rule.value.args.is_none();
-            let interpreters =
-                rule.value.cmd[0].0.iter().filter(|name| is_bare && programs::interpreters::reads_code(name));
-            for name in interpreters {
-                found.push(format!("{}: {name} runs any code that it is given", rule.rule.source));
-            }
-            let unknown = |name: &&String| {
-                programs::find_for_rules(name).is_none() && !name.contains('/') && !no_rule_allows(name)
-            };
-            let lists = rule.value.options.is_some() || rule.value.args.is_some() || rule.value.operands.is_some();
-            for name in rule.value.cmd[0]
-                .0
-                .iter()
-                .filter(unknown)
-                .filter(|_| is_bare && !lists && rule.value.operands != Some(OperandKind::Data))
-            {
-                found.push(format!(
-                    "{}: {name} is unknown: without `options` and `operands` the rule allows no arguments",
-                    rule.rule.source
-                ));
-            }
-            let first = &rule.value.cmd[0].0;
-            if first.iter().all(|name| no_rule_allows(name)) {
-                found.push(format!(
-                    "{}: this can never match: {} is decided by built-in rules",
-                    rule.rule.source,
-                    first.join("|")
-                ));
-            }
-            // A deny rule of fewer words, each of which names all that this one names.
-            let covers = |other: &&Located<CommandRule>| {
-                other.value.options.is_none()
-                    && other.value.args.is_none()
-                    && other.value.cmd.len() <= rule.value.cmd.len()
-                    && other
-                        .value
-                        .cmd
-                        .iter()
-                        .zip(&rule.value.cmd)
-                        .all(|(denied, allowed)| allowed.0.iter().all(|word| denied.0.contains(word)))
-            };
-            if let Some(deny) = policy.layers.iter().flat_map(|layer| &layer.shell.deny).find(covers) {
-                found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
-            }
-        }
-        for rule in layer.tools.allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
-            let name = &rule.value;
-            match real_name(name) {
-                None => found.push(format!("{}: this can never match: unknown tool `{name}`", rule.rule.source)),
-                Some(real) => {
-                    let denied = policy.layers.iter().flat_map(|layer| &layer.tools.deny);
-                    if let Some(deny) = denied.into_iter().find(|deny| real_name(&deny.value) == Some(real)) {
-                        found.push(format!(
-                            "{}: this can never match: {} denies {real}",
-                            rule.rule.source, deny.rule.rule
-                        ));
-                    }
-                }
-            }
-        }
-        for rule in layer.network_allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
-            let host = &rule.value.host;
-            let plain = host.strip_prefix("*.").unwrap_or(host);
-            if plain.contains(['/', ':', '*', '@', ' '])
-                || plain.parse::<std::net::IpAddr>().is_ok()
-                || plain.is_empty()
-            {
-                found.push(format!("{}: this can never match: `{host}` is not a host name", rule.rule.source));
-            }
-            let covers = |deny: &&Located<HostRule>| {
-                deny.value.path.is_none() && (deny.value.host == *host || web::host_matches(&deny.value.host, plain))
-            };
-            if let Some(deny) = policy.layers.iter().flat_map(|layer| &layer.network_deny).find(covers) {
-                found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
-            }
-        }
-        let pairs = [(&layer.read_allow, "read"), (&layer.write_allow, "write")];
-        for (allow, kind) in pairs {
-            for rule in allow.iter().flatten().filter(|rule| own(&rule.rule.source)) {
-                let covers = |deny: &&Located<Glob>| {
-                    deny.value.text() == rule.value.text() || matches!(deny.value.text(), "**" | "**/*")
-                };
-                let denied = policy
-                    .layers
-                    .iter()
-                    .flat_map(|layer| if kind == "read" { &layer.read_deny } else { &layer.write_deny });
-                if let Some(deny) = denied.into_iter().find(covers) {
-                    found.push(format!("{}: this can never match: {} denies it", rule.rule.source, deny.rule.rule));
-                }
-            }
-        }
-        for rule in layer.write_allow.iter().flatten() {
-            let text = rule.value.text();
-            let folder = text.trim_end_matches("/**").trim_end_matches("/*");
-            let path = crate::path::RelPath::new(folder).filter(|path| !path.is_root() && !folder.contains('*'));
-            if path.is_some_and(|path| super::protected::is_protected(&path)) {
-                found.push(format!("{}: `{text}` is protected; use `protected.remove` to allow it", rule.rule.source));
-            }
-        }
-    }
-    found
 }

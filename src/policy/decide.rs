@@ -2,89 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::access::Access;
 use super::decision::{Decision, Denial, RuleRef, Verdict};
-use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, LentTree, OnDeny, Unanalysable, UntrustedInput};
+use super::facts::{ChangeFacts, Facts};
+use super::file::Unanalysable;
 use super::grant::{CommandPlan, GitAccess, Grant, Isolation, Network, SandboxProfile, Start, TreeAccess};
-use super::history::{GitFacts, Unreadable};
-use super::layers::{self, Layer, LayerError, LayerText, NameRules, Parents};
+use super::history::Unreadable;
+use super::layers::{Layer, Policy};
 use super::paths::{Folders, PathRules, Place};
+use super::rules::NameRules;
 use super::{mcp, web};
 use crate::change::Kind;
-use crate::event::{Limits, PolicyFacts};
-use crate::path::{Node, RelPath, Tree};
+use crate::path::{Node, RelPath};
 use crate::tool_name;
 
-/// What decisions rest on besides the rules.
-#[derive(Clone)]
-pub struct Facts {
-    /// The workspace: absolute, canonical.
-    pub root: PathBuf,
-    /// Included directories: absolute, canonical.
-    pub included: Vec<PathBuf>,
-    /// The run's directory of full outputs, for reading.
-    pub outputs: Option<PathBuf>,
-    /// The value of `$HOME`.
-    pub home: String,
-    /// The files.
-    pub tree: Arc<dyn Tree>,
-    /// The repository around the workspace.
-    pub git: GitFacts,
-}
-
-impl std::fmt::Debug for Facts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Facts").field("root", &self.root).field("included", &self.included).finish_non_exhaustive()
-    }
-}
-
-/// The rules in effect: a layer that grants, and layers that narrow.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    pub(in crate::policy) layers: Arc<Vec<Layer>>,
-}
-
-/// A change as the gate before delivery sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChangeFacts {
-    /// What became of the path.
-    pub kind: Kind,
-    /// The file is executable now and was not before.
-    pub becomes_executable: bool,
-    /// A link is made, changed or removed.
-    pub is_link: bool,
-}
-
 impl Policy {
-    /// Combines layers: the first grants, the others narrow. `parents` finds the files that `extends` names.
-    pub fn new(first: &LayerText, narrowing: &[LayerText], parents: Parents<'_>) -> Result<Policy, LayerError> {
-        let mut all = layers::read(first, parents)?;
-        if let Some(grants) = all.first_mut() {
-            grants.grants = true;
-        }
-        for text in narrowing {
-            all.extend(layers::read(text, parents)?);
-        }
-        Ok(Policy { layers: Arc::new(all) })
-    }
-
-    /// Returns a built-in policy; `None` if no policy has this name.
-    pub fn builtin(name: &str) -> Option<Policy> {
-        let text = LayerText::builtin(name)?;
-        Some(Policy::new(&text, &[], &crate::policy::layers::no_parents).expect("a test reads every built-in policy"))
-    }
-
-    /// Adds further narrowing layers, such as a mode's built-in policy next to a file.
-    pub fn narrowed(&self, narrowing: &[LayerText], parents: Parents<'_>) -> Result<Policy, LayerError> {
-        let mut all = self.layers.as_ref().clone();
-        for text in narrowing {
-            all.extend(layers::read(text, parents)?);
-        }
-        Ok(Policy { layers: Arc::new(all) })
-    }
-
     /// Decides a call: its tool, and everything it would touch. A grant comes with every allowed call.
     pub fn authorize(&self, tool: &str, accesses: &[Access], facts: &Facts) -> (Decision, Option<Grant>) {
         // A panic is a bug, and a check that fails is a denial.
@@ -98,148 +31,6 @@ impl Policy {
             Ok(()) => judge.allowed(),
             Err(denial) => (Decision { effects: judge.effects, ..Decision::from(denial) }, None),
         }
-    }
-
-    /// Returns name, digest and layers.
-    pub fn facts(&self) -> PolicyFacts {
-        let digests: String = self.layers.iter().map(|layer| layer.sha256.as_str()).collect();
-        PolicyFacts {
-            name: self.layers.first().map(|layer| layer.name.clone()).unwrap_or_default(),
-            sha256: layers::digest(digests.as_bytes()),
-            layers: self.layers.iter().map(|layer| layer.source.clone()).collect(),
-        }
-    }
-
-    /// Returns the lowest of each limit.
-    pub fn limits(&self) -> Limits {
-        layers::limits(&self.layers)
-    }
-
-    /// Returns what happens with the changes without a flag, and what flags may ask for.
-    pub fn changes(&self) -> Changes {
-        layers::changes(&self.layers)
-    }
-
-    /// Names the files that do not give a delivery.
-    pub fn refusing(&self, wanted: Delivery) -> Vec<&str> {
-        layers::refusing(&self.layers, wanted)
-    }
-
-    /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
-    pub fn on_deny(&self) -> Option<OnDeny> {
-        self.layers.iter().filter_map(|layer| layer.on_deny).max()
-    }
-
-    /// Returns what becomes of commands that cannot be analysed.
-    pub fn unanalysable(&self) -> Unanalysable {
-        let says = |layer: &Layer| match (layer.shell.unanalysable, layer.standing) {
-            (Some(Unanalysable::Sandboxed), layers::Standing::Operator) => Unanalysable::Sandboxed,
-            (None, _) if !layer.grants => Unanalysable::Sandboxed,
-            _ => Unanalysable::Deny,
-        };
-        let all = self.layers.iter().all(|layer| says(layer) == Unanalysable::Sandboxed);
-        if all { Unanalysable::Sandboxed } else { Unanalysable::Deny }
-    }
-
-    /// Returns the maximum time of a command, if a layer sets one.
-    pub fn shell_timeout(&self) -> Option<Duration> {
-        self.layers.iter().filter_map(|layer| layer.shell.timeout).min()
-    }
-
-    /// Returns the environment that the granting layer gives to commands.
-    pub fn env(&self) -> Env {
-        self.layers.first().and_then(|layer| layer.shell.env.clone()).unwrap_or_default()
-    }
-
-    /// Tells whether commands get this variable: every layer that grants or says something of variables names it.
-    pub fn passes_variable(&self, name: &str) -> bool {
-        let named = |layer: &layers::Layer| {
-            layer.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|passed| passed == name))
-        };
-        self.layers.iter().filter(|layer| layer.shell.env.is_some() || layer.grants).all(named)
-    }
-
-    /// Returns what commands may reach at most: the hosts that every layer names.
-    pub fn network_shell(&self) -> Network {
-        let first = self.layers.first().and_then(|layer| layer.network_shell.clone());
-        let others = self.layers.iter().skip(1).filter_map(|layer| layer.network_shell.clone());
-        let first = first.map_or(Network::None, Network::from);
-        others.fold(first, |network, hosts| network.within(&hosts.into()))
-    }
-
-    /// Returns the hosts that an MCP server may reach; `None` if no layer names the server.
-    pub fn mcp_network(&self, server: &str) -> Option<Hosts> {
-        let rules = self.layers.iter().filter_map(|layer| layer.mcp.as_ref()?.get(server));
-        rules.filter_map(|rules| rules.value.network.clone()).next()
-    }
-
-    /// Returns the directories that an MCP server may write.
-    pub fn mcp_write(&self, server: &str) -> Vec<String> {
-        let rules = self.layers.first().and_then(|layer| layer.mcp.as_ref()?.get(server));
-        rules.map(|rules| rules.value.write.clone()).unwrap_or_default()
-    }
-
-    /// Returns the file with the pins of an MCP server, as the granting layer names it.
-    pub fn mcp_pins(&self, server: &str) -> Option<String> {
-        self.layers.iter().find_map(|layer| layer.mcp.as_ref()?.get(server)?.value.pins.clone())
-    }
-
-    /// Tells whether the run must end where there is no isolation.
-    pub fn sandbox_required(&self) -> bool {
-        self.layers.iter().any(|layer| layer.sandbox_require == Some(true))
-    }
-
-    /// Returns what becomes of what commands leave in ignored files: it is delivered only if an operator's granting
-    /// layer says so.
-    pub fn lent_tree(&self) -> LentTree {
-        let first = self.layers.first().and_then(|layer| layer.lent_tree);
-        let staged = self.layers.iter().any(|layer| layer.lent_tree == Some(LentTree::Staged));
-        if first == Some(LentTree::InPlace) && !staged { LentTree::InPlace } else { LentTree::Staged }
-    }
-
-    /// Returns the maximum bytes of ignored directories that are copied for commands.
-    pub fn copy_max(&self) -> u64 {
-        self.layers.iter().filter_map(|layer| layer.copy_max).min().unwrap_or(1 << 30)
-    }
-
-    /// Returns further directories of the system that commands may read.
-    pub fn read_system(&self) -> Vec<String> {
-        self.layers.first().map(|layer| layer.read_system.clone()).unwrap_or_default()
-    }
-
-    /// Tells whether secrets are masked for the model: unless the granting layer says `false` and no other says `true`.
-    pub fn redacts(&self) -> bool {
-        self.layers.first().is_none_or(|layer| layer.redact != Some(false))
-            || self.layers.iter().skip(1).any(|layer| layer.redact == Some(true))
-    }
-
-    /// Returns further shapes of secrets, as regular expressions.
-    pub fn secret_patterns(&self) -> Vec<String> {
-        self.layers.iter().flat_map(|layer| layer.secret_patterns.clone()).collect()
-    }
-
-    /// Tells whether a change that adds a secret is refused.
-    pub fn refuses_secrets(&self) -> bool {
-        self.layers.first().is_none_or(|layer| layer.secrets_on_write != Some(DefaultRule::Allow))
-            || self.layers.iter().skip(1).any(|layer| layer.secrets_on_write == Some(DefaultRule::Deny))
-    }
-
-    /// Returns what a run may do whose prompt holds untrusted text.
-    pub fn untrusted_input(&self) -> UntrustedInput {
-        let first = self.layers.first().and_then(|layer| layer.untrusted_input);
-        let narrows = |layer: &Layer| layer.untrusted_input == Some(UntrustedInput::AnswerOnly);
-        if first == Some(UntrustedInput::Allow) && !self.layers.iter().any(narrows) {
-            UntrustedInput::Allow
-        } else {
-            UntrustedInput::AnswerOnly
-        }
-    }
-
-    /// Returns the fetch limits: redirects and bytes of a query.
-    pub fn web_limits(&self) -> (u32, usize) {
-        let redirects = self.layers.iter().filter_map(|layer| layer.max_redirects).min();
-        let query = self.layers.iter().filter_map(|layer| layer.query_max).min();
-        (redirects.unwrap_or(web::MAX_REDIRECTS), query.unwrap_or(web::QUERY_MAX))
     }
 
     /// Judges one hop of a fetch: a URL, or a `Location` relative to the URL that sent it.
@@ -279,23 +70,23 @@ impl Policy {
         let shown = path.to_string();
         rules.write_allowed(path, &shown)?;
         let refuse = |what: &str, key: &str, layer: &Layer| {
-            Err(Denial::new(format!("`{shown}`: {what} (`paths.write.{key}` in {})", layer.source)).by("gate"))
+            Err(Denial::new(format!("`{shown}`: {what} (`paths.write.{key}` in {})", layer.origin.source)).by("gate"))
         };
         for layer in self.layers.iter() {
             let unless_allowed = |key: Option<bool>| key == Some(false) || (key.is_none() && layer.grants);
             match change.kind {
-                Kind::Added if layer.create == Some(false) => {
+                Kind::Added if layer.rules.paths.write.create == Some(false) => {
                     return refuse("new files are not allowed", "create", layer);
                 }
-                Kind::Deleted if layer.delete == Some(false) => {
+                Kind::Deleted if layer.rules.paths.write.delete == Some(false) => {
                     return refuse("deleting is not allowed", "delete", layer);
                 }
                 Kind::Added | Kind::Modified | Kind::Deleted => {}
             }
-            if change.becomes_executable && unless_allowed(layer.exec_bit) {
+            if change.becomes_executable && unless_allowed(layer.rules.paths.write.exec_bit) {
                 return refuse("it becomes executable", "exec_bit", layer);
             }
-            if change.is_link && unless_allowed(layer.symlinks) {
+            if change.is_link && unless_allowed(layer.rules.paths.write.symlinks) {
                 return refuse("it is a symbolic link", "symlinks", layer);
             }
         }
@@ -308,79 +99,10 @@ impl Policy {
         PathRules::new(&self.layers, facts).link(path, target).map_err(|denial| denial.by("gate"))
     }
 
-    /// Returns the maximum files and bytes that a run may change.
-    pub fn change_limits(&self) -> (u64, u64) {
-        let files = self.layers.iter().filter_map(|layer| layer.max_files).min();
-        let bytes = self.layers.iter().filter_map(|layer| layer.max_bytes).min();
-        (files.unwrap_or(200), bytes.unwrap_or(10 << 20))
-    }
-
-    /// Returns the pinned programs of the workspace with their digests, which are checked at each start.
-    pub fn pinned_programs(&self) -> Vec<(RelPath, String)> {
-        let rules = self.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
-        let pins = rules.filter_map(|rule| {
-            let sum = rule.value.sha256.clone()?;
-            Some(rule.value.cmd[0].0.iter().filter_map(move |path| Some((RelPath::new(path)?, sum.clone()))))
-        });
-        pins.flatten().collect()
-    }
-
     /// Tells whether a built-in tool is denied as a whole: it is not shown to the model.
     pub fn denies_tool(&self, tool: &str) -> bool {
-        name_allowed(&self.layers, |layer| &layer.tools, tool, "tools").is_err()
+        name_allowed(&self.layers, |layer| &layer.rules.tools, tool, "tools").is_err()
     }
-
-    /// Sums up for the system prompt what is restricted, in a few lines; whole tools aside, see
-    /// [`Policy::denies_tool`].
-    pub fn summary(&self) -> String {
-        let mut lines = Vec::new();
-        let globs = |rules: &[layers::Located<super::glob::Glob>]| {
-            rules.iter().map(|rule| rule.value.text().to_owned()).collect::<Vec<_>>().join(", ")
-        };
-        for layer in self.layers.iter() {
-            match &layer.write_allow {
-                Some(allow) if allow.is_empty() => lines.push("No files may be written.".to_owned()),
-                Some(allow) if !allow.iter().any(|rule| rule.value.text() == "**") => {
-                    lines.push(format!("Files may be written only under: {}.", globs(allow)));
-                }
-                None if layer.grants => lines.push("No files may be written.".to_owned()),
-                _ => {}
-            }
-            if !layer.write_deny.is_empty() {
-                lines.push(format!("Never written: {}.", globs(&layer.write_deny)));
-            }
-            if !layer.read_deny.is_empty() {
-                lines.push(format!("Never read: {}.", globs(&layer.read_deny)));
-            }
-            if self.denies_tool("run_shell_command") {
-                continue;
-            }
-            let commands = |rules: &[layers::Located<super::file::CommandRule>]| {
-                let one = |rule: &layers::Located<super::file::CommandRule>| {
-                    let words: Vec<String> = rule.value.cmd.iter().map(|element| shortened(&element.0)).collect();
-                    words.join(" ")
-                };
-                rules.iter().map(one).collect::<Vec<_>>().join(", ")
-            };
-            match (layer.shell.default, &layer.shell.allow) {
-                (Some(DefaultRule::Allow), _) => {}
-                (_, Some(allow)) => lines.push(format!("Commands: {}.", commands(allow))),
-                _ => {}
-            }
-            if !layer.shell.deny.is_empty() {
-                lines.push(format!("Never run: {}.", commands(&layer.shell.deny)));
-            }
-        }
-        lines.dedup();
-        lines.join("\n")
-    }
-}
-
-// A long list tells the model enough by its beginning; a denial names the whole of it.
-fn shortened(words: &[String]) -> String {
-    const SHOWN: usize = 24;
-    let more = if words.len() > SHOWN { "|…" } else { "" };
-    format!("{}{more}", words[..words.len().min(SHOWN)].join("|"))
 }
 
 fn path_or_dot(path: &RelPath) -> &Path {
@@ -399,19 +121,21 @@ fn name_allowed(
         let names = rules(layer);
         let folded = name.to_lowercase();
         if let Some(rule) = names.deny.iter().find(|rule| mcp::matches(&rule.value.to_lowercase(), &folded)) {
-            return Err(Denial::new(format!("the tool {name} is denied")).by_rule(rule.rule.clone()));
+            return Err(Denial::new(format!("the tool {name} is denied")).by_rule(rule.at.clone()));
         }
         match &names.allow {
             Some(allow) => match allow.iter().find(|rule| mcp::matches(&rule.value, name)) {
                 Some(rule) => {
-                    allowed_by.get_or_insert_with(|| rule.rule.clone());
+                    allowed_by.get_or_insert_with(|| rule.at.clone());
                 }
                 None => {
-                    return Err(Denial::new(format!("`{key}.allow` in {} does not name {name}", layer.source)).by(key));
+                    return Err(
+                        Denial::new(format!("`{key}.allow` in {} does not name {name}", layer.origin.source)).by(key)
+                    );
                 }
             },
             None if layer.grants => {
-                return Err(Denial::new(format!("{} allows no tool by `{key}.allow`", layer.source)).by(key));
+                return Err(Denial::new(format!("{} allows no tool by `{key}.allow`", layer.origin.source)).by(key));
             }
             None => {}
         }
@@ -456,7 +180,7 @@ impl<'a> Judge<'a> {
         if !tool_name::BUILT_IN.contains(&tool) {
             return Err(Denial::new(format!("unknown tool {tool:?}")).by("tools"));
         }
-        self.rule = name_allowed(&self.policy.layers, |layer| &layer.tools, tool, "tools")?;
+        self.rule = name_allowed(&self.policy.layers, |layer| &layer.rules.tools, tool, "tools")?;
         Ok(())
     }
 
@@ -512,7 +236,8 @@ impl<'a> Judge<'a> {
             }
             Access::Discovered { tool } => {
                 self.effects.push(format!("call {tool}"));
-                self.rule = name_allowed(&self.policy.layers, |layer| &layer.discovered, tool, "discovered_tools")?;
+                self.rule =
+                    name_allowed(&self.policy.layers, |layer| &layer.rules.discovered, tool, "discovered_tools")?;
             }
             Access::Memory { path } => {
                 self.effects.push(format!("write {}", path.display()));
@@ -536,7 +261,7 @@ impl<'a> Judge<'a> {
     }
 
     fn run(&mut self, command: &str, directory: Option<&Path>) -> Result<(), Denial> {
-        let answers = super::rules::Answers::new(self.policy, self.facts);
+        let answers = super::commands::Answers::new(self.policy, self.facts);
         let directory = directory
             .map(|path| path.to_str().ok_or_else(|| Denial::new("the directory's name is not UTF-8").by("F7")));
         let directory = directory.transpose()?;

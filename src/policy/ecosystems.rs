@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Policy;
-use super::rules::named;
+use super::names::named;
 use crate::path::{Node, Tree};
 
 /// The rules that are cut to what the workspace uses.
@@ -90,16 +90,16 @@ impl Policy {
     #[must_use]
     pub fn for_workspace(self, tree: &dyn Tree, root: &Path) -> Policy {
         let is_cut = |source: &str| source == CUT;
-        let rules = self.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
-        if !rules.into_iter().any(|rule| is_cut(&rule.rule.source)) {
+        let rules = self.layers.iter().flat_map(|layer| layer.rules.shell.allow.iter().flatten());
+        if !rules.into_iter().any(|rule| is_cut(&rule.at.source)) {
             return self;
         }
         let foreign = foreign(tree, root);
         let mut layers = self.layers.as_ref().clone();
-        for shell in layers.iter_mut().map(|layer| &mut layer.shell) {
+        for shell in layers.iter_mut().map(|layer| &mut layer.rules.shell) {
             let Some(allow) = &mut shell.allow else { continue };
-            shell.before_cut = allow.iter().filter(|rule| is_cut(&rule.rule.source)).cloned().collect();
-            for rule in allow.iter_mut().filter(|rule| is_cut(&rule.rule.source)) {
+            shell.of_all_ecosystems = allow.iter().filter(|rule| is_cut(&rule.at.source)).cloned().collect();
+            for rule in allow.iter_mut().filter(|rule| is_cut(&rule.at.source)) {
                 if let Some(programs) = rule.value.cmd.first_mut() {
                     programs.0.retain(|program| !foreign.contains(program.as_str()));
                 }
@@ -146,7 +146,7 @@ mod tests {
     use crate::policy::shell::stand_in::Memory;
 
     fn allows(policy: &Policy, program: &str) -> bool {
-        let mut rules = policy.layers.iter().flat_map(|layer| layer.shell.allow.iter().flatten());
+        let mut rules = policy.layers.iter().flat_map(|layer| layer.rules.shell.allow.iter().flatten());
         rules.any(|rule| rule.value.cmd[0].0.iter().any(|known| known == program))
     }
 
@@ -171,7 +171,7 @@ mod tests {
                           fold fmt od xxd hexdump strings sha256sum sha1sum md5sum cksum shellcheck shfmt hadolint actionlint \
                           markdownlint markdownlint-cli2 cspell typos taplo dprint yamllint codespell editorconfig-checker pre-commit";
         let policy = Policy::builtin("ci-dev").unwrap();
-        for rule in policy.layers[0].shell.allow.iter().flatten() {
+        for rule in policy.layers[0].rules.shell.allow.iter().flatten() {
             for program in &rule.value.cmd[0].0 {
                 let known = is_tool(program);
                 assert!(known || everywhere.split(' ').any(|name| name == program), "{program}");

@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use super::access::Access;
 use super::check::{check_call, tool_accesses};
-use super::decide::{Facts, Policy};
-use super::decision::{RuleRef, Verdict};
-use super::layers::{Layer, Located};
-use super::rules::Answers;
+use super::commands::Answers;
+use super::decision::{Decision, Denial, RuleRef, Verdict};
+use super::glob::Glob;
+use super::layers::Layer;
+use super::rules::Rule;
 use super::shell::{Step, judge_in_steps};
+use super::{Facts, Policy};
 use crate::tool_name::real_name;
 
 /// The rules that no file states, by the names that denials carry.
@@ -48,74 +50,86 @@ pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> Str
     };
     let accesses = tool_accesses(tool, input).map(|(_, accesses)| accesses).unwrap_or_default();
     let command = accesses.iter().find_map(|access| match access {
-        Access::Run { command, directory } => Some((command, directory)),
+        Access::Run { command, directory } => Some((command.as_str(), directory)),
         _ => None,
     });
-    let mut text = String::new();
-    let mut line = |indent: usize, content: &str| {
-        text.push_str(&"  ".repeat(indent));
-        text.push_str(content);
-        text.push('\n');
-    };
+    let mut text = Text::default();
     match command {
-        Some((command, _)) => line(0, &format!("{verdict}: {}", one_line(command))),
-        None => line(0, format!("{verdict}: {name} {}", subject(input)).trim_end()),
+        Some((command, _)) => text.line(0, &format!("{verdict}: {}", one_line(command))),
+        None => text.line(0, format!("{verdict}: {name} {}", subject(input)).trim_end()),
     }
-    line(0, "");
-    match (decision.verdict, &decision.rule) {
-        (Verdict::Allow, Some(rule)) if command.is_none() => {
-            line(0, &format!("why: {} allows it, and no rule denies it", shown(policy, rule)));
-        }
-        (Verdict::Allow, _) => line(0, "why: every part is allowed, and no rule denies any"),
-        (Verdict::Deny, Some(rule)) => {
-            line(0, &format!("why: {}", decision.reason));
-            line(0, &format!("rule: {}", shown(policy, rule)));
-        }
-        (Verdict::Deny, None) => line(0, &format!("why: {}", decision.reason)),
-    }
-    if let Some(hint) = &decision.hint {
-        line(0, &format!("hint: {hint}"));
-    }
+    text.line(0, "");
+    text.why(policy, &decision, command.is_some());
     if let Some((command, directory)) = command {
-        let answers = Answers::new(policy, facts);
         let folder = directory.as_ref().and_then(|path| path.to_str());
-        let (steps, judged) = judge_in_steps(command, folder, &answers);
-        line(0, "");
-        line(0, "what it would do, program by program:");
-        if steps.is_empty() {
-            line(1, "nothing: no program is started");
-        }
-        for step in &steps {
-            line(1 + step.depth, &one_line(&step.command));
-            line(3 + step.depth, &outcome(policy, step));
-            for effect in &step.effects {
-                line(3 + step.depth, &format!("would {effect}"));
-            }
-        }
-        let stopped = steps.last().is_some_and(|step| step.outcome.is_err());
-        let is_whole = |step: &Step| one_line(&step.command) == one_line(command);
-        if stopped && !steps.last().is_some_and(is_whole) {
-            line(1, "the rest was not checked: one denied part denies the whole command");
-        } else if !stopped && judged.is_err() && !steps.is_empty() {
-            line(1, "each of these is allowed; another part of the command is not:");
-        }
+        text.steps(policy, command, judge_in_steps(command, folder, &Answers::new(policy, facts)));
     } else if !decision.effects.is_empty() {
-        line(0, "");
-        line(0, "what it would do:");
-        for effect in &decision.effects {
-            line(1, effect);
-        }
+        text.line(0, "");
+        text.line(0, "what it would do:");
+        decision.effects.iter().for_each(|effect| text.line(1, effect));
     }
-    line(0, "");
-    line(0, "policies checked; all of them must allow it:");
+    text.line(0, "");
+    text.line(0, "policies checked; all of them must allow it:");
     for layer in policy.layers.iter() {
         let role = match layer.grants {
             true => "anything it does not allow is denied",
             false => "it can only restrict",
         };
-        line(1, &format!("{}: {role}", layer.source));
+        text.line(1, &format!("{}: {role}", layer.origin.source));
     }
-    text.trim_end().to_owned()
+    text.0.trim_end().to_owned()
+}
+
+/// Lines, each indented.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn line(&mut self, indent: usize, content: &str) {
+        self.0.push_str(&"  ".repeat(indent));
+        self.0.push_str(content);
+        self.0.push('\n');
+    }
+
+    fn why(&mut self, policy: &Policy, decision: &Decision, of_command: bool) {
+        match (decision.verdict, &decision.rule) {
+            (Verdict::Allow, Some(rule)) if !of_command => {
+                self.line(0, &format!("why: {} allows it, and no rule denies it", shown(policy, rule)));
+            }
+            (Verdict::Allow, _) => self.line(0, "why: every part is allowed, and no rule denies any"),
+            (Verdict::Deny, rule) => {
+                self.line(0, &format!("why: {}", decision.reason));
+                if let Some(rule) = rule {
+                    self.line(0, &format!("rule: {}", shown(policy, rule)));
+                }
+            }
+        }
+        if let Some(hint) = &decision.hint {
+            self.line(0, &format!("hint: {hint}"));
+        }
+    }
+
+    fn steps<T>(&mut self, policy: &Policy, command: &str, (steps, judged): (Vec<Step>, Result<T, Denial>)) {
+        self.line(0, "");
+        self.line(0, "what it would do, program by program:");
+        if steps.is_empty() {
+            self.line(1, "nothing: no program is started");
+        }
+        for step in &steps {
+            self.line(1 + step.depth, &one_line(&step.command));
+            self.line(3 + step.depth, &outcome(policy, step));
+            for effect in &step.effects {
+                self.line(3 + step.depth, &format!("would {effect}"));
+            }
+        }
+        let stopped = steps.last().is_some_and(|step| step.outcome.is_err());
+        let is_whole = |step: &Step| one_line(&step.command) == one_line(command);
+        if stopped && !steps.last().is_some_and(is_whole) {
+            self.line(1, "the rest was not checked: one denied part denies the whole command");
+        } else if !stopped && judged.is_err() && !steps.is_empty() {
+            self.line(1, "each of these is allowed; another part of the command is not:");
+        }
+    }
 }
 
 /// Returns what a call of a tool other than the shell is about.
@@ -150,17 +164,17 @@ fn shown(policy: &Policy, rule: &RuleRef) -> String {
 
 fn text_of(layer: &Layer, rule: &RuleRef) -> Option<String> {
     let is_it = |found: &RuleRef| found == rule;
-    let mut commands = layer.shell.allow.iter().flatten().chain(&layer.shell.deny);
-    if let Some(found) = commands.find(|found| is_it(&found.rule)) {
+    let mut commands = layer.rules.shell.allow.iter().flatten().chain(&layer.rules.shell.deny);
+    if let Some(found) = commands.find(|found| is_it(&found.at)) {
         let words: Vec<String> = found.value.cmd.iter().map(|element| element.0.join("|")).collect();
         return Some(words.join(" "));
     }
-    let names = layer.tools.allow.iter().flatten().chain(&layer.tools.deny);
-    let globs = [&layer.read_deny, &layer.write_deny, &layer.protected_add];
-    let globs = globs.into_iter().flatten().chain(layer.read_allow.iter().flatten());
-    let globs = globs.chain(layer.write_allow.iter().flatten());
-    let name = |found: &Located<String>| is_it(&found.rule).then(|| found.value.clone());
-    let glob = |found: &Located<super::glob::Glob>| is_it(&found.rule).then(|| found.value.text().to_owned());
+    let names = layer.rules.tools.allow.iter().flatten().chain(&layer.rules.tools.deny);
+    let globs = [&layer.rules.paths.read.deny, &layer.rules.paths.write.deny, &layer.rules.paths.protected];
+    let globs = globs.into_iter().flatten().chain(layer.rules.paths.read.allow.iter().flatten());
+    let globs = globs.chain(layer.rules.paths.write.allow.iter().flatten());
+    let name = |found: &Rule<String>| is_it(&found.at).then(|| found.value.clone());
+    let glob = |found: &Rule<Glob>| is_it(&found.at).then(|| found.value.text().to_owned());
     names.into_iter().find_map(name).or_else(|| globs.into_iter().find_map(glob))
 }
 

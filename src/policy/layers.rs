@@ -2,20 +2,16 @@
 //!
 //! Performs no I/O: callers pass in the files' texts, and whether each is trusted.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use super::builtin;
-use super::decision::RuleRef;
-use super::file::{
-    Changes, CommandRule, DefaultRule, Delivery, Env, Extends, HostRule, Hosts, LentTree, OnDeny, PolicyFile, Server,
-    Span, TestCase, Unanalysable, UntrustedInput,
-};
-use super::glob::Glob;
-use crate::base::{self, Diagnostic, Spanned};
-use crate::event::Limits;
+use super::file::{Extends, PolicyFile, TestCase};
+use super::rules::read::located;
+use super::rules::{List, Over, Rules};
+use crate::base::Diagnostic;
+use crate::event::{Limits, PolicyFacts};
 
 /// A policy text with its standing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,82 +61,74 @@ pub enum LayerError {
     Tests(Vec<String>),
 }
 
-/// A value with the place that it is at.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Located<T> {
-    pub(crate) value: T,
-    pub(crate) rule: RuleRef,
-}
-
-pub(crate) type Rules<T> = Vec<Located<T>>;
-
-/// One layer with what it builds on merged in. `None`: it says nothing.
+/// Where the rules of a layer are from.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Layer {
+pub(crate) struct Origin {
+    /// The policy's own name.
     pub(crate) name: String,
+    /// The file, `builtin:NAME` or the setting.
     pub(crate) source: String,
     pub(crate) sha256: String,
     pub(crate) standing: Standing,
+}
+
+impl Origin {
+    pub(crate) fn is_builtin(&self) -> bool {
+        self.source.starts_with("builtin:")
+    }
+}
+
+/// One layer, together with what it extends.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layer {
+    pub(crate) origin: Origin,
     /// The first layer: what it does not allow is denied.
     pub(crate) grants: bool,
-    pub(crate) changes: Option<Changes>,
-    pub(crate) on_deny: Option<OnDeny>,
-    pub(crate) tools: NameRules,
-    pub(crate) discovered: NameRules,
-    pub(crate) read_allow: Option<Rules<Glob>>,
-    pub(crate) read_deny: Rules<Glob>,
-    pub(crate) write_allow: Option<Rules<Glob>>,
-    pub(crate) write_deny: Rules<Glob>,
-    pub(crate) create: Option<bool>,
-    pub(crate) delete: Option<bool>,
-    pub(crate) exec_bit: Option<bool>,
-    pub(crate) symlinks: Option<bool>,
-    pub(crate) max_files: Option<u64>,
-    pub(crate) max_bytes: Option<u64>,
-    pub(crate) protected_add: Rules<Glob>,
-    pub(crate) protected_remove: Vec<Glob>,
-    pub(crate) shell: ShellRules,
-    pub(crate) network_default: Option<DefaultRule>,
-    pub(crate) network_allow: Option<Rules<HostRule>>,
-    pub(crate) network_deny: Rules<HostRule>,
-    pub(crate) max_redirects: Option<u32>,
-    pub(crate) query_max: Option<usize>,
-    pub(crate) network_shell: Option<Hosts>,
-    pub(crate) mcp_default: Option<DefaultRule>,
-    pub(crate) mcp: Option<BTreeMap<String, Located<Server>>>,
-    pub(crate) sandbox_require: Option<bool>,
-    pub(crate) lent_tree: Option<LentTree>,
-    pub(crate) copy_max: Option<u64>,
-    pub(crate) read_system: Vec<String>,
-    pub(crate) redact: Option<bool>,
-    pub(crate) secret_patterns: Vec<String>,
-    pub(crate) secrets_on_write: Option<DefaultRule>,
-    pub(crate) untrusted_input: Option<UntrustedInput>,
-    pub(crate) limits: Limits,
-    pub(crate) tests: Rules<TestCase>,
+    pub(crate) rules: Rules,
+    pub(crate) tests: List<TestCase>,
 }
 
-/// Allowed and denied names of a layer.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NameRules {
-    pub(crate) allow: Option<Rules<String>>,
-    pub(crate) deny: Rules<String>,
+/// The rules in effect: a layer that grants, and layers that narrow.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub(super) layers: Arc<Vec<Layer>>,
 }
 
-/// Rules on commands of a layer.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ShellRules {
-    /// Whether the layer speaks of commands at all.
-    pub(crate) present: bool,
-    pub(crate) default: Option<DefaultRule>,
-    pub(crate) unanalysable: Option<Unanalysable>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) env: Option<Env>,
-    pub(crate) allow: Option<Rules<CommandRule>>,
-    pub(crate) deny: Rules<CommandRule>,
-    /// Rules that were here before they were cut to what the workspace uses: they allow nothing, and who needs one of
-    /// them where there is nothing for it to do is not refused.
-    pub(crate) before_cut: Rules<CommandRule>,
+impl Policy {
+    /// Combines layers: the first grants, the others narrow. `parents` finds the files that `extends` names.
+    pub fn new(first: &LayerText, narrowing: &[LayerText], parents: Parents<'_>) -> Result<Policy, LayerError> {
+        let mut all = read(first, parents)?;
+        if let Some(grants) = all.first_mut() {
+            grants.grants = true;
+        }
+        for text in narrowing {
+            all.extend(read(text, parents)?);
+        }
+        Ok(Policy { layers: Arc::new(all) })
+    }
+
+    /// Returns a built-in policy; `None` if no policy has this name.
+    pub fn builtin(name: &str) -> Option<Policy> {
+        Layer::builtin(name).map(|layer| Policy { layers: Arc::new(vec![Layer { grants: true, ..layer }]) })
+    }
+
+    /// Adds a layer that narrows.
+    #[must_use]
+    pub(crate) fn and(&self, layer: Layer) -> Policy {
+        let mut layers = self.layers.as_ref().clone();
+        layers.push(layer);
+        Policy { layers: layers.into() }
+    }
+
+    /// Returns name, digest and layers.
+    pub fn facts(&self) -> PolicyFacts {
+        let digests: String = self.layers.iter().map(|layer| layer.origin.sha256.as_str()).collect();
+        PolicyFacts {
+            name: self.layers.first().map(|layer| layer.origin.name.clone()).unwrap_or_default(),
+            sha256: digest(digests.as_bytes()),
+            layers: self.layers.iter().map(|layer| layer.origin.source.clone()).collect(),
+        }
+    }
 }
 
 /// Reads the text of a file that another one extends, by the path as written; the error says why it cannot be read. The
@@ -169,7 +157,7 @@ fn read_below(text: &LayerText, parents: Parents<'_>, depth: usize) -> Result<Ve
     }
     let file = PolicyFile::parse(&text.name, &text.text)?;
     let extends = file.extends.clone();
-    let layer = Layer::new(text, file)?;
+    let layer = Layer::new(&text.name, &text.text, text.standing, file)?;
     let parent = match extends {
         None => return Ok(vec![layer]),
         Some(Extends::Builtin(name)) => {
@@ -207,237 +195,35 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 }
 
 impl Layer {
-    fn new(text: &LayerText, file: PolicyFile) -> Result<Layer, Diagnostic> {
-        let source = text.name.as_str();
-        let names = |names: Option<super::file::Names>, key: &str| {
-            let names = names.unwrap_or_default();
-            NameRules {
-                allow: names.allow.map(|list| located(list, source, &format!("{key}.allow"))),
-                deny: located(names.deny, source, &format!("{key}.deny")),
-            }
-        };
-        let globs = |list: Vec<Spanned<String>>, key: &str| -> Result<Rules<Glob>, Diagnostic> {
-            let compile = |located: Located<String>, span: base::Span| match Glob::new(&located.value) {
-                Ok(value) => Ok(Located { value, rule: located.rule }),
-                Err(message) => Err(Diagnostic::at(source, span, message)),
-            };
-            let spans: Vec<base::Span> = list.iter().map(|text| text.span).collect();
-            located(list, source, key).into_iter().zip(spans).map(|(glob, span)| compile(glob, span)).collect()
-        };
-        let optional = |list: Option<Vec<Spanned<String>>>, key: &str| list.map(|list| globs(list, key)).transpose();
-        let paths = file.paths.unwrap_or_default();
-        let read = paths.read.unwrap_or_default();
-        let write = paths.write.unwrap_or_default();
-        let protected = paths.protected.unwrap_or_default();
-        let network = file.network.unwrap_or_default();
-        let sandbox = file.sandbox.unwrap_or_default();
-        let secrets = file.secrets.unwrap_or_default();
-        let limits = file.limits.unwrap_or_default();
-        let (mcp_default, mcp) = match file.mcp {
-            None => (None, None),
-            Some(mcp) => {
-                let servers = mcp.servers.into_iter().map(|(name, server)| {
-                    let rule = place(source, server.span.line, format!("mcp.servers.{name}"));
-                    (name, Located { value: server.value, rule })
-                });
-                (mcp.default, Some(servers.collect()))
-            }
-        };
-        let present = file.shell.is_some();
-        let shell = file.shell.unwrap_or_default();
-        Ok(Layer {
-            name: file.name.unwrap_or_else(|| source.to_owned()),
-            source: source.to_owned(),
-            sha256: digest(text.text.as_bytes()),
-            standing: text.standing,
-            grants: false,
-            changes: file.changes,
-            on_deny: file.on_deny,
-            tools: names(file.tools, "tools"),
-            discovered: names(file.discovered_tools, "discovered_tools"),
-            read_allow: optional(read.allow, "paths.read.allow")?,
-            read_deny: globs(read.deny, "paths.read.deny")?,
-            write_allow: optional(write.allow, "paths.write.allow")?,
-            write_deny: globs(write.deny, "paths.write.deny")?,
-            create: write.create,
-            delete: write.delete,
-            exec_bit: write.exec_bit,
-            symlinks: write.symlinks,
-            max_files: write.max_files,
-            max_bytes: write.max_bytes.map(|bytes| bytes.0),
-            protected_add: globs(protected.add, "paths.protected.add")?,
-            protected_remove: match text.standing {
-                Standing::Operator => {
-                    globs(protected.remove, "paths.protected.remove")?.into_iter().map(|glob| glob.value).collect()
-                }
-                Standing::Repository => Vec::new(),
-            },
-            shell: ShellRules {
-                present,
-                default: shell.default,
-                unanalysable: shell.unanalysable,
-                timeout: shell.timeout.map(|Span(time)| time),
-                env: shell.env,
-                allow: shell.allow.map(|list| located(list, source, "shell.allow")),
-                deny: located(shell.deny, source, "shell.deny"),
-                before_cut: Vec::new(),
-            },
-            network_default: network.default,
-            network_allow: network.allow.map(|list| located(list, source, "network.allow")),
-            network_deny: located(network.deny, source, "network.deny"),
-            max_redirects: network.max_redirects,
-            query_max: network.query_max,
-            network_shell: network.shell,
-            mcp_default,
-            mcp,
-            sandbox_require: sandbox.require,
-            lent_tree: sandbox.workspace,
-            copy_max: sandbox.copy_max.map(|bytes| bytes.0),
-            read_system: sandbox.read_system,
-            redact: secrets.redact,
-            secret_patterns: secrets.patterns,
-            secrets_on_write: secrets.on_write,
-            untrusted_input: file.untrusted_input,
-            limits: Limits {
-                turns: limits.turns,
-                tool_calls: limits.tool_calls,
-                shell_calls: limits.shell_calls,
-                denials: limits.denials,
-                same_denial: limits.same_denial,
-                wall_time_ms: limits.wall_time.map(|Span(time)| time.as_millis() as u64),
-                total_tokens: limits.total_tokens,
-                cost_usd: limits.cost_usd,
-            },
-            tests: located(file.tests, source, "tests"),
-        })
+    /// Returns a built-in policy as a layer; `None` if no policy has this name.
+    pub(crate) fn builtin(name: &str) -> Option<Layer> {
+        let text = LayerText::builtin(name)?;
+        Some(read(&text, &no_parents).expect("a test reads every built-in policy").remove(0))
     }
 
-    // The child's allow lists and scalars replace the parent's; denies, protected paths, patterns and tests add up.
+    /// Makes an operator's layer of a file that was made here; `whole` is what its digest is made of.
+    pub(crate) fn made(source: &str, whole: &str, file: PolicyFile) -> Result<Layer, Diagnostic> {
+        file.check(source)?;
+        Layer::new(source, whole, Standing::Operator, file)
+    }
+
+    fn new(source: &str, whole: &str, standing: Standing, mut file: PolicyFile) -> Result<Layer, Diagnostic> {
+        let tests = located(std::mem::take(&mut file.tests), source, "tests");
+        let name = file.name.take().unwrap_or_else(|| source.to_owned());
+        let rules = Rules::of(file, source, standing == Standing::Operator)?;
+        let origin = Origin { name, source: source.to_owned(), sha256: digest(whole.as_bytes()), standing };
+        Ok(Layer { origin, grants: false, rules, tests })
+    }
+
     fn over(self, parent: Layer) -> Layer {
-        let both = |parent: Limits, child: Limits| Limits {
-            turns: child.turns.or(parent.turns),
-            tool_calls: child.tool_calls.or(parent.tool_calls),
-            shell_calls: child.shell_calls.or(parent.shell_calls),
-            denials: child.denials.or(parent.denials),
-            same_denial: child.same_denial.or(parent.same_denial),
-            wall_time_ms: child.wall_time_ms.or(parent.wall_time_ms),
-            total_tokens: child.total_tokens.or(parent.total_tokens),
-            cost_usd: child.cost_usd.or(parent.cost_usd),
-        };
-        let names = |parent: NameRules, child: NameRules| NameRules {
-            allow: child.allow.or(parent.allow),
-            deny: [parent.deny, child.deny].concat(),
-        };
-        let mcp = match (parent.mcp, self.mcp) {
-            (None, child) => child,
-            (parent, None) => parent,
-            (Some(mut servers), Some(child)) => {
-                for (name, mut server) in child {
-                    if let Some(parent) = servers.remove(&name) {
-                        server.value.allow = server.value.allow.or(parent.value.allow);
-                        server.value.deny.extend(parent.value.deny);
-                        server.value.network = server.value.network.or(parent.value.network);
-                        server.value.pins = server.value.pins.or(parent.value.pins);
-                        server.value.on_change = server.value.on_change.or(parent.value.on_change);
-                    }
-                    servers.insert(name, server);
-                }
-                Some(servers)
-            }
-        };
+        let sha256 = digest(format!("{}{}", parent.origin.sha256, self.origin.sha256).as_bytes());
         Layer {
-            name: self.name,
-            source: self.source,
-            sha256: digest(format!("{}{}", parent.sha256, self.sha256).as_bytes()),
-            standing: self.standing,
+            origin: Origin { sha256, ..self.origin },
             grants: self.grants,
-            changes: self.changes.or(parent.changes),
-            on_deny: self.on_deny.or(parent.on_deny),
-            tools: names(parent.tools, self.tools),
-            discovered: names(parent.discovered, self.discovered),
-            read_allow: self.read_allow.or(parent.read_allow),
-            read_deny: [parent.read_deny, self.read_deny].concat(),
-            write_allow: self.write_allow.or(parent.write_allow),
-            write_deny: [parent.write_deny, self.write_deny].concat(),
-            create: self.create.or(parent.create),
-            delete: self.delete.or(parent.delete),
-            exec_bit: self.exec_bit.or(parent.exec_bit),
-            symlinks: self.symlinks.or(parent.symlinks),
-            max_files: self.max_files.or(parent.max_files),
-            max_bytes: self.max_bytes.or(parent.max_bytes),
-            protected_add: [parent.protected_add, self.protected_add].concat(),
-            protected_remove: [parent.protected_remove, self.protected_remove].concat(),
-            shell: ShellRules {
-                present: parent.shell.present || self.shell.present,
-                default: self.shell.default.or(parent.shell.default),
-                unanalysable: self.shell.unanalysable.or(parent.shell.unanalysable),
-                timeout: self.shell.timeout.or(parent.shell.timeout),
-                env: self.shell.env.or(parent.shell.env),
-                allow: self.shell.allow.or(parent.shell.allow),
-                deny: [parent.shell.deny, self.shell.deny].concat(),
-                before_cut: Vec::new(),
-            },
-            network_default: self.network_default.or(parent.network_default),
-            network_allow: self.network_allow.or(parent.network_allow),
-            network_deny: [parent.network_deny, self.network_deny].concat(),
-            max_redirects: self.max_redirects.or(parent.max_redirects),
-            query_max: self.query_max.or(parent.query_max),
-            network_shell: self.network_shell.or(parent.network_shell),
-            mcp_default: self.mcp_default.or(parent.mcp_default),
-            mcp,
-            sandbox_require: self.sandbox_require.or(parent.sandbox_require),
-            lent_tree: self.lent_tree.or(parent.lent_tree),
-            copy_max: self.copy_max.or(parent.copy_max),
-            read_system: if self.read_system.is_empty() { parent.read_system } else { self.read_system },
-            redact: self.redact.or(parent.redact),
-            secret_patterns: [parent.secret_patterns, self.secret_patterns].concat(),
-            secrets_on_write: self.secrets_on_write.or(parent.secrets_on_write),
-            untrusted_input: self.untrusted_input.or(parent.untrusted_input),
-            limits: both(parent.limits, self.limits),
-            tests: [parent.tests, self.tests].concat(),
+            rules: self.rules.over(parent.rules),
+            tests: self.tests.over(parent.tests),
         }
     }
-}
-
-fn place(source: &str, line: u32, rule: String) -> RuleRef {
-    let source = if source.starts_with("builtin:") { source.to_owned() } else { format!("{source}:{line}") };
-    RuleRef { rule, source }
-}
-
-fn located<T>(list: Vec<Spanned<T>>, source: &str, key: &str) -> Rules<T> {
-    let one = |(index, item): (usize, Spanned<T>)| Located {
-        rule: place(source, item.span.line, format!("{key}[{index}]")),
-        value: item.value,
-    };
-    list.into_iter().enumerate().map(one).collect()
-}
-
-/// Returns what every layer allows of the delivery: the first one's default where all give it, and the common modes.
-pub(crate) fn changes(layers: &[Layer]) -> Changes {
-    let dry = Changes { default: Delivery::DryRun, allow: vec![Delivery::DryRun] };
-    let mut common = layers.first().and_then(|layer| layer.changes.clone()).unwrap_or(dry);
-    for changes in layers.iter().skip(1).filter_map(|layer| layer.changes.as_ref()) {
-        common.allow.retain(|mode| changes.allow.contains(mode));
-        common.default = common.default.min(changes.default);
-    }
-    if !common.allow.contains(&common.default) {
-        common.default = Delivery::DryRun;
-    }
-    common
-}
-
-/// Names the layers that do not give a delivery: the granting one where it does not, else those that narrow it away.
-pub(crate) fn refusing(layers: &[Layer], wanted: Delivery) -> Vec<&str> {
-    let gives = |(index, layer): &(usize, &Layer)| match &layer.changes {
-        Some(changes) => changes.allow.contains(&wanted),
-        None => *index > 0 || wanted == Delivery::DryRun,
-    };
-    layers.iter().enumerate().filter(|layer| !gives(layer)).map(|(_, layer)| layer.source.as_str()).collect()
-}
-
-/// Returns the lowest of each limit.
-pub(crate) fn limits(layers: &[Layer]) -> Limits {
-    layers.iter().fold(Limits::default(), |lowest, layer| lowest_of(&lowest, &layer.limits))
 }
 
 /// Returns the lower of two limits, one by one.
@@ -464,6 +250,7 @@ pub fn lowest_of(a: &Limits, b: &Limits) -> Limits {
 mod tests {
     use super::*;
     use crate::policy::Policy;
+    use crate::policy::file::{Delivery, OnDeny, Unanalysable};
 
     fn text(name: &str, text: &str, standing: Standing) -> LayerText {
         LayerText { name: name.to_owned(), text: format!("version: 1\n{text}"), standing }
@@ -508,8 +295,8 @@ mod tests {
         let find = |name: &str| (name == "base.yaml").then(|| parent.to_owned()).ok_or_else(String::new);
         let layers = read(&child, &find).unwrap();
         assert_eq!(layers.len(), 1);
-        let allow: Vec<_> = layers[0].tools.allow.iter().flatten().map(|rule| rule.value.as_str()).collect();
-        let deny: Vec<_> = layers[0].tools.deny.iter().map(|rule| rule.rule.source.as_str()).collect();
+        let allow: Vec<_> = layers[0].rules.tools.allow.iter().flatten().map(|rule| rule.value.as_str()).collect();
+        let deny: Vec<_> = layers[0].rules.tools.deny.iter().map(|rule| rule.at.source.as_str()).collect();
         assert_eq!((allow, deny), (vec!["glob", "read_file"], vec!["base.yaml:2", "p.yaml:3"]));
         let changed = |_: &str| Ok(format!("{parent}#"));
         assert!(read(&child, &changed).unwrap_err().to_string().contains("digest"));
@@ -525,8 +312,8 @@ mod tests {
     fn only_an_operators_file_lifts_protection_and_runs_the_unanalysable() {
         let yaml = "paths: {protected: {remove: [QWEN.md]}}\nshell: {unanalysable: sandboxed}";
         let of = |standing| read(&text("x", yaml, standing), &no_parents).unwrap().remove(0);
-        assert_eq!(of(Standing::Operator).protected_remove.len(), 1);
-        assert_eq!(of(Standing::Repository).protected_remove.len(), 0);
+        assert_eq!(of(Standing::Operator).rules.paths.unprotected.len(), 1);
+        assert_eq!(of(Standing::Repository).rules.paths.unprotected.len(), 0);
         assert_eq!(policy("shell: {unanalysable: sandboxed}", &[yaml]).unanalysable(), Unanalysable::Deny);
     }
 }

@@ -7,12 +7,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::builtin;
+use super::Policy;
 use super::decision::RuleRef;
 use super::file::{CommandRule, DefaultRule, Element, HostRule, Options, Server};
 use super::glob::Glob;
-use super::layers::{Layer, Located, Rules, Standing, digest};
-use super::{LayerText, Policy};
+use super::layers::{Layer, Origin, Standing, digest};
+use super::rules::{List, NameRules, Rule, Rules};
 use crate::tool_name::{DISCOVERED, family_of, listed_name};
 
 const SHELL: &str = "run_shell_command";
@@ -146,8 +146,8 @@ impl ToolEntry {
         (!found).then(|| format!("{}: unknown tool `{}`", self.origin, self.text))
     }
 
-    fn located<T>(&self, value: T) -> Located<T> {
-        Located { value, rule: RuleRef { rule: self.text.clone(), source: self.origin.clone() } }
+    fn located<T>(&self, value: T) -> Rule<T> {
+        Rule { value, at: RuleRef { rule: self.text.clone(), source: self.origin.clone() } }
     }
 }
 
@@ -254,11 +254,7 @@ fn command(words: Vec<String>, deny: Vec<String>) -> CommandRule {
     CommandRule {
         cmd: words.into_iter().map(|word| Element(vec![word])).collect(),
         options: (!deny.is_empty()).then(|| Options { deny, ..Options::default() }),
-        operands: None,
-        args: None,
-        max_args: None,
-        sha256: None,
-        reason: None,
+        ..CommandRule::default()
     }
 }
 
@@ -271,15 +267,50 @@ fn hosts(host: &str) -> Vec<HostRule> {
     }
 }
 
+/// The lists of tools that flags and settings name.
+#[derive(Debug, Default)]
+pub struct ToolLists {
+    /// Entries that a built-in policy additionally allows.
+    pub allowed: Vec<ToolEntry>,
+    /// Lists that keep only what they name.
+    pub core: Vec<Vec<ToolEntry>>,
+    /// Excluded entries.
+    pub excluded: Vec<ToolEntry>,
+}
+
+impl ToolLists {
+    /// Returns the policy with what the lists add and exclude.
+    pub fn apply(&self, policy: &Policy) -> Policy {
+        let allowing = policy.allowing(&self.allowed);
+        self.core.iter().fold(allowing, |policy, list| policy.only(list)).without(&self.excluded)
+    }
+
+    /// Returns warnings about entries that do less, or more, than they seem to.
+    pub fn warnings(&self) -> Vec<String> {
+        let kept = self.allowed.iter().chain(self.core.iter().flatten());
+        let taken = self.excluded.iter().filter_map(ToolEntry::takes_more);
+        kept.filter_map(ToolEntry::allows_nothing).chain(taken).collect()
+    }
+
+    /// Returns a warning for each entry that names no tool; see [`ToolEntry::unknown`].
+    pub fn unknown(&self, foreign: &[String], servers: &[(String, Option<Vec<String>>)]) -> Vec<String> {
+        let entries = self.allowed.iter().chain(self.core.iter().flatten()).chain(&self.excluded);
+        entries.filter_map(|entry| entry.unknown(foreign, servers)).collect()
+    }
+}
+
 impl Policy {
     /// Adds what the entries name to the built-in policies in effect. If a file grants, nothing is added.
     #[must_use]
     pub fn allowing(&self, entries: &[ToolEntry]) -> Policy {
-        let is_builtin = |layer: &Layer| layer.source.starts_with("builtin:") && layer.standing == Standing::Operator;
+        let is_builtin = |layer: &Layer| layer.origin.is_builtin() && layer.origin.standing == Standing::Operator;
         let mut layers = self.layers.as_ref().clone();
         if !entries.is_empty() && layers.first().is_some_and(is_builtin) {
             for layer in layers.iter_mut().filter(|layer| is_builtin(layer)) {
-                layer.allow(entries);
+                let list = origin(&format!("{} with allowed tools", layer.origin.source), entries);
+                layer.origin.sha256 = digest(format!("{}{}", layer.origin.sha256, list.sha256).as_bytes());
+                layer.origin.source = list.source;
+                layer.rules = std::mem::take(&mut layer.rules).allowing(entries);
             }
         }
         Policy { layers: layers.into() }
@@ -288,33 +319,28 @@ impl Policy {
     /// Keeps only what the entries name.
     #[must_use]
     pub fn only(&self, entries: &[ToolEntry]) -> Policy {
-        self.and(Layer::only(entries))
+        self.and(Layer { origin: origin("tools.core", entries), rules: Rules::only(entries), ..Layer::default() })
     }
 
     /// Takes away what the entries name.
     #[must_use]
     pub fn without(&self, entries: &[ToolEntry]) -> Policy {
-        if entries.is_empty() { self.clone() } else { self.and(Layer::without(entries)) }
-    }
-
-    fn and(&self, layer: Layer) -> Policy {
-        let mut layers = self.layers.as_ref().clone();
-        layers.push(layer);
-        Policy { layers: layers.into() }
+        if entries.is_empty() {
+            return self.clone();
+        }
+        self.and(Layer { origin: origin("tools.exclude", entries), rules: Rules::without(entries), ..Layer::default() })
     }
 }
 
-impl Layer {
-    fn of_list(name: &str, entries: &[ToolEntry]) -> Layer {
-        let texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
-        let sha256 = digest(format!("{name}\n{}", texts.join("\n")).as_bytes());
-        Layer { name: name.to_owned(), source: name.to_owned(), sha256, ..Layer::default() }
-    }
+fn origin(name: &str, entries: &[ToolEntry]) -> Origin {
+    let texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
+    let sha256 = digest(format!("{name}\n{}", texts.join("\n")).as_bytes());
+    Origin { name: name.to_owned(), source: name.to_owned(), sha256, ..Origin::default() }
+}
 
-    fn allow(&mut self, entries: &[ToolEntry]) {
-        let list = Layer::of_list(&format!("{} with allowed tools", self.source), entries);
-        self.sha256 = digest(format!("{}{}", self.sha256, list.sha256).as_bytes());
-        self.source = list.source;
+impl Rules {
+    /// Adds what the entries name.
+    fn allowing(mut self, entries: &[ToolEntry]) -> Rules {
         for entry in entries {
             match &entry.target {
                 Target::Tool(tool) => self.allow_tool(entry, tool),
@@ -327,9 +353,9 @@ impl Layer {
                 }
                 Target::Host(host) => {
                     self.tools.allow.get_or_insert_default().push(entry.located(FETCH.to_owned()));
-                    if self.network_default != Some(DefaultRule::Allow) {
+                    if self.network.default != Some(DefaultRule::Allow) {
                         let rules = hosts(host).into_iter().map(|rule| entry.located(rule));
-                        self.network_allow.get_or_insert_default().extend(rules);
+                        self.network.allow.get_or_insert_default().extend(rules);
                     }
                 }
                 // Which files are read and written is the built-in policy's.
@@ -344,6 +370,7 @@ impl Layer {
                 }
             }
         }
+        self
     }
 
     /// Allows a tool as a whole: of the shell all that `builtin:open` lets run, of the web every public host.
@@ -351,20 +378,14 @@ impl Layer {
         let family = std::iter::once(tool).chain(family_of(tool).iter().copied());
         self.tools.allow.get_or_insert_default().extend(family.map(|tool| entry.located(tool.to_owned())));
         if tool == FETCH {
-            self.network_default = Some(DefaultRule::Allow);
+            self.network.default = Some(DefaultRule::Allow);
         }
         if tool == SHELL && self.shell.default != Some(DefaultRule::Allow) {
-            let open = builtin::text("open").map(|text| LayerText {
-                name: entry.origin.clone(),
-                text: text.to_owned(),
-                standing: Standing::Operator,
-            });
-            let open = open.and_then(|text| super::layers::read(&text, &crate::policy::layers::no_parents).ok()?.pop());
-            let open = open.expect("a test reads every built-in policy").shell;
+            let open = Layer::builtin("open").expect("a built-in policy").rules.shell;
             self.shell.default = Some(DefaultRule::Allow);
             self.shell.deny.extend(open.deny);
             // What cannot be analysed may write: not where nothing is written.
-            if self.write_allow.is_some() {
+            if self.paths.write.allow.is_some() {
                 self.shell.unanalysable = open.unanalysable;
             }
         }
@@ -373,19 +394,17 @@ impl Layer {
     // If every server is allowed, a rule of its own could only narrow.
     fn allow_of_server(&mut self, entry: &ToolEntry, pair: Option<&(String, String)>) {
         if let Some((server, tool)) = pair
-            && self.mcp_default != Some(DefaultRule::Allow)
+            && self.mcp.default != Some(DefaultRule::Allow)
         {
-            let rules = self.mcp.get_or_insert_default();
+            let rules = self.mcp.servers.get_or_insert_default();
             let rules = rules.entry(server.clone()).or_insert_with(|| entry.located(Server::default()));
             rules.value.allow.get_or_insert_default().push(tool.clone());
         }
     }
 
-    fn only(entries: &[ToolEntry]) -> Layer {
-        let mut layer = Layer {
-            tools: super::layers::NameRules { allow: Some(Vec::new()), deny: Vec::new() },
-            ..Layer::of_list("tools.core", entries)
-        };
+    /// Makes rules that keep only what the entries name.
+    fn only(entries: &[ToolEntry]) -> Rules {
+        let mut rules = Rules { tools: NameRules { allow: Some(Vec::new()), deny: Vec::new() }, ..Rules::default() };
         let whole = |tool: &'static str| entries.iter().any(|entry| entry.target == Target::Tool(tool));
         let reads =
             ["read_file", "read_many_files", "glob", "list_directory", "search_file_content"].into_iter().any(whole);
@@ -395,51 +414,52 @@ impl Layer {
                 Target::Tool(tool) => tool,
                 Target::Command(words) => {
                     if !whole(SHELL) {
-                        layer.shell.present = true;
-                        layer.shell.default = Some(DefaultRule::Deny);
+                        rules.shell.present = true;
+                        rules.shell.default = Some(DefaultRule::Deny);
                         let rule = allowed_command(words).map(|rule| entry.located(rule));
-                        layer.shell.allow.get_or_insert_default().extend(rule);
+                        rules.shell.allow.get_or_insert_default().extend(rule);
                     }
                     SHELL
                 }
                 Target::Host(host) => {
                     if !whole(FETCH) {
-                        layer.network_default = Some(DefaultRule::Deny);
-                        let rules = hosts(host).into_iter().map(|rule| entry.located(rule));
-                        layer.network_allow.get_or_insert_default().extend(rules);
+                        rules.network.default = Some(DefaultRule::Deny);
+                        let hosts = hosts(host).into_iter().map(|rule| entry.located(rule));
+                        rules.network.allow.get_or_insert_default().extend(hosts);
                     }
                     FETCH
                 }
                 Target::Path { tool, writes: false, glob } => {
                     if !reads {
-                        let globs = layer.read_allow.get_or_insert_default();
+                        let globs = rules.paths.read.allow.get_or_insert_default();
                         globs.extend(glob.clone().map(|glob| entry.located(glob)));
                     }
                     tool
                 }
                 Target::Path { tool, writes: true, glob } => {
                     if !writes {
-                        let globs = layer.write_allow.get_or_insert_default();
+                        let globs = rules.paths.write.allow.get_or_insert_default();
                         globs.extend(glob.clone().map(|glob| entry.located(glob)));
                     }
                     tool
                 }
                 Target::Server(pairs) => {
-                    layer.mcp_default = Some(DefaultRule::Deny);
-                    layer.allow_of_server(entry, pairs.first());
+                    rules.mcp.default = Some(DefaultRule::Deny);
+                    rules.allow_of_server(entry, pairs.first());
                     continue;
                 }
                 Target::Foreign(..) => continue,
             };
-            layer.tools.allow.get_or_insert_default().push(entry.located((*tool).to_owned()));
+            rules.tools.allow.get_or_insert_default().push(entry.located((*tool).to_owned()));
         }
-        layer
+        rules
     }
 
-    fn without(entries: &[ToolEntry]) -> Layer {
-        let mut layer = Layer::of_list("tools.exclude", entries);
+    /// Makes rules that take away what the entries name.
+    fn without(entries: &[ToolEntry]) -> Rules {
+        let mut rules = Rules::default();
         for entry in entries {
-            let mut deny = |tool: &str| layer.tools.deny.push(entry.located(tool.to_owned()));
+            let mut deny = |tool: &str| rules.tools.deny.push(entry.located(tool.to_owned()));
             match &entry.target {
                 Target::Tool(tool) => {
                     deny(tool);
@@ -447,34 +467,35 @@ impl Layer {
                 }
                 Target::Command(words) => match denied_command(words) {
                     Some(rule) => {
-                        layer.shell.present = true;
-                        layer.shell.deny.push(entry.located(rule));
+                        rules.shell.present = true;
+                        rules.shell.deny.push(entry.located(rule));
                     }
                     None => deny(SHELL),
                 },
                 Target::Host(host) => {
                     // A layer that only denies would else deny what it does not name.
-                    layer.network_default = Some(DefaultRule::Allow);
-                    layer.network_deny.extend(hosts(host).into_iter().map(|rule| entry.located(rule)));
+                    rules.network.default = Some(DefaultRule::Allow);
+                    rules.network.deny.extend(hosts(host).into_iter().map(|rule| entry.located(rule)));
                 }
                 Target::Path { writes, glob, .. } => {
-                    let globs: &mut Rules<Glob> = if *writes { &mut layer.write_deny } else { &mut layer.read_deny };
+                    let globs: &mut List<Glob> =
+                        if *writes { &mut rules.paths.write.deny } else { &mut rules.paths.read.deny };
                     globs.extend(glob.clone().map(|glob| entry.located(glob)));
                 }
-                Target::Server(pairs) => layer.deny_of_servers(entry, pairs),
+                Target::Server(pairs) => rules.deny_of_servers(entry, pairs),
                 Target::Foreign(name, pairs) => {
-                    layer.discovered.deny.push(entry.located(name.clone()));
-                    layer.deny_of_servers(entry, pairs);
+                    rules.discovered.deny.push(entry.located(name.clone()));
+                    rules.deny_of_servers(entry, pairs);
                 }
             }
         }
-        layer
+        rules
     }
 
     fn deny_of_servers(&mut self, entry: &ToolEntry, pairs: &[(String, String)]) {
-        self.mcp_default = Some(DefaultRule::Allow);
+        self.mcp.default = Some(DefaultRule::Allow);
         for (server, tool) in pairs {
-            let rules = self.mcp.get_or_insert_default();
+            let rules = self.mcp.servers.get_or_insert_default();
             let rules = rules.entry(server.clone()).or_insert_with(|| entry.located(Server::default()));
             rules.value.deny.push(tool.clone());
         }

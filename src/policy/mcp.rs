@@ -20,15 +20,15 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
     }
     let mut allowed_by = None;
     for layer in layers {
-        if layer.mcp.is_none() && layer.mcp_default.is_none() {
+        if layer.rules.mcp.servers.is_none() && layer.rules.mcp.default.is_none() {
             if layer.grants {
-                return Err(Denial::new(format!("{} allows no MCP tools", layer.source))
+                return Err(Denial::new(format!("{} allows no MCP tools", layer.origin.source))
                     .by("mcp")
                     .hint(words(layer, server, tool)));
             }
             continue;
         }
-        let rules = layer.mcp.as_ref().and_then(|servers| servers.get(server));
+        let rules = layer.rules.mcp.servers.as_ref().and_then(|servers| servers.get(server));
         if let Some(rules) = rules
             && rules.value.deny.iter().any(|pattern| {
                 // The model sees other letters as `_`: who takes away what is seen takes it away.
@@ -36,21 +36,21 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
                 [tool.to_owned(), sent(tool)].iter().any(|name| matches(&pattern, &fold_name(name)))
             })
         {
-            return Err(Denial::new(format!("the tool {tool} of {server} is denied")).by_rule(rules.rule.clone()));
+            return Err(Denial::new(format!("the tool {tool} of {server} is denied")).by_rule(rules.at.clone()));
         }
         match rules.and_then(|rules| rules.value.allow.as_ref()) {
             Some(allow) if allow.iter().any(|pattern| matches(pattern, tool)) => {}
-            None if layer.mcp_default == Some(DefaultRule::Allow) => {}
+            None if layer.rules.mcp.default == Some(DefaultRule::Allow) => {}
             Some(allow) => {
                 let denial = Denial::new(format!("no rule allows the tool {tool} of {server}"));
                 let denial = denial.hint(format!("allowed are {}", allow.join(", ")));
                 return Err(match rules {
-                    Some(rules) => denial.by_rule(rules.rule.clone()),
+                    Some(rules) => denial.by_rule(rules.at.clone()),
                     None => denial,
                 });
             }
             None => {
-                let denial = Denial::new(format!("no rule of `mcp.servers` in {} names {server}", layer.source));
+                let denial = Denial::new(format!("no rule of `mcp.servers` in {} names {server}", layer.origin.source));
                 return Err(denial.by("mcp").hint(words(layer, server, tool)));
             }
         }
@@ -64,10 +64,10 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
                 };
                 if let Some(what) = what {
                     let denial = Denial::new(format!("the definition of {tool} of {server} {what}"));
-                    return Err(denial.by_rule(rules.rule.clone()).hint("review it and pin it again"));
+                    return Err(denial.by_rule(rules.at.clone()).hint("review it and pin it again"));
                 }
             }
-            allowed_by.get_or_insert_with(|| rules.rule.clone());
+            allowed_by.get_or_insert_with(|| rules.at.clone());
         }
     }
     Ok(allowed_by)
@@ -75,12 +75,15 @@ pub(crate) fn judge(layers: &[Layer], server: &str, tool: &str, pin: Pin) -> Res
 
 /// Says what would allow a tool that no rule names.
 fn words(layer: &Layer, server: &str, tool: &str) -> String {
-    match layer.source.starts_with("builtin:") {
+    match layer.origin.source.starts_with("builtin:") {
         true => {
             format!("the user can allow it with --allowed-tools 'mcp__{server}({tool})', or `trust` for the server")
         }
         false => {
-            format!("the user can allow it in {}: mcp: {{servers: {{{server}: {{allow: [{tool}]}}}}}}", layer.source)
+            format!(
+                "the user can allow it in {}: mcp: {{servers: {{{server}: {{allow: [{tool}]}}}}}}",
+                layer.origin.source
+            )
         }
     }
 }

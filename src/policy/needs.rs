@@ -3,18 +3,19 @@
 //! The answer is generous: `true` means that some call might be allowed, and each call is still decided by itself.
 
 use super::file::DefaultRule;
-use super::layers::{Layer, Located};
+use super::layers::Layer;
 use super::programs::is_listed;
+use super::rules::Rule;
 use super::{Policy, glob::Glob};
 
 impl Policy {
     /// Tells whether some command that begins with these words might be allowed.
     pub fn could_run(&self, words: &[&str]) -> bool {
         self.layers.iter().all(|layer| {
-            if layer.shell.default == Some(DefaultRule::Allow) || (!layer.grants && !layer.shell.present) {
+            if layer.rules.shell.default == Some(DefaultRule::Allow) || (!layer.grants && !layer.rules.shell.present) {
                 return true;
             }
-            layer.shell.allow.iter().flatten().chain(&layer.shell.before_cut).any(|rule| {
+            layer.rules.shell.allow.iter().flatten().chain(&layer.rules.shell.of_all_ecosystems).any(|rule| {
                 rule.value
                     .cmd
                     .iter()
@@ -26,22 +27,22 @@ impl Policy {
 
     /// Tells whether some file that this glob matches might be written.
     pub fn could_write(&self, glob: &str) -> bool {
-        self.layers.iter().all(|layer| shares_prefix(layer, layer.write_allow.as_deref(), glob))
+        self.layers.iter().all(|layer| shares_prefix(layer, layer.rules.paths.write.allow.as_deref(), glob))
     }
 
     /// Tells whether some file that this glob matches might be read.
     pub fn could_read(&self, glob: &str) -> bool {
-        self.layers.iter().all(|layer| shares_prefix(layer, layer.read_allow.as_deref(), glob))
+        self.layers.iter().all(|layer| shares_prefix(layer, layer.rules.paths.read.allow.as_deref(), glob))
     }
 
     /// Tells whether some page of this host might be fetched.
     pub fn could_reach(&self, host: &str) -> bool {
         self.layers.iter().all(|layer| {
-            if layer.network_default == Some(DefaultRule::Allow) {
+            if layer.rules.network.default == Some(DefaultRule::Allow) {
                 return true;
             }
-            match &layer.network_allow {
-                None => !layer.grants && layer.network_default.is_none(),
+            match &layer.rules.network.allow {
+                None => !layer.grants && layer.rules.network.default.is_none(),
                 Some(allow) => allow.iter().any(|rule| {
                     let known = rule.value.host.as_str();
                     let below = known.strip_prefix("*.").is_some_and(|zone| host.ends_with(&format!(".{zone}")));
@@ -52,7 +53,7 @@ impl Policy {
     }
 }
 
-fn shares_prefix(layer: &Layer, allow: Option<&[Located<Glob>]>, glob: &str) -> bool {
+fn shares_prefix(layer: &Layer, allow: Option<&[Rule<Glob>]>, glob: &str) -> bool {
     let literal = |glob: &str| glob.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
     match allow {
         None => !layer.grants,

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::decide::Facts;
+use super::Facts;
+use super::commands::Answers;
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
 use super::grant::{CommandPlan, Isolation, Network};
 use super::programs::{CommandRules, Judged, Judgement, Stdin, Word};
-use super::rules::Answers;
 use super::{Policy, shell};
 use crate::path::{RelPath, Tree};
 

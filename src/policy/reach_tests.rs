@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::check::check_call;
-use super::decide::{Facts, Policy};
 use super::explain::tests::Nothing;
 use super::layers::{LayerText, Standing};
+use super::{Facts, Policy};
 
 const POLICY: &str = "\
 version: 1

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::access::Access;
 use super::check::{check_call, tool_accesses};
-use super::decide::{Facts, Policy};
+use super::commands::Answers;
 use super::layers::{LayerText, Standing};
 use super::programs;
-use super::rules::Answers;
 use super::shell::judge_in_steps;
+use super::{Facts, Policy};
 
 /// Rules that one command may need.
 const MOST_RULES: usize = 50;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, SyntaxViolation, Url};
 
 use super::decision::Denial;
-use super::file::{DefaultRule, HostRule};
+use super::file::DefaultRule;
 use super::layers::Layer;
 
 /// Maximum redirects where no file says.
@@ -32,7 +32,7 @@ pub(crate) fn fetch(
             return Err(Denial::new(format!("{host} resolves to {bad}, which is not a public address")).by("web"));
         }
     }
-    let most = layers.iter().filter_map(|layer| layer.max_redirects).min().unwrap_or(MAX_REDIRECTS);
+    let most = layers.iter().filter_map(|layer| layer.rules.network.max_redirects).min().unwrap_or(MAX_REDIRECTS);
     if redirects.len() > most as usize {
         return Err(Denial::new(format!("more than {most} redirects")).by("network.max_redirects"));
     }
@@ -46,13 +46,28 @@ pub(crate) fn fetch(
 
 /// Judges one URL, or one `Location` relative to the URL that sent it.
 pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<Url, Denial> {
-    let refuse = |reason: &str| Err(Denial::new(format!("{text:?}: {reason}")).by("web"));
+    let refuse = |reason: String| Denial::new(format!("{text:?}: {reason}")).by("web");
+    let url = parsed(text, base).map_err(refuse)?;
+    if url.scheme() != "https" {
+        return Err(refuse(format!("only https is fetched, not {}", url.scheme())).hint("use the https address"));
+    }
+    let host = host_of(text, &url).map_err(refuse)?;
+    let most = layers.iter().filter_map(|layer| layer.rules.network.query_max).min().unwrap_or(QUERY_MAX);
+    if url.query().is_some_and(|query| query.len() > most) {
+        return Err(Denial::new(format!("the query is longer than {most} bytes")).by("network.query_max"));
+    }
+    layers.iter().try_for_each(|layer| allowed(layer, text, &url, &host))?;
+    Ok(url)
+}
+
+// Parses a URL in which nothing has to be repaired.
+fn parsed(text: &str, base: Option<&Url>) -> Result<Url, String> {
     if text.is_empty() {
-        return refuse("an empty URL");
+        return Err("an empty URL".to_owned());
     }
     // The parser would silently drop or encode these.
     if text.chars().any(|c| c.is_whitespace() || c.is_control() || "\"<>`\\".contains(c)) {
-        return refuse("a space, control character, quote or backslash in a URL");
+        return Err("a space, control character, quote or backslash in a URL".to_owned());
     }
     let violation = Cell::new(None);
     let note = |found: SyntaxViolation| match found {
@@ -61,22 +76,17 @@ pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<
         other => violation.set(Some(other)),
     };
     let parsed = Url::options().base_url(base).syntax_violation_callback(Some(&note)).parse(text);
-    let url = match parsed {
-        Ok(url) => url,
-        Err(error) => return refuse(&format!("not a URL ({error})")),
-    };
-    if let Some(found) = violation.get() {
-        return refuse(found.description());
-    }
-    if url.scheme() != "https" {
-        return Err(Denial::new(format!("{text:?}: only https is fetched, not {}", url.scheme()))
-            .by("web")
-            .hint("use the https address"));
-    }
+    let url = parsed.map_err(|error| format!("not a URL ({error})"))?;
+    violation.get().map_or(Ok(url), |found| Err(found.description().to_owned()))
+}
+
+// The host of a URL, in small letters; the error says what is wrong with it.
+fn host_of(text: &str, url: &Url) -> Result<String, String> {
+    let refuse = |reason: &str| Err(reason.to_owned());
     // `https:/host` and `https:host` are repaired in one way with a base and in another without.
     let scheme = text.split(['/', '?', '#']).next().filter(|first| first.contains(':'));
     if let Some(scheme) = scheme.filter(|scheme| !text[scheme.len()..].starts_with("//") || !scheme.ends_with(':')) {
-        return refuse(&format!("`{scheme}` without two slashes"));
+        return Err(format!("`{scheme}` without two slashes"));
     }
     let authority = authority(text);
     if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
@@ -102,50 +112,45 @@ pub(crate) fn judge(layers: &[Layer], text: &str, base: Option<&Url>) -> Result<
     if host.split('.').next_back().is_some_and(|last| last == "localhost" || last.parse::<u64>().is_ok()) {
         return refuse("not a public host name");
     }
-    let most = layers.iter().filter_map(|layer| layer.query_max).min().unwrap_or(QUERY_MAX);
-    if url.query().is_some_and(|query| query.len() > most) {
-        return Err(Denial::new(format!("the query is longer than {most} bytes")).by("network.query_max"));
-    }
+    Ok(host)
+}
+
+// Judges a URL by the rules of one layer.
+fn allowed(layer: &Layer, text: &str, url: &Url, host: &str) -> Result<(), Denial> {
+    let rules = &layer.rules.network;
     // Dot segments and encodings of the path as it was written: the parser has already resolved some.
     let written = text.split(['?', '#']).next().unwrap_or(text).to_lowercase();
     let encoded = ["%2f", "%2e", "%25", "%5c"].iter().any(|code| written.contains(code));
-    for layer in layers {
-        let denied = layer.network_deny.iter().find(|rule| {
-            host_matches(&rule.value.host.to_lowercase(), &host)
-                && rule.value.path.as_deref().is_none_or(|path| encoded || is_at_or_below(&url, path))
-        });
-        if let Some(rule) = denied {
-            return Err(Denial::new(format!("{host} is denied")).by_rule(rule.rule.clone()));
-        }
-        let silent = layer.network_allow.is_none() && layer.network_default.is_none();
-        if layer.network_default == Some(DefaultRule::Allow) || (silent && !layer.grants) {
-            continue;
-        }
-        let rules = layer.network_allow.iter().flatten();
-        let fits = |rule: &HostRule| {
-            host_matches(&rule.host, &host) && rule.path.as_deref().is_none_or(|path| !encoded && is_below(&url, path))
-        };
-        let mut named = rules.clone().filter(|rule| host_matches(&rule.value.host, &host)).peekable();
-        if rules.clone().any(|rule| fits(&rule.value)) {
-            continue;
-        }
-        return Err(match named.peek() {
-            Some(rule) if encoded => {
-                Denial::new(format!("{text:?}: an encoded slash, dot or percent sign in the path"))
-                    .by_rule(rule.rule.clone())
-            }
-            Some(rule) => {
-                let path = rule.value.path.clone().unwrap_or_default();
-                Denial::new(format!("{} is not below {path}", url.path())).by_rule(rule.rule.clone())
-            }
-            None => {
-                let hosts: Vec<_> = rules.map(|rule| rule.value.host.as_str()).collect();
-                let denial = Denial::new(format!("no rule of `network.allow` in {} names {host}", layer.source));
-                if hosts.is_empty() { denial } else { denial.hint(format!("allowed are {}", hosts.join(", "))) }
-            }
-        });
+    let denied = rules.deny.iter().find(|rule| {
+        host_matches(&rule.value.host.to_lowercase(), host)
+            && rule.value.path.as_deref().is_none_or(|path| encoded || is_at_or_below(url, path))
+    });
+    if let Some(rule) = denied {
+        return Err(Denial::new(format!("{host} is denied")).by_rule(rule.at.clone()));
     }
-    Ok(url)
+    let silent = rules.allow.is_none() && rules.default.is_none();
+    if rules.default == Some(DefaultRule::Allow) || (silent && !layer.grants) {
+        return Ok(());
+    }
+    let mut named = rules.allow.iter().flatten().filter(|rule| host_matches(&rule.value.host, host)).peekable();
+    let first = named.peek().copied();
+    if named.any(|rule| rule.value.path.as_deref().is_none_or(|path| !encoded && is_below(url, path))) {
+        return Ok(());
+    }
+    Err(match first {
+        Some(rule) if encoded => {
+            Denial::new(format!("{text:?}: an encoded slash, dot or percent sign in the path")).by_rule(rule.at.clone())
+        }
+        Some(rule) => {
+            let path = rule.value.path.clone().unwrap_or_default();
+            Denial::new(format!("{} is not below {path}", url.path())).by_rule(rule.at.clone())
+        }
+        None => {
+            let hosts: Vec<_> = rules.allow.iter().flatten().map(|rule| rule.value.host.as_str()).collect();
+            let denial = Denial::new(format!("no rule of `network.allow` in {} names {host}", layer.origin.source));
+            if hosts.is_empty() { denial } else { denial.hint(format!("allowed are {}", hosts.join(", "))) }
+        }
+    })
 }
 
 // The part between `//` and the path, as written; empty for a relative location.

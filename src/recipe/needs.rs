@@ -1,11 +1,12 @@
 //! Defines what a recipe requires of the policy: the run may do what both allow.
 
-use serde_json::{Value, json};
-
 use super::file::{Needs, Text};
-use crate::base::{Code, Diagnostic};
+use crate::base::{Code, Diagnostic, Span, Spanned};
 use crate::policy::Policy;
-use crate::policy::layers::{LayerText, Standing};
+use crate::policy::file::{
+    CommandRule, DefaultRule, Element, HostRule, Mcp, Names, Network, Paths, PolicyFile, ReadPaths, Shell, WritePaths,
+};
+use crate::policy::layers::Layer;
 
 /// Tools that change files.
 const WRITING: [&str; 2] = ["edit", "write_file"];
@@ -17,10 +18,6 @@ const READING: [&str; 5] = ["read_file", "list_directory", "glob", "search_file_
 const RUNNING: [&str; 1] = ["run_shell_command"];
 /// Tools that do what neither reading nor answering is.
 const ACTING: [&str; 7] = ["edit", "write_file", "run_shell_command", "web_fetch", "web_search", "save_memory", "task"];
-
-fn texts(list: Option<&Vec<Text>>) -> Vec<&str> {
-    list.into_iter().flatten().map(Text::as_str).collect()
-}
 
 /// Splits a command pattern into its words; `true` with `**` at the end. The error says what is wrong.
 pub fn command(pattern: &str) -> Result<(Vec<&str>, bool), String> {
@@ -40,61 +37,84 @@ pub fn command(pattern: &str) -> Result<(Vec<&str>, bool), String> {
 
 /// Returns the recipe's needs as a policy layer that narrows. `answer_only` takes away every tool that does more than
 /// read and answer: untrusted text is in the prompt.
-pub fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> LayerText {
+pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> Result<Layer, Diagnostic> {
     let none = Needs::default();
     let needs = needs.unwrap_or(&none);
-    let read = texts(needs.read.as_ref());
-    let mut write = texts(needs.write.as_ref());
-    let create = texts(needs.create.as_ref());
-    let delete = texts(needs.delete.as_ref());
-    let (may_create, may_delete) = (!create.is_empty(), !delete.is_empty());
-    write.extend(create);
-    write.extend(delete);
-    let run = texts(needs.run.as_ref());
-    let net = texts(needs.net.as_ref());
+    let is_needed = |list: &Option<Vec<Text>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let (create, delete) = (is_needed(&needs.create), is_needed(&needs.delete));
+    let writes = is_needed(&needs.write) || create || delete;
     let mut denied: Vec<&str> = Vec::new();
-    for (names, needed) in [(&READING[..], &read), (&WRITING[..], &write), (&RUNNING[..], &run), (&WEB[..], &net)] {
-        if needed.is_empty() {
+    for (names, is_needed) in [
+        (&READING[..], is_needed(&needs.read)),
+        (&WRITING[..], writes),
+        (&["save_memory"], writes),
+        (&RUNNING[..], is_needed(&needs.run)),
+        (&WEB[..], is_needed(&needs.net)),
+        (&ACTING[..], !answer_only),
+    ] {
+        if !is_needed {
             denied.extend(names);
         }
     }
-    if write.is_empty() {
-        denied.push("save_memory");
-    }
-    if answer_only {
-        denied.extend(ACTING);
-    }
     denied.sort_unstable();
     denied.dedup();
-    let everything = run.contains(&"**");
-    let commands: Vec<Value> = run
-        .iter()
-        .filter_map(|pattern| command(pattern).ok())
-        .map(|(words, open)| if open { json!({"cmd": words}) } else { json!({"cmd": words, "args": []}) })
-        .collect();
-    let mut tools = json!({"deny": denied});
-    let mut layer = json!({
-        "version": 1,
-        "name": format!("recipe {recipe}"),
-        "paths": {
-            "read": {"allow": read},
-            "write": {"allow": write, "create": may_create, "delete": may_delete},
-        },
-        "network": {"default": "deny", "allow": net.iter().map(|host| json!({"host": host})).collect::<Vec<_>>()},
-    });
-    if !everything {
-        layer["shell"] = json!({"default": "deny", "allow": commands});
-    }
-    if let Some(named) = &needs.tools {
-        tools["allow"] = json!(named.iter().map(Text::as_str).collect::<Vec<_>>());
-    }
-    if needs.tools.is_some() || answer_only {
-        layer["mcp"] = json!({"default": "deny"});
-        layer["discovered_tools"] = json!({"allow": []});
-    }
-    layer["tools"] = tools;
-    // JSON is YAML.
-    LayerText { name: format!("recipe:{recipe}"), text: layer.to_string(), standing: Standing::Operator }
+    let nothing = (needs.tools.is_some() || answer_only).then(Vec::new);
+    let spanned = |name: &str| Spanned { value: name.to_owned(), span: Span::START };
+    let file = PolicyFile {
+        name: Some(format!("recipe {recipe}")),
+        tools: Some(Names {
+            allow: needs.tools.as_ref().map(|named| globs([Some(named)])),
+            deny: denied.into_iter().map(spanned).collect(),
+        }),
+        paths: Some(Paths {
+            read: Some(ReadPaths { allow: Some(globs([needs.read.as_ref()])), deny: Vec::new() }),
+            write: Some(WritePaths {
+                allow: Some(globs([needs.write.as_ref(), needs.create.as_ref(), needs.delete.as_ref()])),
+                create: Some(create),
+                delete: Some(delete),
+                ..WritePaths::default()
+            }),
+            protected: None,
+        }),
+        shell: commands(needs.run.as_deref().unwrap_or_default()),
+        network: Some(Network {
+            default: Some(DefaultRule::Deny),
+            allow: Some(
+                needs
+                    .net
+                    .iter()
+                    .flatten()
+                    .map(|host| at(host, HostRule { host: host.value.clone(), path: None }))
+                    .collect(),
+            ),
+            ..Network::default()
+        }),
+        mcp: nothing.is_some().then(|| Mcp { default: Some(DefaultRule::Deny), ..Mcp::default() }),
+        discovered_tools: nothing.map(|allow| Names { allow: Some(allow), deny: Vec::new() }),
+        ..PolicyFile::default()
+    };
+    let whole = serde_json::to_string(needs).unwrap_or_default();
+    Layer::made(&format!("recipe:{recipe}"), &format!("{recipe} {answer_only} {whole}"), file)
+}
+
+fn at<T>(text: &Text, value: T) -> Spanned<T> {
+    Spanned { value, span: text.place.span }
+}
+
+fn globs<const N: usize>(lists: [Option<&Vec<Text>>; N]) -> Vec<Spanned<String>> {
+    lists.into_iter().flatten().flatten().map(|text| at(text, text.value.clone())).collect()
+}
+
+/// Returns the rules for the commands that a recipe names; `None` where it may run everything.
+fn commands(patterns: &[Text]) -> Option<Shell> {
+    let everything = patterns.iter().any(|pattern| pattern.value == "**");
+    let rule = |pattern: &Text| {
+        let (words, open) = command(&pattern.value).ok()?;
+        let cmd = words.into_iter().map(|word| Element(vec![word.to_owned()])).collect();
+        Some(at(pattern, CommandRule { cmd, args: (!open).then(Vec::new), ..CommandRule::default() }))
+    };
+    let allow = patterns.iter().filter_map(rule).collect();
+    (!everything).then(|| Shell { default: Some(DefaultRule::Deny), allow: Some(allow), ..Shell::default() })
 }
 
 /// Returns every need that nothing could satisfy under this policy, each with the line that would grant it.
@@ -146,17 +166,14 @@ mod tests {
     fn what_is_not_asked_for_is_not_there() {
         let open = Policy::builtin("open").unwrap();
         let asked = needs("{read: [src/**], run: ['cargo test **', 'make lint']}");
-        let policy = open.narrowed(&[layer("r", Some(&asked), false)], &crate::policy::layers::no_parents).unwrap();
+        let policy = open.and(layer("r", Some(&asked), false).unwrap());
         assert!(!policy.denies_tool("read_file") && !policy.denies_tool("run_shell_command"));
         assert!(policy.denies_tool("edit") && policy.denies_tool("web_fetch"));
         assert!(policy.could_run(&["cargo", "test"]) && !policy.could_run(&["cargo", "build"]));
-        let nothing = open.narrowed(&[layer("r", None, false)], &crate::policy::layers::no_parents).unwrap();
+        let nothing = open.and(layer("r", None, false).unwrap());
         assert!(nothing.denies_tool("read_file") && nothing.denies_tool("edit"));
-        let answer = open.narrowed(
-            &[layer("r", Some(&needs("{read: ['**'], write: ['**']}")), true)],
-            &crate::policy::layers::no_parents,
-        );
-        assert!(answer.unwrap().denies_tool("edit"));
+        let answer = open.and(layer("r", Some(&needs("{read: ['**'], write: ['**']}")), true).unwrap());
+        assert!(answer.denies_tool("edit"));
     }
 
     #[test]

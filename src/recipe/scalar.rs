@@ -7,7 +7,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::base::{Location, Spanned};
-use crate::policy::file::Span;
+use crate::policy::file::TimeLimit;
 
 /// A text of the file, with its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ pub struct Time(pub std::time::Duration);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-        Span::deserialize(deserializer).map(|Span(time)| Time(time))
+        TimeLimit::deserialize(deserializer).map(|TimeLimit(time)| Time(time))
     }
 }
 

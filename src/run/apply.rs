@@ -10,8 +10,8 @@ use crate::deliver::{self, Delivered, Delivery, Gate, Site};
 use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::path::RelPath;
+use crate::policy::Facts;
 use crate::policy::Policy;
-use crate::policy::decide::Facts;
 use crate::policy::redact::Secrets;
 use crate::workspace::Workspace;
 

@@ -9,7 +9,7 @@ use crate::deliver::{Outputs, gate};
 use crate::exit::Exit;
 use crate::path::RelPath;
 use crate::policy::Policy;
-use crate::policy::decide::{ChangeFacts, Facts};
+use crate::policy::{ChangeFacts, Facts};
 use crate::workspace::Workspace;
 use crate::workspace::folder::{Folder, is_missing};
 use crate::workspace::lend::{Lent, Output, WhyLeftOut};

@@ -1,7 +1,7 @@
 //! Applies the policy's decision to calls, narrowed by what this run can guarantee.
 
 use crate::agent::invoke::Judge;
-use crate::policy::decide::Facts;
+use crate::policy::Facts;
 use crate::policy::{Access, CommandPlan, Decision, Denial, Grant, Policy};
 use crate::sandbox::Tier;
 

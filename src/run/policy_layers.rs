@@ -5,18 +5,16 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::bounded;
-use crate::policy::decide::Facts;
+use crate::policy::Facts;
+use crate::policy::choose::{Candidates, REPOSITORY, Selection};
 use crate::policy::layers::{LayerText, Standing};
+use crate::policy::lists::ToolLists;
 use crate::policy::{Policy, check};
 use crate::workspace::disk::Disk;
 
 use super::Failure;
 use super::error::PolicyError;
-use super::tool_lists::ToolLists;
 use super::trust::{NamedFile, Trusted};
-
-/// Where a repository keeps its policy.
-const REPOSITORY: &str = ".qwen/policy.yaml";
 
 /// What the flags, the environment and the repository say about the policy.
 pub struct PolicySources<'a> {
@@ -65,92 +63,57 @@ impl Chosen {
 
 /// Reads and combines the layers. Every error is exit 52: nothing was sent.
 pub fn choose(sources: &PolicySources<'_>) -> Result<Chosen, Failure> {
-    let mut warnings = Vec::new();
-    let repository = sources.top.join(REPOSITORY);
-    let repository_text = in_checkout(sources.top, &repository)?;
     let trusted = sources.trusted;
-    let trusted_text = match &trusted.tree {
+    let (named, named_in_tree) = match sources.named {
+        Some(named) if named.starts_with("builtin:") => (Some(named_layer(named, sources.cwd)?), None),
+        Some(named) => {
+            let (text, in_tree) = named_file(named, sources)?;
+            (Some(text), in_tree)
+        }
+        None => (None, None),
+    };
+    let machine = sources.machine.display().to_string();
+    let committed = match &trusted.tree {
         Some(_) => trusted.read_text(sources.top, REPOSITORY)?,
         None => None,
     };
-    let mut narrowing = Vec::new();
-    let (first, from_file) = match (sources.named, &trusted_text, &repository_text) {
-        (Some(named), _, _) if named.starts_with("builtin:") => (named_layer(named, sources.cwd)?, false),
-        (Some(named), _, _) => {
-            let (text, of_tree) = named_file(named, sources)?;
-            narrowing.extend(of_tree);
-            (text, true)
-        }
-        (None, Some((name, text)), _) => (layer(name, text.clone(), Standing::Operator), true),
-        (None, None, Some(text)) if trusted.checkout => (layer(REPOSITORY, text.clone(), Standing::Operator), true),
-        (None, None, _) => {
-            let name = match (sources.mode, sources.delivers) {
-                // A delivery flag is the operator's decision, so the plain mode may deliver.
-                (Some("default") | None, true) => "edit",
-                (Some(mode), _) => mode,
-                (None, false) => "default",
-            };
-            (builtin_layer(name)?, false)
-        }
+    let candidates = Candidates {
+        named,
+        named_in_tree,
+        trusted: committed.map(|(name, text)| layer(&name, text, Standing::Operator)),
+        in_tree: in_checkout(sources.top, &sources.top.join(REPOSITORY))?,
+        trusts_tree: trusted.checkout,
+        machine: machine_policy(sources.machine)?.map(|text| layer(&machine, text, Standing::Operator)),
+        mode: sources.mode,
+        delivers: sources.delivers,
     };
-    if from_file && !sources.lists.allowed.is_empty() {
+    let Selection { first, narrowing, warnings: narrowed } =
+        candidates.choose().map_err(|mode| PolicyError::NotBuiltin(mode.to_owned()))?;
+    let mut warnings = Vec::new();
+    if first.is_file() && !sources.lists.allowed.is_empty() {
         warnings.push("allowed tools have no effect with a policy file: write them into the file".to_owned());
     }
-    warnings.extend(sources.lists.warnings());
-    if let (Some(_), Some((name, text))) = (sources.named, &trusted_text) {
-        narrowing.push(layer(name, text.clone(), Standing::Repository));
-    }
-    let same_as_trusted = |text: &String| trusted_text.as_ref().is_some_and(|(_, trusted)| trusted == text);
-    if let Some(text) = repository_text.filter(|text| !same_as_trusted(text))
-        && !(sources.named.is_none() && trusted.checkout)
-    {
-        match (&trusted_text, trusted.checkout) {
-            (_, true) => {}
-            (Some((name, _)), false) => {
-                warnings.push(format!("policy: .qwen/policy.yaml of the tree only restricts; {name} applies"));
-            }
-            (None, false) => {
-                warnings.push("policy: .qwen/policy.yaml only restricts (`qwen policy trust` widens it)".to_owned());
-            }
-        }
-        narrowing.push(layer(REPOSITORY, text, Standing::Repository));
-    }
-    if let Some(mode) = sources.mode
-        && (from_file || sources.named.is_some())
-    {
-        // In addition to a file a mode narrows and never adds; with a delivery flag the plain mode counts as `edit`.
-        let name = if mode == "default" && sources.delivers { "edit" } else { mode };
-        narrowing.push(builtin_layer(name)?);
-    }
-    if let Some(text) = machine_policy(sources.machine)? {
-        narrowing.push(layer(&sources.machine.display().to_string(), text, Standing::Operator));
-    }
-    let files: Vec<String> = [sources.named.filter(|named| !named.starts_with("builtin:")).map(str::to_owned)]
-        .into_iter()
-        .flatten()
-        .chain(trusted_text.iter().map(|(name, _)| name.clone()))
-        .chain([first.name.clone()].into_iter().filter(|_| from_file))
-        .chain([REPOSITORY.to_owned(), sources.machine.display().to_string()])
-        .collect();
-    let base = match sources.named {
+    warnings.extend(sources.lists.warnings().into_iter().chain(narrowed));
+    let folder = match sources.named {
         Some(named) if !named.starts_with("builtin:") => {
             sources.cwd.join(named).parent().map(Path::to_path_buf).unwrap_or_default()
         }
         Some(_) | None => sources.top.join(".qwen"),
     };
-    let parents = |name: &str| trusted.named_text(sources.top, &base.join(name));
+    let parents = |name: &str| trusted.named_text(sources.top, &folder.join(name));
     let policy = Policy::new(&first, &narrowing, &parents).map_err(|error| PolicyError::Layers(error.into()))?;
     let policy = sources.lists.apply(&policy).for_workspace(&Disk, sources.top);
     let open = LayerText::builtin("open").expect("it is a built-in policy");
-    let alone = |text: &LayerText| match text.name == sources.machine.display().to_string() {
+    let alone = |text: &LayerText| match text.name == machine {
         // The machine's policy only ever narrows: alone it would allow nothing.
         true => Policy::new(&open, std::slice::from_ref(text), &parents),
         false => Policy::new(text, &[], &parents),
     };
-    let is_file = |text: &&LayerText| files.contains(&text.name);
-    let tested: Result<Vec<Policy>, _> = std::iter::once(&first).chain(&narrowing).filter(is_file).map(alone).collect();
+    let files = std::iter::once(&first).chain(&narrowing).filter(|text| text.is_file());
+    let tested: Result<Vec<Policy>, _> = files.map(alone).collect();
     let tested = tested.map_err(|error| PolicyError::Alone(error.into()))?;
-    Ok(Chosen { policy, warnings, from_file, tested, folder: base })
+    let from_file = first.is_file();
+    Ok(Chosen { policy, warnings, from_file, tested, folder })
 }
 
 /// Reads a file that a flag or variable names. A file of a checkout under review is read from the trusted commit; if

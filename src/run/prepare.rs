@@ -13,7 +13,7 @@ use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::model::ToolSpec;
-use crate::policy::file::LentTree;
+use crate::policy::file::WorkspaceMode;
 use crate::policy::layers::lowest_of;
 use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::policy::redact::Secrets;
@@ -46,7 +46,7 @@ use super::runner::Runner;
 use super::servers;
 use super::setup::Setup;
 use super::slash_command::Commands;
-use super::tool_lists::ToolLists;
+use super::tool_lists;
 use super::trust::{self, TrustFlags};
 use super::typed::read_prompt;
 
@@ -145,7 +145,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         included: &included,
         home: environment.home.as_deref(),
     };
-    let mut lists = ToolLists::of(arguments, &settings, around)?;
+    let mut lists = tool_lists::of(arguments, &settings, around)?;
     lists.allowed.extend(chosen_servers.trusted());
     let chosen = policy_layers::choose(&PolicySources {
         named: named.as_deref(),
@@ -428,10 +428,10 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
 
 /// Tells whether what commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
 fn delivers_ignored(policy: &Policy, delivery: &Mode) -> Result<bool, ModeError> {
-    match (policy.lent_tree(), delivery) {
-        (LentTree::Staged, _) | (LentTree::InPlace, Mode::DryRun) => Ok(false),
-        (LentTree::InPlace, Mode::Apply | Mode::Commit) => Ok(true),
-        (LentTree::InPlace, Mode::Branch(_)) => Err(ModeError::InPlace),
+    match (policy.workspace_mode(), delivery) {
+        (WorkspaceMode::Staged, _) | (WorkspaceMode::InPlace, Mode::DryRun) => Ok(false),
+        (WorkspaceMode::InPlace, Mode::Apply | Mode::Commit) => Ok(true),
+        (WorkspaceMode::InPlace, Mode::Branch(_)) => Err(ModeError::InPlace),
     }
 }
 

@@ -372,10 +372,9 @@ impl Active {
             return Err(RecipeError::NotGranted(missing));
         }
         let answer_only = self.has_untrusted_text() && policy.untrusted_input() == UntrustedInput::AnswerOnly;
-        let layer = needs::layer(self.recipe.name(), self.recipe.needs(), answer_only);
-        policy
-            .narrowed(&[layer], &crate::policy::layers::no_parents)
-            .map_err(|cause| RecipeError::Needs { file: self.recipe.source.clone(), cause: cause.into() })
+        needs::layer(self.recipe.name(), self.recipe.needs(), answer_only)
+            .map(|layer| policy.and(layer))
+            .map_err(|cause| RecipeError::Needs { file: self.recipe.source.clone(), cause: Box::new(cause.into()) })
     }
 
     /// Returns the ending of a run whose recipe needs what the policy does not grant.

@@ -16,10 +16,10 @@ use crate::git::repository::Repository;
 use crate::git::{git_environment, private_git_configuration};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
-use crate::policy::decide::{ChangeFacts, Facts};
 use crate::policy::grant::{GitAccess, Start, TreeAccess};
 use crate::policy::packages::{is_cache, packages_of};
 use crate::policy::programs::only_reads;
+use crate::policy::{ChangeFacts, Facts};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
     Captured, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,

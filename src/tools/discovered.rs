@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::common::bound::bound;
 use super::{Call, CommandReport, CommandRequest, CommandRunner, Tool, ToolContext, ToolError, ToolOutput};
 use crate::model::{BoxFuture, ToolSpec};
-use crate::policy::decide::Facts;
+use crate::policy::Facts;
 use crate::policy::{Access, CommandPlan, Grant, Policy};
 
 /// What the discovery may take.

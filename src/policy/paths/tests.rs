@@ -1,9 +1,11 @@
 //! Tests which files may be read and written.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::policy::Policy;
+use crate::path::Tree;
+use crate::policy::{Facts, Policy};
 use crate::workspace::disk::Disk;
 
 /// The disk, and how many directories were listed.

@@ -246,7 +246,7 @@ fn written(call: &mut Call<'_>, source: &str, target: &str) -> Result<(), Denial
             below.push(path.clone());
             Ok(true)
         };
-        walk(call.cx.paths.facts_tree(), call.cx.root, &start, &mut left, &mut visit)?;
+        walk(call.cx.paths.tree(), call.cx.root, &start, &mut left, &mut visit)?;
         for path in below.iter().filter(|path| **path != start) {
             let tail = path.to_string_lossy();
             let tail = tail.strip_prefix(&start.to_string_lossy()).unwrap_or(&tail).trim_start_matches('/').to_owned();
@@ -419,14 +419,14 @@ const UNPACKERS: &str = "gunzip bunzip2 unxz unzstd unlzma unpigz";
 
 /// Tells whether a word is a program that makes the names of its results out of those of its files.
 pub(crate) fn names_result(word: &Word) -> bool {
-    let name = crate::policy::rules::base_name(&word.text);
+    let name = crate::policy::names::base_name(&word.text);
     super::find(name)
         .is_some_and(|table| table.special.is_some_and(|special| std::ptr::fn_addr_eq(special, compress as Special)))
 }
 
 fn compress(call: &mut Call<'_>) -> Result<(), Denial> {
     let shows = ["-c", "-l", "-t", "-o"].iter().any(|name| call.has(name));
-    let unpacks = call.has("-d") || crate::policy::rules::named(UNPACKERS, &call.name);
+    let unpacks = call.has("-d") || crate::policy::names::named(UNPACKERS, &call.name);
     if !shows && (call.has("-S") || unpacks && call.has("-N")) {
         return Err(call.deny("the names of its results are not known").hint("leave `-S` and `-N` out, or use `-c`"));
     }

@@ -5,9 +5,9 @@ use super::table::{Call, Operands, Style, TABLE, Table};
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::names::base_name;
 use crate::policy::paths::{Place, walk};
 use crate::policy::repositories::other_repository;
-use crate::policy::rules::base_name;
 use crate::policy::shell::WRAPPERS;
 use std::path::Path;
 
@@ -283,7 +283,7 @@ fn matched(call: &Call<'_>, starts: &[String], names: &[String], only_files: boo
                 writable: paths.write(&root, &absolute).is_ok(),
                 directory,
                 link: matches!(node, Node::Link(_)),
-                repository: directory && other_repository(paths.facts_tree(), call.cx.root, path)?.is_some(),
+                repository: directory && other_repository(paths.tree(), call.cx.root, path)?.is_some(),
                 holds_denied: (false, false),
             };
             if directory {
@@ -292,7 +292,7 @@ fn matched(call: &Call<'_>, starts: &[String], names: &[String], only_files: boo
             found.push(Found { path: absolute.display().to_string(), kind });
             Ok(true)
         };
-        walk(paths.facts_tree(), call.cx.root, &below, &mut left, &mut visit)?;
+        walk(paths.tree(), call.cx.root, &below, &mut left, &mut visit)?;
     }
     Ok(found)
 }

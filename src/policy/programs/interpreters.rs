@@ -229,7 +229,7 @@ fn client(call: &Call<'_>, name: &str, words: &[Word]) -> Result<(), Denial> {
 
 /// Tells whether words start a program with code among them that no rule sees.
 pub(crate) fn gives_code(words: &[Word]) -> bool {
-    let Some(name) = words.first().map(|word| crate::policy::rules::base_name(&word.text)) else { return false };
+    let Some(name) = words.first().map(|word| crate::policy::names::base_name(&word.text)) else { return false };
     let Some(known) = interpreter(name) else {
         return words.get(1).is_some_and(|word| clients(name).iter().any(|known| is_code(known, &word.text)));
     };
@@ -293,7 +293,7 @@ pub(crate) fn judge(call: &mut Call<'_>) -> Result<(), Denial> {
     }
     // The script may be the value of an option: `php -f artisan tinker`.
     for (at, word) in words.iter().enumerate().filter(|(_, word)| word.text.ends_with("artisan")) {
-        client(call, crate::policy::rules::base_name(&word.text), &words[at + 1..])?;
+        client(call, crate::policy::names::base_name(&word.text), &words[at + 1..])?;
     }
     let mut at = 0;
     while at < words.len() {
@@ -490,7 +490,7 @@ fn script_of(call: &mut Call<'_>, known: &Interpreter, script: &Word, rest: &[Wo
         call.out.starts.extend((!rest.is_empty()).then(|| rest.to_vec()));
         return Ok(());
     }
-    client(call, crate::policy::rules::base_name(&script.text), rest)?;
+    client(call, crate::policy::names::base_name(&script.text), rest)?;
     call.read(script);
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(crate) mod sed;
 pub(crate) mod table;
 mod tar;
 pub(crate) mod text;
+pub(crate) mod untabled;
 mod words;
 
 use std::collections::HashMap;
@@ -20,7 +21,6 @@ use std::sync::LazyLock;
 use super::decision::{Denial, RuleRef};
 use super::effect::Effect;
 use super::grant::{Isolation, Network};
-use super::untabled;
 use crate::path::{RelPath, Tree};
 
 /// A word of a simple command after quote removal and expansion.
@@ -127,7 +127,7 @@ pub trait CommandRules: Sync {
     fn tree(&self) -> &dyn Tree;
 }
 
-pub(crate) use words::{begins_like_an_option, code_among, is_listed, word_in};
+pub(crate) use words::{begins_like_an_option, code_among, is_listed};
 
 /// Returns the table by which a rule of a file has a program judged. Interpreters and launchers run anything: for them
 /// such a rule lists what they get.
@@ -150,7 +150,7 @@ pub(crate) fn is_plain_reader(name: &str) -> bool {
 
 /// Tells whether a program takes another program in its arguments; `starts`: it was found to start one.
 pub(crate) fn has_language(name: &str, starts: bool) -> bool {
-    let is_known = |table: &table::Table| LANGUAGES.iter().any(|known| super::rules::named(table.names, known));
+    let is_known = |table: &table::Table| LANGUAGES.iter().any(|known| super::names::named(table.names, known));
     starts || interpreters::reads_code(name) || find(name).is_some_and(is_known)
 }
 
@@ -170,8 +170,8 @@ const TAKES_AT: &str = "npm pnpm yarn yarnpkg npx pnpx bunx bun deno corepack le
 
 /// Tells whether a program takes a word that begins with `@` for what it says, where others read words from a file.
 pub(crate) fn takes_at(name: &str) -> bool {
-    let builds = || build::TABLES.iter().flat_map(|tables| *tables).any(|table| super::rules::named(table.names, name));
-    super::rules::named(TAKES_AT, name) || name != "strings" && find(name).is_some() && !builds()
+    let builds = || build::TABLES.iter().flat_map(|tables| *tables).any(|table| super::names::named(table.names, name));
+    super::names::named(TAKES_AT, name) || name != "strings" && find(name).is_some() && !builds()
 }
 
 /// Refuses, where rules list what may not run, what no program of that name is given: code, and settings of the user.

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::Word;
 use super::table::{Call, Context, Dashes, Table};
+use super::untabled::is_response_file;
 use crate::path::{Node, RelPath};
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
+use crate::policy::names::named;
 use crate::policy::paths::{Place, walk};
 use crate::policy::protected::{braces, names_secret};
-use crate::policy::rules::named;
-use crate::policy::untabled::is_response_file;
 
 /// Tells whether a word is one of the names: `test:*` stands for every name that begins so.
 pub(crate) fn is_listed<'n>(names: impl IntoIterator<Item = &'n str>, word: &str) -> bool {
@@ -274,7 +274,7 @@ impl Call<'_> {
 
     // `@FILE`: most build tools put the lines of the file in its place, wherever it is, before they read their options.
     pub(crate) fn no_response_file(&self, word: &Word) -> Result<(), Denial> {
-        let program = self.words.first().map_or("", |word| crate::policy::rules::base_name(&word.text));
+        let program = self.words.first().map_or("", |word| crate::policy::names::base_name(&word.text));
         if word.text.len() < 2 || !word.text.starts_with('@') || super::takes_at(program) {
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl Call<'_> {
                     }
                     Ok(true)
                 };
-                walk(self.cx.paths.facts_tree(), self.cx.root, &below, &mut left, &mut visit)?;
+                walk(self.cx.paths.tree(), self.cx.root, &below, &mut left, &mut visit)?;
                 for link in links {
                     // A link that leads nowhere, or round, is only a name; below a directory there may be more links.
                     if self.cx.paths.resolve(&RelPath::root(), &link).is_ok_and(|resolved| resolved.node.is_some()) {

@@ -3,8 +3,8 @@
 use super::{Call, Dashes, Denial, GROUP, Operands, Style, TABLE, TASKS, TOOL, Table, Word};
 use crate::path::Node;
 use crate::policy::effect::{Effect, Pattern};
-use crate::policy::rules::is_harmless_variable;
-use crate::policy::untabled::runs_program;
+use crate::policy::names::is_harmless_variable;
+use crate::policy::programs::untabled::runs_program;
 
 const MAKE: Table = Table {
     names: "make gmake",

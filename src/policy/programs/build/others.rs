@@ -1,7 +1,7 @@
 //! Tables for the tools of Ruby, PHP, .NET, Elixir, Dart, Haskell and OCaml, and checkers of single kinds of files.
 
 use super::{Call, Dashes, Denial, GROUP, LAUNCHER, Operands, Style, TASKS, TOOL, Table, Word};
-use crate::policy::rules::words_as_paths;
+use crate::policy::programs::untabled::words_as_paths;
 
 /// A checker that is written in Go: long options with one dash or two.
 const GO: Table = Table { style: Style::SingleDash, dash_values: true, ..TOOL };

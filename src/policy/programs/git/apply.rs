@@ -80,7 +80,7 @@ fn places(call: &Call<'_>, path: &RelPath) -> Vec<String> {
         names.extend([format!("a/{text}"), format!("b/{text}")]);
     }
     let below = call.values("--directory");
-    let tree = call.cx.paths.facts_tree();
+    let tree = call.cx.paths.tree();
     let top = top(tree, call.cx.root).unwrap_or(call.cx.root);
     let mut places = Vec::new();
     for name in names {

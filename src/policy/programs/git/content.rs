@@ -77,7 +77,7 @@ fn refuse_named<'w>(
     words: impl IntoIterator<Item = &'w Word>,
     refused: &[Named],
 ) -> Result<(), Denial> {
-    let of = |word: &Word| named(call.cx.paths.facts_tree(), call.cx.root, &word.text);
+    let of = |word: &Word| named(call.cx.paths.tree(), call.cx.root, &word.text);
     match words.into_iter().find(|word| refused.contains(&of(word))) {
         None => Ok(()),
         Some(word) => {
@@ -89,7 +89,7 @@ fn refuse_named<'w>(
 
 /// Returns the workspace's path in its repository, with `/` after it; empty where it is the top.
 pub(super) fn prefix(call: &Call<'_>) -> Result<String, Denial> {
-    let Some(top) = top(call.cx.paths.facts_tree(), call.cx.root) else { return Ok(String::new()) };
+    let Some(top) = top(call.cx.paths.tree(), call.cx.root) else { return Ok(String::new()) };
     let below = RelPath::below(top, call.cx.root).ok_or_else(|| call.deny("the repository's top is not known"))?;
     Ok(if below.is_root() { String::new() } else { format!("{below}/") })
 }

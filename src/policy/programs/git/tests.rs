@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::git::repository::Repository;
 use crate::policy::access::Access;
-use crate::policy::decide::{Facts, Policy};
 use crate::policy::decision::Decision;
 use crate::policy::grant::{Grant, Start};
 use crate::policy::layers::{LayerText, Standing};
+use crate::policy::{Facts, Policy};
 use crate::run::outcome::git_facts;
 use crate::workspace::disk::Disk;
 

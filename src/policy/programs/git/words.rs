@@ -213,7 +213,7 @@ pub(super) fn denied_magic(call: &Call<'_>, text: &str) -> Denial {
 
 // The repository's top: what `REVISION:PATH` and `:/PATH` begin at.
 fn repository<'a>(call: &Call<'a>) -> &'a Path {
-    top(call.cx.paths.facts_tree(), call.cx.root).unwrap_or(call.cx.root)
+    top(call.cx.paths.tree(), call.cx.root).unwrap_or(call.cx.root)
 }
 
 fn from_top(call: &Call<'_>, path: &str) -> String {

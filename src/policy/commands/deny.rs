@@ -1,0 +1,150 @@
+//! Matches deny rules, broadly: any spelling of a program, a subcommand and an option.
+
+use crate::policy::decision::Denial;
+use crate::policy::file::{CommandRule, Element};
+use crate::policy::glob::fold_name;
+use crate::policy::layers::Layer;
+use crate::policy::names::{base_name, named};
+use crate::policy::programs::table::{Table, arity};
+use crate::policy::programs::{self, Word, build};
+
+/// Returns the denial of the first deny rule of a layer that matches, broadly.
+pub(super) fn denied_by(layer: &Layer, words: &[Word]) -> Option<Denial> {
+    let rule = layer.rules.shell.deny.iter().find(|rule| deny_matches(&rule.value, words))?;
+    let text: Vec<String> = rule.value.cmd.iter().map(|element| element.0.join("|")).collect();
+    let reason = match &rule.value.reason {
+        Some(reason) => format!("`{}` is denied: {reason}", text.join(" ")),
+        None => format!("`{}` is denied", text.join(" ")),
+    };
+    Some(Denial::new(reason).by_rule(rule.at.clone()))
+}
+
+fn deny_matches(rule: &CommandRule, words: &[Word]) -> bool {
+    let Some(program) = words.first() else { return false };
+    let name = fold_name(base_name(&program.text));
+    // `git-push` is `git push`.
+    if let Some((program, subcommand)) = name.split_once('-').filter(|(program, _)| matches!(*program, "git" | "cargo"))
+    {
+        let mut apart = vec![Word::literal(program), Word::literal(subcommand)];
+        apart.extend_from_slice(&words[1..]);
+        if deny_matches(rule, &apart) {
+            return true;
+        }
+    }
+    // `nc.openbsd`, `mkfs.ext4`, `git.exe`: kinds of the program that is named.
+    let names_program = |known: &String| {
+        let known = fold_name(base_name(known));
+        name.strip_prefix(&known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if !rule.cmd[0].0.iter().any(names_program) {
+        return false;
+    }
+    let table = programs::find(base_name(&program.text)).or_else(|| programs::find(&name));
+    let options = table.map(|table| table.options).unwrap_or_default();
+    let denied = rule.options.as_ref().map(|options| options.deny.as_slice()).unwrap_or_default();
+    subcommand_matches(&name, &rule.cmd[1..], &words[1..], table, options)
+        && (denied.is_empty() || denied.iter().any(|option| has_option(option, &words[1..], options)))
+}
+
+// Whether the next level of a rule is after any options. Once an option's arity is unknown, each later word counts.
+fn subcommand_matches(
+    program: &str,
+    elements: &[Element],
+    words: &[Word],
+    table: Option<&Table>,
+    options: &'static str,
+) -> bool {
+    let Some(element) = elements.first() else { return true };
+    let mut loose = false;
+    let mut at = 0;
+    while at < words.len() {
+        let word = &words[at];
+        at += 1;
+        if !word.literal {
+            return true;
+        }
+        let is = |known: &String| is_subcommand(program, table, known, &word.text);
+        let below = || {
+            let sub = table.and_then(|table| table.subcommands.iter().find(|sub| named(sub.names, &word.text)));
+            subcommand_matches("", &elements[1..], &words[at..], sub, sub.map(|sub| sub.options).unwrap_or_default())
+        };
+        if element.0.iter().any(is) && below() {
+            return true;
+        }
+        // `cargo +nightly`; npm takes `true` and `false` after a flag as its value.
+        if word.text.starts_with('+') || matches!(word.text.as_str(), "true" | "false" | "null") {
+            continue;
+        }
+        if word.text.len() > 1 && word.text.starts_with('-') {
+            match arity(options, &word.text) {
+                _ if word.text == "--" || word.text.contains('=') => {}
+                Some(taken) => at += taken,
+                None => loose = true,
+            }
+            continue;
+        }
+        if !loose {
+            return false;
+        }
+    }
+    false
+}
+
+// Whether a word names a subcommand: as it is written, by another name, or abbreviated where the program takes that.
+fn is_subcommand(program: &str, table: Option<&Table>, known: &str, word: &str) -> bool {
+    let (known, word) = (fold_name(known), fold_name(word));
+    if known == word {
+        return true;
+    }
+    let groups = build::ALIASES.iter().filter(|(programs, _)| named(programs, program)).flat_map(|(_, groups)| *groups);
+    let names = groups.into_iter().find(|names| named(names, &known)).copied().unwrap_or(&known);
+    let is_exact = || {
+        let tables = table.map_or(&[][..], |table| table.subcommands);
+        tables.iter().any(|sub| named(sub.names, &word))
+    };
+    named(names, &word)
+        || build::ABBREVIATES.contains(&program)
+            && !word.is_empty()
+            && names.split(' ').any(|name| name.starts_with(&word))
+            && !is_exact()
+}
+
+// Whether an option is there in any spelling, before `--`.
+fn has_option(option: &str, words: &[Word], options: &'static str) -> bool {
+    for word in words {
+        if word.literal && word.text == "--" {
+            return false;
+        }
+        if !word.literal && !word.is_process() {
+            return true;
+        }
+        let text = word.text.as_str();
+        let matches = if let Some(letter) = option.strip_prefix('-').filter(|rest| rest.chars().count() == 1) {
+            text.starts_with('-') && !text.starts_with("--") && bundled(text, letter, options)
+        } else if option.starts_with("--") {
+            let name = text.split('=').next().unwrap_or(text);
+            name.len() > 2 && option.starts_with(name)
+        } else {
+            let name = text.split('=').next().unwrap_or(text);
+            name == option || name.strip_prefix('-').is_some_and(|name| name == option)
+        };
+        if matches {
+            return true;
+        }
+    }
+    false
+}
+
+// Whether a letter is in a bundle before one that takes the rest as its value.
+fn bundled(word: &str, letter: &str, options: &'static str) -> bool {
+    for (index, c) in word.char_indices().skip(1) {
+        if letter.starts_with(c) {
+            return true;
+        }
+        let takes_rest = arity(options, &format!("-{c}")) == Some(1);
+        if takes_rest && index + c.len_utf8() < word.len() {
+            return false;
+        }
+    }
+    false
+}

@@ -1,0 +1,176 @@
+//! Combines what the layers set beside rules: deliveries, limits, environment, network, isolation.
+
+use std::time::Duration;
+
+use super::file::{Changes, DefaultRule, Delivery, Env, Hosts, OnDeny, Unanalysable, UntrustedInput, WorkspaceMode};
+use super::grant::Network;
+use super::layers::{Layer, Policy, Standing, lowest_of};
+use super::web;
+use crate::event::Limits;
+use crate::path::RelPath;
+
+impl Policy {
+    /// Returns the lowest of each limit.
+    pub fn limits(&self) -> Limits {
+        self.layers.iter().fold(Limits::default(), |lowest, layer| lowest_of(&lowest, &layer.rules.limits))
+    }
+
+    /// Returns what happens with the changes without a flag, and what flags may ask for.
+    pub fn changes(&self) -> Changes {
+        let dry = Changes { default: Delivery::DryRun, allow: vec![Delivery::DryRun] };
+        let changes = |layer: &Layer| layer.rules.delivery.changes.clone();
+        let mut common = self.layers.first().and_then(changes).unwrap_or(dry);
+        for changes in self.layers.iter().skip(1).filter_map(changes) {
+            common.allow.retain(|mode| changes.allow.contains(mode));
+            common.default = common.default.min(changes.default);
+        }
+        if !common.allow.contains(&common.default) {
+            common.default = Delivery::DryRun;
+        }
+        common
+    }
+
+    /// Names the files that do not give a delivery.
+    pub fn refusing(&self, wanted: Delivery) -> Vec<&str> {
+        let gives = |(index, layer): &(usize, &Layer)| match &layer.rules.delivery.changes {
+            Some(changes) => changes.allow.contains(&wanted),
+            None => *index > 0 || wanted == Delivery::DryRun,
+        };
+        let refusing = self.layers.iter().enumerate().filter(|layer| !gives(layer));
+        refusing.map(|(_, layer)| layer.origin.source.as_str()).collect()
+    }
+
+    /// Returns the strictest answer to denials that a layer gives; `None` where none says anything.
+    pub fn on_deny(&self) -> Option<OnDeny> {
+        self.layers.iter().filter_map(|layer| layer.rules.delivery.on_deny).max()
+    }
+
+    /// Returns what becomes of commands that cannot be analysed.
+    pub fn unanalysable(&self) -> Unanalysable {
+        let says = |layer: &Layer| match (layer.rules.shell.unanalysable, layer.origin.standing) {
+            (Some(Unanalysable::Sandboxed), Standing::Operator) => Unanalysable::Sandboxed,
+            (None, _) if !layer.grants => Unanalysable::Sandboxed,
+            _ => Unanalysable::Deny,
+        };
+        let all = self.layers.iter().all(|layer| says(layer) == Unanalysable::Sandboxed);
+        if all { Unanalysable::Sandboxed } else { Unanalysable::Deny }
+    }
+
+    /// Returns the maximum time of a command, if a layer sets one.
+    pub fn shell_timeout(&self) -> Option<Duration> {
+        self.layers.iter().filter_map(|layer| layer.rules.shell.timeout).min()
+    }
+
+    /// Returns the environment that the granting layer gives to commands.
+    pub fn env(&self) -> Env {
+        self.layers.first().and_then(|layer| layer.rules.shell.env.clone()).unwrap_or_default()
+    }
+
+    /// Tells whether commands get this variable: every layer that grants or says something of variables names it.
+    pub fn passes_variable(&self, name: &str) -> bool {
+        let named = |layer: &Layer| {
+            layer.rules.shell.env.as_ref().is_some_and(|env| env.pass.iter().any(|passed| passed == name))
+        };
+        self.layers.iter().filter(|layer| layer.rules.shell.env.is_some() || layer.grants).all(named)
+    }
+
+    /// Returns what commands may reach at most: the hosts that every layer names.
+    pub fn network_shell(&self) -> Network {
+        let first = self.layers.first().and_then(|layer| layer.rules.network.shell.clone());
+        let others = self.layers.iter().skip(1).filter_map(|layer| layer.rules.network.shell.clone());
+        let first = first.map_or(Network::None, Network::from);
+        others.fold(first, |network, hosts| network.within(&hosts.into()))
+    }
+
+    /// Returns the hosts that an MCP server may reach; `None` if no layer names the server.
+    pub fn mcp_network(&self, server: &str) -> Option<Hosts> {
+        let rules = self.layers.iter().filter_map(|layer| layer.rules.mcp.servers.as_ref()?.get(server));
+        rules.filter_map(|rules| rules.value.network.clone()).next()
+    }
+
+    /// Returns the directories that an MCP server may write.
+    pub fn mcp_write(&self, server: &str) -> Vec<String> {
+        let rules = self.layers.first().and_then(|layer| layer.rules.mcp.servers.as_ref()?.get(server));
+        rules.map(|rules| rules.value.write.clone()).unwrap_or_default()
+    }
+
+    /// Returns the file with the pins of an MCP server, as the granting layer names it.
+    pub fn mcp_pins(&self, server: &str) -> Option<String> {
+        self.layers.iter().find_map(|layer| layer.rules.mcp.servers.as_ref()?.get(server)?.value.pins.clone())
+    }
+
+    /// Tells whether the run must end where there is no isolation.
+    pub fn sandbox_required(&self) -> bool {
+        self.layers.iter().any(|layer| layer.rules.sandbox.require == Some(true))
+    }
+
+    /// Returns what becomes of what commands leave in ignored files: it is delivered only if an operator's granting
+    /// layer says so.
+    pub fn workspace_mode(&self) -> WorkspaceMode {
+        let first = self.layers.first().and_then(|layer| layer.rules.sandbox.workspace);
+        let staged = self.layers.iter().any(|layer| layer.rules.sandbox.workspace == Some(WorkspaceMode::Staged));
+        if first == Some(WorkspaceMode::InPlace) && !staged { WorkspaceMode::InPlace } else { WorkspaceMode::Staged }
+    }
+
+    /// Returns the maximum bytes of ignored directories that are copied for commands.
+    pub fn copy_max(&self) -> u64 {
+        self.layers.iter().filter_map(|layer| layer.rules.sandbox.copy_max).min().unwrap_or(1 << 30)
+    }
+
+    /// Returns further directories of the system that commands may read.
+    pub fn read_system(&self) -> Vec<String> {
+        self.layers.first().and_then(|layer| layer.rules.sandbox.read_system.clone()).unwrap_or_default()
+    }
+
+    /// Tells whether secrets are masked for the model: unless the granting layer says `false` and no other says `true`.
+    pub fn redacts(&self) -> bool {
+        self.layers.first().is_none_or(|layer| layer.rules.secrets.redact != Some(false))
+            || self.layers.iter().skip(1).any(|layer| layer.rules.secrets.redact == Some(true))
+    }
+
+    /// Returns further shapes of secrets, as regular expressions.
+    pub fn secret_patterns(&self) -> Vec<String> {
+        self.layers.iter().flat_map(|layer| layer.rules.secrets.patterns.clone()).collect()
+    }
+
+    /// Tells whether a change that adds a secret is refused.
+    pub fn refuses_secrets(&self) -> bool {
+        self.layers.first().is_none_or(|layer| layer.rules.secrets.on_write != Some(DefaultRule::Allow))
+            || self.layers.iter().skip(1).any(|layer| layer.rules.secrets.on_write == Some(DefaultRule::Deny))
+    }
+
+    /// Returns what a run may do whose prompt holds untrusted text.
+    pub fn untrusted_input(&self) -> UntrustedInput {
+        let first = self.layers.first().and_then(|layer| layer.rules.delivery.untrusted_input);
+        let narrows = |layer: &Layer| layer.rules.delivery.untrusted_input == Some(UntrustedInput::AnswerOnly);
+        if first == Some(UntrustedInput::Allow) && !self.layers.iter().any(narrows) {
+            UntrustedInput::Allow
+        } else {
+            UntrustedInput::AnswerOnly
+        }
+    }
+
+    /// Returns the fetch limits: redirects and bytes of a query.
+    pub fn web_limits(&self) -> (u32, usize) {
+        let redirects = self.layers.iter().filter_map(|layer| layer.rules.network.max_redirects).min();
+        let query = self.layers.iter().filter_map(|layer| layer.rules.network.query_max).min();
+        (redirects.unwrap_or(web::MAX_REDIRECTS), query.unwrap_or(web::QUERY_MAX))
+    }
+
+    /// Returns the maximum files and bytes that a run may change.
+    pub fn change_limits(&self) -> (u64, u64) {
+        let files = self.layers.iter().filter_map(|layer| layer.rules.paths.write.max_files).min();
+        let bytes = self.layers.iter().filter_map(|layer| layer.rules.paths.write.max_bytes).min();
+        (files.unwrap_or(200), bytes.unwrap_or(10 << 20))
+    }
+
+    /// Returns the pinned programs of the workspace with their digests, which are checked at each start.
+    pub fn pinned_programs(&self) -> Vec<(RelPath, String)> {
+        let rules = self.layers.iter().flat_map(|layer| layer.rules.shell.allow.iter().flatten());
+        let pins = rules.filter_map(|rule| {
+            let sum = rule.value.sha256.clone()?;
+            Some(rule.value.cmd[0].0.iter().filter_map(move |path| Some((RelPath::new(path)?, sum.clone()))))
+        });
+        pins.flatten().collect()
+    }
+}
