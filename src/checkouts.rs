@@ -18,16 +18,67 @@ const SYSTEM: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt"];
 
 /// Returns the largest directory that may be one project with `directory`, which is in no checkout: an archive unpacked
 /// without a repository does not show where the project begins. It contains neither the home nor programs of the system,
-/// and is none of the root's own directories. `None` in a checkout.
-pub fn unpacked_around<'d>(directory: &'d Path, home: Option<&Path>) -> Option<&'d Path> {
+/// and is none of the root's own directories.
+fn unpacked<'d>(directory: &'d Path, home: Option<&Path>) -> Option<&'d Path> {
     let belongs_to_all = |above: &Path| {
         let holds = |other: &Path| other.starts_with(above);
         above.components().count() <= 2 || home.is_some_and(holds) || SYSTEM.iter().map(Path::new).any(holds)
     };
-    match checkouts_around(directory).next() {
-        Some(_) => None,
-        None => directory.ancestors().take_while(|above| !belongs_to_all(above)).last(),
+    directory.ancestors().take_while(|above| !belongs_to_all(above)).last()
+}
+
+/// The directories around the place that a command works in, looked up once. Paths are canonical as far as they exist.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Around {
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// The directory that the program was started in.
+    pub cwd: PathBuf,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// The checkouts that hold the workspace, the innermost first.
+    pub checkouts: Vec<PathBuf>,
+    /// The checkouts that hold the directory that the program was started in, if that is not the workspace.
+    pub checkouts_of_cwd: Vec<PathBuf>,
+}
+
+impl Around {
+    /// Looks around a workspace.
+    pub fn new(workspace: &Path, cwd: &Path, home: Option<&Path>) -> Around {
+        let all = |directory: &Path| checkouts_around(directory).map(Path::to_path_buf).collect();
+        let (workspace, cwd) = (real(workspace), real(cwd));
+        let checkouts_of_cwd = if cwd == workspace { Vec::new() } else { all(&cwd) };
+        Around { checkouts: all(&workspace), checkouts_of_cwd, home: home.map(real), workspace, cwd }
     }
+
+    /// Looks around a workspace of this process.
+    pub fn of_process(workspace: &Path) -> Around {
+        Around::new(workspace, Path::new("."), std::env::var_os("HOME").map(PathBuf::from).as_deref())
+    }
+
+    /// Returns the top directory of the innermost checkout, else the workspace.
+    pub fn top(&self) -> &Path {
+        self.checkouts.first().unwrap_or(&self.workspace)
+    }
+
+    /// Returns the largest directory that may be one project with the workspace; `None` in a checkout.
+    pub fn unpacked(&self) -> Option<&Path> {
+        self.checkouts.is_empty().then(|| unpacked(&self.workspace, self.home.as_deref()))?
+    }
+
+    /// Returns the directories that the project may be a part of: the checkouts around the workspace and around the
+    /// directory that the program was started in; without a checkout, what may be one project with either.
+    pub fn projects(&self) -> impl Iterator<Item = &Path> {
+        let of_cwd = self.checkouts_of_cwd.is_empty() && self.cwd != self.workspace;
+        let of_cwd = of_cwd.then(|| unpacked(&self.cwd, self.home.as_deref())).flatten();
+        let checkouts = self.checkouts.iter().chain(&self.checkouts_of_cwd).map(PathBuf::as_path);
+        checkouts.chain(self.unpacked()).chain(of_cwd)
+    }
+}
+
+/// Returns a path without links, as it is where it does not exist.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Follows an absolute path one component and one link at a time, and returns where it leads.
@@ -98,17 +149,29 @@ pub fn refuse_links(file: &Path, directories: &[PathBuf]) -> io::Result<()> {
     .map(drop)
 }
 
-/// Tells whether a path is in a directory, leads into it, or passes through it: by its text, or by a link. What is
-/// missing at its end is taken to be made where the rest leads.
-pub fn passes_through(path: &Path, directory: &Path) -> bool {
-    let real = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
-    let mut passes = path.starts_with(directory) || path.starts_with(&real);
-    let mut visit = |at: &Path, _: bool| {
-        passes |= at.starts_with(&real);
-        Ok(())
-    };
-    let _led_to = follow(path, &mut visit);
-    passes
+/// Where a path leads, entry by entry.
+pub struct Trail<'p> {
+    path: &'p Path,
+    entries: Vec<PathBuf>,
+}
+
+impl Trail<'_> {
+    /// Follows a path as far as it exists.
+    pub fn of(path: &Path) -> Trail<'_> {
+        let mut entries = Vec::new();
+        let mut visit = |at: &Path, _: bool| {
+            entries.push(at.to_path_buf());
+            Ok(())
+        };
+        let _led_to = follow(path, &mut visit);
+        Trail { path, entries }
+    }
+
+    /// Tells whether the path is in a canonical directory, leads into it, or passes through it: by its text, or by a
+    /// link. What is missing at its end is taken to be made where the rest leads.
+    pub fn passes(&self, directory: &Path) -> bool {
+        self.path.starts_with(directory) || self.entries.iter().any(|at| at.starts_with(directory))
+    }
 }
 
 fn refusal(link: &Path, what: &str) -> io::Error {

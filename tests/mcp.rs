@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use qwen_run::git::Programs;
 use qwen_run::policy::Policy;
 use qwen_run::policy::layers::LayerText;
 use qwen_run::run::servers::{Place, SandboxLauncher};
@@ -421,6 +422,7 @@ async fn below_t3_paths_change_on_their_way_to_a_server_and_back() {
         seen_at_home: false,
         private: at("private"),
         demand: Demand::AtMost(Tier::T2),
+        programs: Programs::of_process(&at("work")),
         environment: std::env::vars_os().collect(),
         helper: program().into(),
     });

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use qwen_run::checkouts::Around;
 use qwen_run::cli::usage::{self, UsageError};
 use qwen_run::settings::{self, Environment, load::Request};
 use qwen_run::tool_name::listed_name;
@@ -114,7 +115,8 @@ fn every_key_of_the_settings_is_known_and_others_are_not() {
     let work = folder.path().join("work");
     std::fs::create_dir_all(&work).unwrap();
     let environment = Environment { home: Some(home.clone()), cwd: work.clone(), ..Environment::default() };
-    let request = Request { project_root: work.clone(), workspace: work, ..Request::default() };
+    let around = Around::new(&work, &work, Some(&home));
+    let request = Request { project_root: work, around, ..Request::default() };
     let warnings = |file: &Value| {
         std::fs::write(home.join(".qwen/settings.json"), file.to_string()).unwrap();
         // A value of another type than we sampled is an error that knows the key.

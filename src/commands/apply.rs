@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{Place, print, read};
+use super::{print, read};
 use crate::cli::apply::ApplyArgs;
 use crate::deliver::{self, Delivery, Order, Site};
 use crate::emit::safe::one_line;
@@ -12,8 +12,8 @@ use crate::exit::Exit;
 use crate::policy::redact::Secrets;
 use crate::run::apply::{Applied, Fit, Request, Rules, apply};
 use crate::run::error::SetupError;
-use crate::run::folders::state_folder;
 use crate::run::outputs::new_id;
+use crate::run::place::Place;
 use crate::run::prepare::secret_variables;
 use crate::run::{Failure, policy_layers};
 use crate::settings::Environment;
@@ -22,21 +22,19 @@ use crate::settings::Environment;
 const SUBJECT: &str = "Apply a proposed change";
 
 pub(super) fn run(arguments: &ApplyArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let place = Place::open(&arguments.workspace, environment)?;
+    let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let input = read(&arguments.from, environment)?;
     let chosen: policy_layers::Chosen = place.policy(arguments.policy.as_deref(), true, environment)?;
     let how = delivery(arguments)?;
     let undo = match &how {
-        Delivery::Apply | Delivery::Commit(_) if !arguments.no_undo => {
-            Some(state_folder(environment, place.workspace.root())?.join("undo"))
-        }
+        Delivery::Apply | Delivery::Commit(_) if !arguments.no_undo => Some(place.state()?.join("undo")),
         _ => None,
     };
     let run_id = new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site {
         root: place.workspace.root(),
-        repository: place.repository.as_ref(),
+        repository: place.repository(),
         undo: undo.as_deref(),
         run_id: &run_id,
         time: &time,

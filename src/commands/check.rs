@@ -6,13 +6,14 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Place, print, read};
+use super::{print, read};
 use crate::cli::check::CheckVerb;
 use crate::exit::Exit;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
 use crate::run::Failure;
 use crate::run::checks::{self, Action};
+use crate::run::place::Place;
 use crate::run::runner::Runner;
 use crate::sandbox::Demand;
 use crate::settings::Environment;
@@ -29,14 +30,14 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
     let problems = match verb {
         CheckVerb::MarkdownShape { source, target } => shape::differences(&text(source)?, &text(target)?),
         CheckVerb::Changelog { file, heading, since, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             if since.starts_with('-') {
                 return Err(Failure::new(Exit::Usage, format!("`{since}` is not a revision"), "name a tag or commit"));
             }
             let input = |problem: String| {
                 Failure::new(Exit::Input, problem, "run it in the repository, with a revision that exists there")
             };
-            let commits = checks::commits(place.repository.as_ref(), since).map_err(input)?;
+            let commits = checks::commits(place.repository(), since).map_err(input)?;
             let root = place.workspace.root();
             let after = text(&root.join(file))?;
             let committed = |repository: &Repository| {
@@ -45,11 +46,11 @@ pub(super) async fn run(verb: &CheckVerb, environment: &Environment, out: &mut d
                 repository.git().run(&["cat-file", "blob", &name], b"").ok()
             };
             // A changelog that is not committed yet has no old line.
-            let before = place.repository.as_ref().and_then(committed).unwrap_or_default();
+            let before = place.repository().and_then(committed).unwrap_or_default();
             shape::changelog(&String::from_utf8_lossy(&before), &after, heading, &commits)
         }
         CheckVerb::Repeat { times, summary: _, workspace, command } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             return repeat(&place, *times, command, environment, out).await;
         }
     };
@@ -77,11 +78,11 @@ async fn repeat(
     let helper = std::env::current_exe()
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot find the path of `qwen`: {error}"), ""))?;
     let workspace = Arc::clone(&place.workspace);
-    let runner = Runner::new(workspace, place.repository.clone(), policy, facts, Demand::Auto, variables, helper)
+    let runner = Runner::new(workspace, place.checkout.clone(), policy, facts, Demand::Auto, variables, helper)
         .map_err(|error| {
             Failure::new(Exit::Conflict, format!("cannot make a temporary directory: {error}"), "set TMPDIR")
         })?;
-    let site = checks::Place { workspace: &place.workspace, repository: place.repository.as_ref() };
+    let site = checks::Place { workspace: &place.workspace, repository: place.repository() };
     let done = Action::Repeat { times, plan }.perform(&runner, &site, TIMEOUT, &Variables::default()).await;
     runner.end().await;
     print(out, &done.output)?;

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use super::{Place, print};
+use super::print;
 use crate::cli::doctor::{DoctorArgs, Fact, Facts};
 use crate::cli::sandbox::SandboxVerb;
 use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::context::{self, ContextSources};
+use crate::run::place::Place;
 use crate::run::slash_command::Commands;
 use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
@@ -17,7 +18,7 @@ use crate::settings::{self, Environment, providers};
 use crate::workspace::temporary::Temporary;
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let place = Place::open(&arguments.workspace, environment)?;
+    let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let mut facts = Facts {
         version: env!("CARGO_PKG_VERSION").into(),
         workspace: place.workspace.root().display().to_string(),
@@ -25,8 +26,8 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
     };
     let mut exit = Exit::Ok;
     let mut request = settings::load::Request {
-        project_root: place.top(),
-        workspace: place.workspace.root().to_path_buf(),
+        project_root: place.top().to_path_buf(),
+        around: place.checkout.around.clone(),
         ..settings::load::Request::default()
     };
     let mut context_settings = settings::Settings::default();
@@ -36,7 +37,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             facts.policy.push(Fact::new("trusted", trusted.describe()));
             request.trusted = trusted.checkout;
             if trusted.tree.is_some() {
-                request.trusted_ref = trusted.read_text(&place.top(), ".qwen/settings.json")?;
+                request.trusted_ref = trusted.read_text(place.top(), ".qwen/settings.json")?;
             }
             whose = Some(trusted);
         }
@@ -125,7 +126,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
             exit = exit.or_worse(failure.exit);
         }
     }
-    match &place.repository {
+    match place.repository() {
         Some(repository) => {
             facts.git.push(Fact::new("top", repository.top.display().to_string()));
             facts.git.push(Fact::new("head", repository.head.clone().unwrap_or_else(|| "unborn".into())));

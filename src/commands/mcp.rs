@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Place, print};
+use super::print;
 use crate::base::Diagnostic;
 use crate::base::document::jsonc;
 use crate::bounded;
@@ -21,6 +21,7 @@ use crate::policy::Access;
 use crate::policy::lists::{EntryContext, ToolEntry};
 use crate::run::Failure;
 use crate::run::error::ServerError;
+use crate::run::place::Place;
 use crate::run::policy_layers;
 use crate::run::runner::Runner;
 use crate::run::servers::{self, Chosen, Wishes};
@@ -124,7 +125,7 @@ fn settings_file(
             None => Err(Failure::new(Exit::Config, "no home directory is set", "set HOME, or use --scope project")),
         },
         Scope::Project => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             Ok((place.top().join(".qwen/settings.json"), ".qwen/settings.json".to_owned()))
         }
     }
@@ -154,11 +155,11 @@ pub(super) struct Found {
 pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Failure> {
     let trusted = place.trusted(environment)?;
     let request = settings::load::Request {
-        project_root: place.top(),
-        workspace: place.workspace.root().to_path_buf(),
+        project_root: place.top().to_path_buf(),
+        around: place.checkout.around.clone(),
         trusted: trusted.checkout,
         trusted_ref: match &trusted.tree {
-            Some(_) => trusted.read_text(&place.top(), ".qwen/settings.json")?,
+            Some(_) => trusted.read_text(place.top(), ".qwen/settings.json")?,
             None => None,
         },
         ..settings::load::Request::default()
@@ -166,7 +167,7 @@ pub(super) fn find(place: &Place, environment: &Environment) -> Result<Found, Fa
     let loaded = settings::load(&request, environment)
         .map_err(|error| Failure::new(Exit::Config, error.to_string(), "correct the file"))?;
     let mut chosen = servers::choose(&loaded.settings, Wishes::default(), &loaded.environment)?;
-    trusted.require_same(&place.top(), place.workspace.root(), &loaded.environment, &chosen.started())?;
+    trusted.require_same(place.top(), place.workspace.root(), &loaded.environment, &chosen.started())?;
     let about = loaded.warnings.into_iter().filter(|warning| warning.to_lowercase().contains("mcp"));
     chosen.warnings.splice(0..0, about);
     Ok(Found { chosen, settings: loaded.settings, environment: loaded.environment, trusted })
@@ -178,7 +179,7 @@ async fn list(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let place = Place::open(&arguments.workspace, environment)?;
+    let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let Found { mut chosen, environment, .. } = find(&place, environment)?;
     for config in &mut chosen.configs {
         // What is required is for a run to decide; here all of them are listed.
@@ -190,7 +191,7 @@ async fn list(
         chosen.configs.clone(),
         &policy.policy,
         &policy.folder,
-        (&place.trusted(&environment)?, &place.top()),
+        (&place.trusted(&environment)?, place.top()),
     )?;
     if arguments.verbose {
         let names: Vec<String> = chosen.configs.iter().map(|config| one_line(&config.name)).collect();
@@ -316,7 +317,7 @@ pub(super) fn runner(
         environment.variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     Runner::new(
         Arc::clone(&place.workspace),
-        place.repository.clone(),
+        place.checkout.clone(),
         policy.clone(),
         place.facts(environment),
         Demand::Auto,
@@ -359,7 +360,7 @@ pub(super) async fn start(
         chosen.configs.clone(),
         &policy.policy,
         &policy.folder,
-        (&place.trusted(&environment)?, &place.top()),
+        (&place.trusted(&environment)?, place.top()),
     )?;
     let mut warnings = chosen.warnings.clone();
     let (servers, _) = servers::start(&chosen, pins, runner, environment.home.as_deref(), &mut warnings).await?;
@@ -396,7 +397,7 @@ async fn auth(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let place = Place::open(workspace, environment)?;
+    let place = Place::open(workspace.cd.as_deref(), environment)?;
     let Found { chosen, environment, .. } = find(&place, environment)?;
     let tokens = Tokens::of_home(environment.home.as_deref());
     let web = |config: &crate::tools::mcp::Config| match &config.connect {

@@ -15,27 +15,19 @@ mod tools;
 mod undo;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use clap::CommandFactory as _;
 use futures_util::FutureExt as _;
 
 use crate::bounded;
-use crate::cli::{Cli, Command, WorkspaceArgs, completions, man};
+use crate::cli::{Cli, Command, completions, man};
 use crate::emit::safe::{brief, escape};
 use crate::exit::Exit;
-use crate::git::repository::Repository;
-use crate::policy::Facts;
 use crate::policy::Policy;
-use crate::policy::lists::ToolLists;
 use crate::run::error::{PolicyError, SetupError};
-use crate::run::folders::{open_workspace, state_folder};
-use crate::run::policy_layers::{self, Chosen, PolicySources};
-use crate::run::trust::{self, TrustFlags, Trusted};
-use crate::run::{Failure, outcome};
+use crate::run::{Failure, policy_layers};
 use crate::settings::Environment;
-use crate::workspace::Workspace;
 
 /// Runs a command and returns the way it ends.
 pub async fn run(command: Command, environment: &Environment, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
@@ -88,68 +80,6 @@ fn write_pages(arguments: &man::ManArgs, environment: &Environment, out: &mut dy
         let message = format!("cannot write manual pages to {}: {error}", directory.display());
         Failure::new(Exit::Failed, message, "name a directory that you can write to with --to")
     })
-}
-
-/// The directory that a command works in, and its repository.
-struct Place {
-    workspace: Arc<Workspace>,
-    repository: Option<Repository>,
-}
-
-impl Place {
-    fn open(arguments: &WorkspaceArgs, environment: &Environment) -> Result<Place, Failure> {
-        let workspace = open_workspace(arguments.cd.as_deref(), environment)?;
-        let repository = Repository::discover(workspace.root()).map_err(SetupError::Repository)?;
-        Ok(Place { workspace: Arc::new(workspace), repository })
-    }
-
-    fn top(&self) -> PathBuf {
-        self.repository
-            .as_ref()
-            .map_or_else(|| self.workspace.root().to_path_buf(), |repository| repository.top.clone())
-    }
-
-    /// Returns the policy that a run here would have.
-    fn policy(&self, named: Option<&str>, delivers: bool, environment: &Environment) -> Result<Chosen, Failure> {
-        self.policy_with(&ToolLists::default(), named, delivers, environment)
-    }
-
-    /// Returns the policy that a run here would have, with these lists of tools.
-    fn policy_with(
-        &self,
-        lists: &ToolLists,
-        named: Option<&str>,
-        delivers: bool,
-        environment: &Environment,
-    ) -> Result<Chosen, Failure> {
-        let named = named.map(str::to_owned).or_else(|| environment.value("QWEN_POLICY"));
-        let trusted = self.trusted(environment)?;
-        let chosen = policy_layers::choose(&PolicySources {
-            named: named.as_deref(),
-            mode: None,
-            delivers,
-            lists,
-            cwd: &environment.cwd,
-            top: &self.top(),
-            trusted: &trusted,
-            machine: Path::new("/etc/qwen/policy.yaml"),
-        })?;
-        chosen.require_tests(&self.facts(environment))?;
-        Ok(chosen)
-    }
-
-    /// Returns whose files of the checkout count, as in a run without flags.
-    fn trusted(&self, environment: &Environment) -> Result<Trusted, Failure> {
-        let (top, root) = (self.top(), self.workspace.root());
-        let state = state_folder(environment, root).ok();
-        trust::find(&TrustFlags::default(), environment, &top, root, self.repository.is_some(), state.as_deref())
-    }
-
-    fn facts(&self, environment: &Environment) -> Facts {
-        let home = environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-        let git = self.repository.as_ref().map(outcome::git_facts).unwrap_or_default();
-        outcome::facts(&self.workspace, home, PathBuf::new(), Vec::new(), git)
-    }
 }
 
 /// Reads a file that a command names; `-` is standard input.

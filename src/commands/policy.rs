@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Place, alone, print, read};
+use super::{alone, print, read};
 use crate::cli::WorkspaceArgs;
 use crate::cli::policy::{JudgeArgs, PolicyVerb};
 use crate::emit::safe::escape;
@@ -16,7 +16,7 @@ use crate::git::trusted;
 use crate::policy::Facts;
 use crate::policy::{Policy, Verdict, builtin, check, explain, suggest, warnings};
 use crate::run::Failure;
-use crate::run::folders::state_folder;
+use crate::run::place::Place;
 use crate::run::trust::covered;
 use crate::settings::Environment;
 
@@ -44,7 +44,7 @@ pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Wr
 
 /// The policy and facts that a verb judges by.
 fn rules(arguments: &JudgeArgs, environment: &Environment) -> Result<(Policy, Facts), Failure> {
-    let place = Place::open(&arguments.workspace, environment)?;
+    let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let chosen = place.policy(arguments.policy.as_deref(), false, environment)?;
     Ok((chosen.policy, place.facts(environment)))
 }
@@ -120,7 +120,7 @@ fn explain(arguments: &JudgeArgs, environment: &Environment, out: &mut dyn Write
 
 fn test(file: &Path, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     let policy = alone(&file.display().to_string(), environment)?;
-    let place = Place::open(&crate::cli::WorkspaceArgs::default(), environment)?;
+    let place = Place::open(None, environment)?;
     let results = check::run_tests(&policy, &place.facts(environment));
     let mut failed = 0;
     for result in &results {
@@ -152,9 +152,9 @@ fn trust(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let place = Place::open(workspace, environment)?;
+    let place = Place::open(workspace.cd.as_deref(), environment)?;
     let top = place.top();
-    let file = trusted::approval_file(&state_folder(environment, place.workspace.root())?, &top);
+    let file = trusted::approval_file(&place.state()?, &top);
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Conflict, format!("{}: {error}", file.display()), "make qwen's state directory writable")
     };
@@ -214,7 +214,7 @@ fn init(from: &Path, environment: &Environment, out: &mut dyn Write) -> Result<E
             "record a run that does the task: qwen run --yolo --dry-run --events-file FILE …",
         ));
     }
-    let place = Place::open(&WorkspaceArgs::default(), environment)?;
+    let place = Place::open(None, environment)?;
     let suggested = suggest::policy(&calls, &place.facts(environment));
     print(out, &suggested)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Place, print};
+use super::print;
 use crate::base::Diagnostic;
 use crate::cli::recipe::RecipeVerb;
 use crate::emit::safe::{brief, escape};
@@ -13,6 +13,7 @@ use crate::emit::to_pretty;
 use crate::exit::Exit;
 use crate::run::Failure;
 use crate::run::error::RecipeError;
+use crate::run::place::Place;
 use crate::run::recipe::Surroundings;
 use crate::run::trust::Trusted;
 use crate::settings::Environment;
@@ -31,11 +32,11 @@ output: {kind: text}
 pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     match verb {
         RecipeVerb::List { json, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             list(&place, environment, *json, out)
         }
         RecipeVerb::Show { recipe, prompt, commands, merged, json, params, policy, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             let top = place.top();
             let trusted = place.trusted(environment)?;
             let surroundings = surroundings(&place, &top, environment, &trusted);
@@ -45,15 +46,15 @@ pub(super) async fn run(verb: &RecipeVerb, environment: &Environment, out: &mut 
             super::recipe_show::run(what, recipe, &surroundings, params, &policy, out)
         }
         RecipeVerb::Validate { recipes, strict, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             validate(&place, recipes, *strict, environment, out)
         }
         RecipeVerb::New { name, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             new(&place, name, out)
         }
         RecipeVerb::Test { recipes, record, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             let files = match recipes.is_empty() {
                 false => recipes.iter().map(|path| environment.cwd.join(path)).collect(),
                 true => own_files(&place),
@@ -73,7 +74,7 @@ fn surroundings<'a>(
         environment,
         top,
         root: place.workspace.root(),
-        repository: place.repository.as_ref(),
+        repository: place.repository(),
         trusted,
         state: None,
         tree: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::mcp::{Found, find};
-use super::{Place, print, read};
+use super::{print, read};
 use crate::cli::tools::ToolsVerb;
 use crate::deliver::{self, Delivery, Gate, Site};
 use crate::emit::to_pretty;
@@ -15,8 +15,8 @@ use crate::exit::Exit;
 use crate::model::Part;
 use crate::path::RelPath;
 use crate::run::Failure;
-use crate::run::folders::state_folder;
 use crate::run::outcome::from_delivery;
+use crate::run::place::Place;
 use crate::run::policy_layers::Chosen;
 use crate::run::runner::{Runner, judge_change};
 use crate::run::tools::{Wanted, tools};
@@ -31,7 +31,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     match verb {
         ToolsVerb::List { json, workspace } => {
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             let chosen = super::mcp::policy(&place, None, false, environment)?;
             let runner = super::mcp::runner(&place, &chosen.policy, environment)?;
             let mut registry = registry(&place, &chosen, &runner, environment, err).await?;
@@ -47,7 +47,7 @@ pub(super) async fn run(
                 "-" => String::from_utf8_lossy(&read(Path::new("-"), environment)?).into_owned(),
                 text => text.to_owned(),
             };
-            let place = Place::open(workspace, environment)?;
+            let place = Place::open(workspace.cd.as_deref(), environment)?;
             call(&place, name, &text, policy.as_deref(), *apply, environment, out, err).await
         }
     }
@@ -68,7 +68,7 @@ async fn registry(
         policy: &chosen.policy,
         home: &environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default(),
         included: &[],
-        top: &place.top(),
+        top: place.top(),
         project: trusted.source(),
         bare: false,
     };
@@ -166,14 +166,14 @@ async fn call(
     if changes.is_empty() {
         return Ok(Exit::Ok);
     }
-    let undo = state_folder(environment, place.workspace.root())?.join("undo");
+    let undo = place.state()?.join("undo");
     let judge = |path: &RelPath, change: &crate::change::Change| judge_change(&policy, &facts, path, change);
     let gate = Gate { judge: &judge, secret: &|_, _| None, made_by: &|_| None, max_files: None, max_patch_bytes: None };
     let run_id = crate::run::outputs::new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site {
         root: place.workspace.root(),
-        repository: place.repository.as_ref(),
+        repository: place.repository(),
         undo: apply.then_some(undo.as_path()),
         run_id: &run_id,
         time: &time,

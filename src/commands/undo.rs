@@ -4,20 +4,20 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::{Place, print};
+use super::print;
 use crate::bounded;
 use crate::cli::undo::UndoArgs;
 use crate::deliver::{self, Steps, journal};
 use crate::emit::{Format, to_line};
 use crate::exit::Exit;
 use crate::run::Failure;
-use crate::run::folders::state_folder;
+use crate::run::place::Place;
 use crate::settings::Environment;
 
 pub(super) fn run(arguments: &UndoArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let place = Place::open(&arguments.workspace, environment)?;
+    let place = Place::open(arguments.workspace.cd.as_deref(), environment)?;
     let root = place.workspace.root();
-    let state = state_folder(environment, root)?;
+    let state = place.state()?;
     let folder = state.join("undo");
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Conflict, format!("the records in {}: {error}", folder.display()), "nothing was changed")

@@ -128,7 +128,8 @@ mod tests {
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", bin.display());
         let mut repository = Repository::discover(Path::new(&top)).unwrap().unwrap();
-        repository.programs = Programs::new(Some(path.as_ref()), None, &top);
+        repository.programs =
+            Programs::new(Some(path.as_ref()), &crate::checkouts::Around::new(top.as_ref(), Path::new("."), None));
         let found = drivers(&repository);
         std::fs::remove_dir_all(bin).unwrap();
         found

@@ -1,9 +1,10 @@
 //! Starts git and the other programs that this program uses itself: which ones, where they are found, and what git may
 //! run.
 //!
-//! [`Programs`] is the only resolver, [`Git`] the only way to start git.
+//! [`Programs`] is the only resolver, [`Git`] the only way to start git, [`Checkout`] the only way to find a repository.
 
 pub mod attributes;
+pub mod checkout;
 mod children;
 mod command;
 pub mod drivers;
@@ -18,6 +19,7 @@ pub mod server;
 pub mod signing;
 pub mod trusted;
 
+pub use checkout::Checkout;
 pub use children::{interrupt, is_interrupted, set_run_deadline};
 pub use command::{Git, GitError, KEYS, git_environment, is_inherited, more_configuration, private_git_configuration};
 pub use programs::{NotFound, Program, Programs};

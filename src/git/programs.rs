@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::checkouts::{checkouts_around, unpacked_around};
+use crate::checkouts::Around;
 
 /// Where programs are looked up when PATH is not set.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -24,7 +24,7 @@ const LOADER: [&str; 6] = [
 
 /// The programs of the machine: PATH without its empty and relative entries, without those that are, or lead, into
 /// the workspace, a checkout that holds it, the directory that we were started in and that holds it, or, without a
-/// checkout, [whatever may be one project with it](unpacked_around), and without those below a `node_modules`.
+/// checkout, [whatever may be one project with it](Around::unpacked), and without those below a `node_modules`.
 ///
 /// Build tools put directories such as `node_modules/.bin` first, and those who write the project's files write these,
 /// too.
@@ -59,21 +59,17 @@ impl Program {
 }
 
 impl Programs {
-    /// Cleans a PATH for work in `workspace`. `home` and its parents never count as a checkout: people keep their
+    /// Cleans a PATH for work in a workspace. The home and its parents never count as a checkout: people keep their
     /// settings in such repositories, and their programs below them.
-    pub fn new(path: Option<&OsStr>, home: Option<&Path>, workspace: &Path) -> Programs {
-        let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
-        let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
-        let holds_home = |directory: &Path| home.as_ref().is_some_and(|home| home.starts_with(directory));
-        let mut excluded: Vec<PathBuf> =
-            checkouts_around(&workspace).filter(|directory| !holds_home(directory)).map(Path::to_path_buf).collect();
+    pub fn new(path: Option<&OsStr>, around: &Around) -> Programs {
+        let holds_home = |directory: &Path| around.home.as_ref().is_some_and(|home| home.starts_with(directory));
         // The run was started in a directory that holds the workspace: the project is the whole of it.
-        let started_in = Path::new(".").canonicalize().ok();
-        excluded.extend(started_in.filter(|directory| {
-            workspace.starts_with(directory) && !holds_home(directory) && directory.components().count() > 2
-        }));
-        excluded.extend(unpacked_around(&workspace, home.as_deref()).map(Path::to_path_buf));
-        excluded.push(workspace);
+        let started_around = around.workspace.starts_with(&around.cwd) && around.cwd.components().count() > 2;
+        let started_in = started_around.then_some(&around.cwd);
+        let projects = around.checkouts.iter().chain(started_in).filter(|directory| !holds_home(directory));
+        let mut excluded: Vec<PathBuf> = projects.cloned().collect();
+        excluded.extend(around.unpacked().map(Path::to_path_buf));
+        excluded.push(around.workspace.clone());
         let is_outside = |real: &Path| !excluded.iter().any(|directory| real.starts_with(directory));
         let mut entries: Vec<PathBuf> = Vec::new();
         for entry in std::env::split_paths(path.unwrap_or(OsStr::new(USUAL))) {
@@ -92,8 +88,7 @@ impl Programs {
 
     /// Cleans the PATH of this process for work in `workspace`.
     pub fn of_process(workspace: &Path) -> Programs {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        Programs::new(std::env::var_os("PATH").as_deref(), home.as_deref(), workspace)
+        Programs::new(std::env::var_os("PATH").as_deref(), &Around::of_process(workspace))
     }
 
     /// Says whether git that is started by them reads the user's configuration.
@@ -178,6 +173,10 @@ mod tests {
 
     use super::*;
 
+    fn around(home: Option<&Path>, workspace: &Path) -> Around {
+        Around::new(workspace, Path::new("."), home)
+    }
+
     fn program(at: &Path) {
         std::fs::create_dir_all(at.parent().unwrap()).unwrap();
         std::fs::write(at, "#!/bin/sh\n").unwrap();
@@ -197,7 +196,7 @@ mod tests {
             "/usr/bin:.::bin:{0}/above/node_modules/.bin:{0}/project/bin:{0}/link:{0}/dangling:/usr/bin:{0}/x/../project/bin:/bin",
             top.display()
         );
-        let programs = Programs::new(Some(text.as_ref()), None, &workspace);
+        let programs = Programs::new(Some(text.as_ref()), &around(None, &workspace));
         assert_eq!(programs.path(), [Path::new("/usr/bin"), Path::new("/bin")]);
     }
 
@@ -209,7 +208,8 @@ mod tests {
         for at in [&workspace, &tools, &top.join("outer/.git")] {
             std::fs::create_dir_all(at).unwrap();
         }
-        let found = |home: &Path| Programs::new(Some(tools.as_os_str()), Some(home), &workspace).path().to_vec();
+        let found =
+            |home: &Path| Programs::new(Some(tools.as_os_str()), &around(Some(home), &workspace)).path().to_vec();
         assert_eq!(found(&top), Vec::<PathBuf>::new());
         assert_eq!(found(&top.join("outer")), std::slice::from_ref(&tools));
     }
@@ -226,7 +226,8 @@ mod tests {
         }
         let path =
             std::env::join_paths(entries.map(|entry| top.join(entry)).iter().chain([&"/usr/bin".into()])).unwrap();
-        let found = |workspace: &Path| Programs::new(Some(&path), Some(&top.join("home")), workspace).path().to_vec();
+        let found =
+            |workspace: &Path| Programs::new(Some(&path), &around(Some(&top.join("home")), workspace)).path().to_vec();
         assert_eq!(found(&workspace), [top.join("home/bin"), "/usr/bin".into()]);
         std::fs::create_dir(top.join("archive/packages/.git")).unwrap();
         assert_eq!(found(&workspace).len(), 5, "the checkout shows where the project begins");
@@ -241,12 +242,12 @@ mod tests {
         program(&bin.join("other"));
         symlink(workspace.join("tool"), bin.join("tool")).unwrap();
         std::fs::write(bin.join("text"), "").unwrap();
-        let programs = Programs::new(Some(bin.as_os_str()), Some(&top), &workspace);
+        let programs = Programs::new(Some(bin.as_os_str()), &around(Some(&top), &workspace));
         assert_eq!(programs.find("other").unwrap().path(), bin.join("other"));
         for name in ["tool", "text", "", "../bin/other", "missing"] {
             assert_eq!(programs.find(name), Err(NotFound(name.to_owned())), "{name}");
         }
-        let elsewhere = Programs::new(Some(bin.as_os_str()), Some(&top), &top.join("elsewhere"));
+        let elsewhere = Programs::new(Some(bin.as_os_str()), &around(Some(&top), &top.join("elsewhere")));
         assert_eq!(elsewhere.find("tool").unwrap().path(), bin.join("tool"));
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::ownership::{has_shared_index, is_of, not_of};
-use super::{Git, GitError, Programs, trusted};
+use super::{Git, GitError, Programs};
 use crate::bounded;
 use crate::change::layout;
 use crate::change::patch::ObjectFormat;
@@ -92,21 +92,22 @@ impl RepositoryError {
 }
 
 impl Repository {
-    /// Finds the repository that holds a canonical directory; `None` if it is in no work tree.
+    /// Finds the repository that holds a canonical directory, to be worked on with these programs; `None` if the
+    /// directory is in no work tree.
     ///
     /// A directory on the way that is laid out like a git directory is an error: git would use it and its
     /// configuration.
-    pub fn discover(root: &Path) -> Result<Option<Repository>, RepositoryError> {
+    pub fn find(root: &Path, programs: &Programs) -> Result<Option<Repository>, RepositoryError> {
         for top in root.ancestors() {
             let dot_git = top.join(".git");
             match dot_git.metadata() {
                 Ok(metadata) if metadata.is_dir() => match look(dot_git.join("HEAD"))? {
                     Some(head) if !head.is_dir() => {
-                        return Repository::at(top, dot_git, root);
+                        return Repository::at(top, dot_git, root, programs);
                     }
                     Some(_) | None => {}
                 },
-                Ok(_) => return Repository::at(top, linked_git_dir(top, &dot_git)?, root),
+                Ok(_) => return Repository::at(top, linked_git_dir(top, &dot_git)?, root, programs),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(cause) => return Err(RepositoryError::Io { path: dot_git, cause }),
             }
@@ -117,7 +118,12 @@ impl Repository {
         Ok(None)
     }
 
-    fn at(top: &Path, git_dir: PathBuf, root: &Path) -> Result<Option<Repository>, RepositoryError> {
+    fn at(
+        top: &Path,
+        git_dir: PathBuf,
+        root: &Path,
+        programs: &Programs,
+    ) -> Result<Option<Repository>, RepositoryError> {
         let common_dir = match bounded::optional(bounded::regular(&git_dir.join("commondir"), SMALL)) {
             Ok(Some(path)) => git_dir.join(OsStr::from_bytes(path.trim_ascii_end())),
             Ok(None) => git_dir.clone(),
@@ -143,7 +149,7 @@ impl Repository {
             format: probe.format,
             is_plain: probe.is_plain && !is_split,
             file_mode: probe.file_mode,
-            programs: Programs::of_process(root).with_user_configuration(trusted::configuration_is_own(root)),
+            programs: programs.clone(),
             git_dir,
         };
         (repository.head, repository.branch) = repository.read_head(probe.has_files_for_references)?;

@@ -211,7 +211,8 @@ mod tests {
             echo '#!/bin/sh' > $at; chmod +x $at; done; ln -s ../work/tools/gpg bin/gpg; ln -s ../own/gpg bin/mine",
         );
         let path = at("bin");
-        let programs = crate::git::Programs::new(Some(path.as_ref()), None, &top.join("work"));
+        let around = crate::checkouts::Around::new(&top.join("work"), ".".as_ref(), None);
+        let programs = crate::git::Programs::new(Some(path.as_ref()), &around);
         for (program, is_taken) in [
             ("gpg", false),
             ("mine", true),

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Git, GitError};
 use crate::bounded;
-use crate::checkouts::checkouts_around;
+use crate::checkouts::Around;
 use crate::policy::trust::Approval;
 
 /// The largest file that is read from a commit.
@@ -200,13 +200,11 @@ pub fn came_with_checkout(top: &Path, path: &str) -> Result<bool, TrustedError> 
     Ok(entries.any(|entry| entry.mode != "040000"))
 }
 
-/// Tells whether a directory is in a checkout that holds the workspace, and one of these names came with that checkout.
-/// What cannot be found out counts as a yes.
-pub fn committed_in_checkout(workspace: &Path, directory: &Path, names: &[&str]) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let (workspace, directory) = (real(workspace), real(directory));
-    let mut around = checkouts_around(&workspace).filter_map(|top| Some((top, directory.strip_prefix(top).ok()?)));
-    around.any(|(top, below)| {
+/// Tells whether a canonical directory is in a checkout that holds the workspace, and one of these names came with that
+/// checkout. What cannot be found out counts as a yes.
+pub fn committed_in_checkout(around: &Around, directory: &Path, names: &[&str]) -> bool {
+    let mut tops = around.checkouts.iter().filter_map(|top| Some((top, directory.strip_prefix(top).ok()?)));
+    tops.any(|(top, below)| {
         names.iter().any(|name| match below.join(name).to_str() {
             Some(path) => came_with_checkout(top, path).unwrap_or(true),
             None => true,
@@ -214,21 +212,14 @@ pub fn committed_in_checkout(workspace: &Path, directory: &Path, names: &[&str])
     })
 }
 
-/// Tells whether the git configuration in the home, or in `XDG_CONFIG_HOME`, came with a checkout that holds the
-/// workspace: then it is not the user's.
-pub fn configuration_came_along(workspace: &Path, home: Option<&Path>, configuration: Option<&Path>) -> bool {
+/// Tells whether the git configuration in the home, or in `configuration` (`XDG_CONFIG_HOME`), came with a checkout that
+/// holds the workspace: then it is not the user's.
+pub fn configuration_came_along(around: &Around, configuration: Option<&Path>) -> bool {
     let came_along = |directory: Option<&Path>, names: &[&str]| {
-        directory.is_some_and(|directory| committed_in_checkout(workspace, directory, names))
+        directory.is_some_and(|directory| committed_in_checkout(around, directory, names))
     };
-    came_along(home, &[".gitconfig", ".config/git"]) || came_along(configuration, &["git"])
-}
-
-/// Tells whether what this process has for the user's git configuration is the user's: it did not come with a checkout
-/// that holds the workspace.
-pub fn configuration_is_own(workspace: &Path) -> bool {
-    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let (home, configuration) = (directory("HOME"), directory("XDG_CONFIG_HOME"));
-    !configuration_came_along(workspace, home.as_deref(), configuration.as_deref())
+    let configuration = configuration.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
+    came_along(around.home.as_deref(), &[".gitconfig", ".config/git"]) || came_along(configuration.as_deref(), &["git"])
 }
 
 struct Entry {

@@ -20,8 +20,8 @@ use crate::sandbox::own_command::{OwnOutput, run_own};
 use crate::settings::{Environment, Settings};
 use crate::tool_name::real_name;
 
+use super::Failure;
 use super::started::Started;
-use super::{Failure, programs};
 
 /// Default timeout of a hook.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -123,6 +123,7 @@ impl Hooks {
         settings: &Settings,
         environment: &Environment,
         folder: PathBuf,
+        programs: &Programs,
         warnings: &mut Vec<String>,
     ) -> Result<Hooks, Failure> {
         let mut hooks = Vec::new();
@@ -148,7 +149,7 @@ impl Hooks {
             .filter(|(name, _)| !KEYS.contains(&name.as_str()))
             .collect();
         let facts = Map::from_iter([("cwd".to_owned(), folder.display().to_string().into())]);
-        let programs = programs(environment, &folder);
+        let programs = programs.clone();
         let (said, stops) = (Arc::default(), Arc::default());
         Ok(Hooks { hooks: hooks.into(), facts, folder, programs, variables, said, stops })
     }
@@ -380,7 +381,14 @@ mod tests {
             variables: [("PATH".into(), path), ("QWEN_API_KEY".into(), "k".into())].into(),
             ..Environment::default()
         };
-        Hooks::of(&settings, &environment, std::env::temp_dir(), &mut Vec::new()).unwrap()
+        Hooks::of(
+            &settings,
+            &environment,
+            std::env::temp_dir(),
+            &Programs::of_process(&std::env::temp_dir()),
+            &mut Vec::new(),
+        )
+        .unwrap()
     }
 
     fn one(event: &str, matcher: &str, command: &str) -> Hooks {
@@ -465,7 +473,8 @@ mod tests {
         }
         let settings = Settings { hooks: Map::from_iter([("Notification".into(), json!([]))]), ..Settings::default() };
         let mut warnings = Vec::new();
-        Hooks::of(&settings, &Environment::default(), "/".into(), &mut warnings).unwrap();
+        Hooks::of(&settings, &Environment::default(), "/".into(), &Programs::of_process("/".as_ref()), &mut warnings)
+            .unwrap();
         assert!(warnings[0].contains("hooks.Notification"));
         assert_eq!((timeout(30.0), timeout(5_000.0)), (Duration::from_secs(30), Duration::from_secs(5)));
     }

@@ -8,7 +8,6 @@ pub mod checks;
 pub mod context;
 pub mod emitter;
 pub mod error;
-pub mod folders;
 pub mod from_hook;
 pub mod gather;
 mod git_commands;
@@ -22,6 +21,7 @@ pub mod model;
 pub mod modes;
 pub mod outcome;
 pub mod outputs;
+pub mod place;
 pub mod policy_layers;
 pub mod prepare;
 pub mod recipe;
@@ -40,8 +40,6 @@ pub mod tools;
 pub mod trust;
 pub mod typed;
 
-use std::ffi::OsStr;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -57,7 +55,7 @@ use crate::cli::RunArgs;
 use crate::emit::{Backlog, Renderer};
 use crate::event::{Event, RunError, RunFinished, RunStarted};
 use crate::exit::Exit;
-use crate::git::{Program, Programs};
+use crate::git::Program;
 use crate::model::local::{self, LocalServer};
 use crate::model::{Message, Part};
 use crate::settings::Environment;
@@ -72,6 +70,7 @@ use gather::Gathered;
 use hooks::Hooks;
 use outcome::Stage;
 use outputs::Streams;
+use place::Place;
 use session::RunSession;
 use setup::Setup;
 use signals::Signals;
@@ -148,10 +147,13 @@ impl From<Stopped> for Failure {
 pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Streams) -> Exit {
     let started = Instant::now();
     let id = outputs::new_id();
-    let session = RunSession::choose(arguments, environment, &id);
+    let cd = arguments.input.workspace.cd.as_deref();
+    let around = place::around(cd, environment);
+    let place = Place::of(&around, cd, environment).map_err(Failure::from);
+    let session = RunSession::choose(arguments, environment, &place, &id);
     let session_id = session.as_ref().map_or(id.as_str(), |session| session.id.as_str());
     let backlogs = streams.backlogs.clone();
-    let renderer = Renderer::new(outputs::outputs(arguments, environment, streams, session_id));
+    let renderer = Renderer::new(outputs::outputs(arguments, environment, &around, streams, session_id));
     // A run whose product cannot be written must not cost anything.
     let session = match renderer.problem() {
         Some(problem) => Err(Failure { exit: Exit::Failed, error: Box::new(RunError::output(problem.to_owned())) }),
@@ -162,8 +164,8 @@ pub async fn run(arguments: &RunArgs, environment: &Environment, streams: Stream
     signals::end_in_order();
     let stage = OnceLock::new();
     let finished = {
-        let work =
-            std::panic::AssertUnwindSafe(work(arguments, environment, &id, session, &emitter, &stage)).catch_unwind();
+        let work = std::panic::AssertUnwindSafe(work(arguments, environment, &id, place, session, &emitter, &stage))
+            .catch_unwind();
         tokio::pin!(work);
         let mut heartbeat = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -218,16 +220,17 @@ async fn work(
     arguments: &RunArgs,
     environment: &Environment,
     id: &str,
+    place: Result<Place, Failure>,
     session: Result<RunSession, Failure>,
     emitter: &Emitter,
     stage: &OnceLock<Stage>,
 ) -> RunFinished {
-    let session = match session {
-        Ok(session) => session,
+    let (session, place) = match session.and_then(|session| Ok((session, place?))) {
+        Ok(found) => found,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
     // Dropped at every end of this function.
-    let local = match local_server(arguments, environment, emitter).await {
+    let local = match local_server(arguments, environment, &place, emitter).await {
         Ok(local) => local,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
@@ -236,7 +239,7 @@ async fn work(
         arguments.model.openai_base_url = Some(server.base_url.clone());
         arguments.model.model = Some(server.model.clone());
     }
-    let prepared = match prepare::prepare(&arguments, environment, id).await {
+    let prepared = match prepare::prepare(&arguments, environment, &place, id).await {
         Ok(prepared) => prepared,
         Err(failure) => return RunFinished::failed(failure.exit, *failure.error),
     };
@@ -277,23 +280,18 @@ async fn work(
 async fn local_server(
     arguments: &RunArgs,
     environment: &Environment,
+    place: &Place,
     emitter: &Emitter,
 ) -> Result<Option<LocalServer>, Failure> {
     let Some(model) = &arguments.model.local else { return Ok(None) };
     let tell = |waited: Duration| {
         emitter.emit(Event::Status { message: "waiting for llama-server to load the model".into(), waited });
     };
-    let workspace = folders::directory_to_work_in(arguments.input.workspace.cd.as_deref(), environment)?;
-    let program = programs(environment, &workspace).find(local::PROGRAM).ok();
+    let program = place.checkout.programs.find(local::PROGRAM).ok();
     let program = program.as_ref().map(Program::path);
     let launcher = crate::sandbox::launcher();
     let started = local::start(&environment.cwd.join(model), program, &launcher, &tell).await;
     Ok(started.map(Some).map_err(SetupError::Local)?)
-}
-
-/// Returns the programs that a run in this workspace starts itself.
-pub(crate) fn programs(environment: &Environment, workspace: &Path) -> Programs {
-    Programs::new(environment.variables.get("PATH").map(OsStr::new), environment.home.as_deref(), workspace)
 }
 
 /// The result of the model's work.

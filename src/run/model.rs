@@ -24,6 +24,7 @@ use crate::settings::{Environment, ModelChoice, Settings, providers};
 use super::Failure;
 use super::error::ConnectError;
 use super::outputs::checkouts;
+use super::place::Place;
 use super::prepare::secret_variables;
 
 /// The model, and warnings about it.
@@ -44,9 +45,9 @@ pub struct Chosen {
 struct Recording(Arc<Mutex<Spooled>>);
 
 impl Recording {
-    fn open(arguments: &RunArgs, environment: &Environment) -> Result<Option<Recording>, Failure> {
+    fn open(arguments: &RunArgs, place: &Place, environment: &Environment) -> Result<Option<Recording>, Failure> {
         let Some(path) = &arguments.test.record else { return Ok(None) };
-        match Spooled::open(&environment.cwd.join(path), &checkouts(arguments, environment)) {
+        match Spooled::open(&environment.cwd.join(path), &checkouts(&place.checkout.around)) {
             Ok(file) => Ok(Some(Recording(Arc::new(Mutex::new(file))))),
             Err(error) => {
                 let error = unwritten(&format!("{}: {error}", path.display()));
@@ -114,7 +115,7 @@ pub async fn choose(
     arguments: &RunArgs,
     settings: &Settings,
     environment: &Environment,
-    root: &std::path::Path,
+    place: &Place,
     recipe: &ModelWishes,
 ) -> Result<Chosen, Failure> {
     if let Some(path) = &arguments.test.script {
@@ -136,14 +137,14 @@ pub async fn choose(
             let shown = || path.display().to_string();
             let text = bounded::named_text(&environment.cwd.join(path), bounded::PRODUCT);
             let text = text.map_err(|cause| ConnectError::Replay { path: shown(), cause })?;
-            let player = Player::new(&text, masks(environment, root, None));
+            let player = Player::new(&text, masks(environment, place.root(), None));
             Some(player.map_err(|error| ConnectError::Recording { path: shown(), why: error.to_string() })?)
         }
         None => None,
     };
     let recording = match &player {
         Some(_) => None,
-        None => Recording::open(arguments, environment)?,
+        None => Recording::open(arguments, place, environment)?,
     };
     let key_file = match &flags.api_key_file {
         Some(path) => {
@@ -204,7 +205,7 @@ pub async fn choose(
     let client = match (player, &recording) {
         (Some(player), _) => Client::with_transport(config, Arc::new(player)),
         (None, Some(recording)) => {
-            let masks = masks(environment, root, config.key.as_ref());
+            let masks = masks(environment, place.root(), config.key.as_ref());
             Client::recording(config, Box::new(recording.clone()), masks)
         }
         (None, None) => Client::new(config),

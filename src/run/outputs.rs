@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::checkouts::{checkouts_around, unpacked_around};
+use crate::checkouts::Around;
 use crate::cli::RunArgs;
 use crate::emit::{Backlog, Colours, Format, Ids, OutputFiles, Outputs, Screen};
 use crate::settings::{self, Environment};
@@ -23,12 +23,21 @@ pub struct Streams {
 }
 
 /// Combines flags, environment and streams.
-pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams, session: &str) -> Outputs {
+pub fn outputs(
+    arguments: &RunArgs,
+    environment: &Environment,
+    around: &Around,
+    streams: Streams,
+    session: &str,
+) -> Outputs {
     let output = &arguments.output;
     let colours = Colours::from_environment(output.color, |name| environment.variables.get(name).cloned());
     let file = |path: &Option<PathBuf>| path.as_ref().map(|path| environment.cwd.join(path));
     Outputs {
-        format: output.output_format.or_else(|| format_of_settings(arguments, environment)).unwrap_or(Format::Text),
+        format: output
+            .output_format
+            .or_else(|| format_of_settings(arguments, environment, around))
+            .unwrap_or(Format::Text),
         include_partial: output.include_partial_messages,
         stdout_is_terminal: streams.stdout_is_terminal,
         stdout_colour: colours.on(streams.stdout_is_terminal),
@@ -46,35 +55,26 @@ pub fn outputs(arguments: &RunArgs, environment: &Environment, streams: Streams,
             sarif: file(&output.sarif_file),
             rdjson: file(&output.rdjson_file),
             annotations: file(&output.annotations_file),
-            checkouts: checkouts(arguments, environment),
+            checkouts: checkouts(around),
         },
         ids: Ids::new(session, new_id),
     }
 }
 
-/// Returns the directories whose links are not followed on the way to a file that we write: the workspace, and every
-/// checkout that holds it or the directory that we were started in; without a checkout, what may be one project with it. A checkout must not choose where our output goes.
-pub fn checkouts(arguments: &RunArgs, environment: &Environment) -> Vec<PathBuf> {
-    let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
-    let given = environment.cwd.join(cd);
-    let workspace = given.canonicalize().unwrap_or(given);
-    let home = environment.home.as_deref();
-    let both = [workspace.as_path(), &environment.cwd];
-    let around = both.into_iter().flat_map(|at| checkouts_around(at).chain(unpacked_around(at, home)));
-    around.map(Path::to_path_buf).chain([workspace.clone()]).collect()
+/// Returns the directories whose links are not followed on the way to a file that we write: the workspace, and whatever
+/// [may be one project](Around::projects) with it. A checkout must not choose where our output goes.
+pub fn checkouts(around: &Around) -> Vec<PathBuf> {
+    around.projects().chain([around.workspace.as_path()]).map(Path::to_path_buf).collect()
 }
 
 /// Returns `output.format` of the settings.
 ///
 /// Errors in the settings are reported later, when the rest of them is read: without a format there is no way to report
 /// them. The key is harmless, so it counts even if the settings are not trusted.
-fn format_of_settings(arguments: &RunArgs, environment: &Environment) -> Option<Format> {
-    let cd = arguments.input.workspace.cd.as_deref().unwrap_or(Path::new("."));
-    let workspace = environment.cwd.join(cd).canonicalize().ok()?;
-    let top = checkouts_around(&workspace).next().unwrap_or(&workspace);
+fn format_of_settings(arguments: &RunArgs, environment: &Environment, around: &Around) -> Option<Format> {
     let request = settings::load::Request {
-        project_root: top.to_path_buf(),
-        workspace: workspace.clone(),
+        project_root: around.top().to_path_buf(),
+        around: around.clone(),
         bare: arguments.context.bare,
         ..settings::load::Request::default()
     };

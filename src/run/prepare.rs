@@ -11,7 +11,6 @@ use crate::cli::RunArgs;
 use crate::cli::prompt::Prompt;
 use crate::cli::run::{ApprovalMode, ChangesMode, FailOn, SandboxMode};
 use crate::exit::Exit;
-use crate::git::repository::Repository;
 use crate::model::ToolSpec;
 use crate::policy::file::WorkspaceMode;
 use crate::policy::layers::lowest_of;
@@ -34,12 +33,12 @@ use super::Failure;
 use super::answers::{self, Wanted};
 use super::bounds::limits;
 use super::context::{self, ContextSources};
-use super::error::{ModeError, ServerError, SetupError};
-use super::folders::{approval_left_out, cache_folder, included_folders, open_workspace, state_folder};
+use super::error::{ModeError, PlaceError, ServerError, SetupError};
 use super::hooks::Hooks;
 use super::images;
 use super::modes::{approval_mode, builtin_of, delivery_mode, demand, on_deny, preflight};
 use super::outcome::{self, Mode, Stage};
+use super::place::{self, Place};
 use super::policy_layers::{self, PolicySources};
 use super::recipe::{Active, Surroundings};
 use super::runner::Runner;
@@ -47,7 +46,7 @@ use super::servers;
 use super::setup::Setup;
 use super::slash_command::Commands;
 use super::tool_lists;
-use super::trust::{self, TrustFlags};
+use super::trust::TrustFlags;
 use super::typed::read_prompt;
 
 /// Default timeout of a check.
@@ -63,25 +62,27 @@ pub struct Prepared {
 
 /// Reads and checks everything. Sends nothing, and writes only to the run's own temporary directory and, about sandbox
 /// support, to the user's cache.
-pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -> Result<Prepared, Failure> {
-    let workspace = Arc::new(open_workspace(arguments.input.workspace.cd.as_deref(), environment)?);
-    let cache = cache_folder(environment, workspace.root());
+pub async fn prepare(
+    arguments: &RunArgs,
+    environment: &Environment,
+    place: &Place,
+    id: &str,
+) -> Result<Prepared, Failure> {
+    let workspace = Arc::clone(&place.workspace);
+    let cache = place.cache(environment);
     let _probing = (arguments.policy.sandbox != Some(SandboxMode::Off))
         .then(|| sandbox::doctor::probe_ahead(sandbox::own_executable(), cache.as_deref()));
-    let repository = Repository::discover(workspace.root()).map_err(SetupError::Repository)?;
-    let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
+    let repository = place.checkout.repository.clone();
+    let top = place.top().to_path_buf();
 
     let flags = TrustFlags {
         trusted_ref: arguments.policy.trusted_ref.clone(),
         trust_checkout: arguments.policy.trust_checkout,
     };
-    // Before any file of the checkout is read, which could set a variable.
-    let state = state_folder(environment, workspace.root());
-    let own = state.as_deref().ok();
-    let trusted = trust::find(&flags, environment, &top, workspace.root(), repository.is_some(), own)?;
+    let trusted = place.trusted_by(&flags, environment)?;
     let request = settings::load::Request {
         project_root: top.clone(),
-        workspace: workspace.root().to_path_buf(),
+        around: place.checkout.around.clone(),
         trusted: trusted.checkout,
         trusted_ref: match &trusted.tree {
             Some(_) => trusted.read_text(&top, ".qwen/settings.json")?,
@@ -91,7 +92,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     };
     let loaded = settings::load(&request, environment).map_err(SetupError::Settings)?;
     let (settings, environment, mut warnings) = (loaded.settings, loaded.environment, loaded.warnings);
-    warnings.extend(approval_left_out(&trusted, &environment, &top, workspace.root()));
+    warnings.extend(place.approval_left_out(&trusted, &environment));
     if !arguments.context.bare {
         warnings.extend(trusted.left_out(&top, workspace.root(), &context::names(&settings))?);
     }
@@ -113,8 +114,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         root: workspace.root(),
         repository: repository.as_ref(),
         trusted: &trusted,
-        state: own,
         tree: recipes_of.as_ref(),
+        state: place.state().ok(),
     };
     let recipe = super::recipe::load(arguments, &surroundings, id, &time).await?;
     let with_wishes = recipe.as_ref().map(|active| with_wishes(arguments, active));
@@ -127,7 +128,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let mut chosen_servers = servers::choose(&settings, wishes, &environment)?;
     warnings.append(&mut chosen_servers.warnings);
 
-    let started = trust::commands(&settings, &chosen_servers);
+    let started = super::trust::commands(&settings, &chosen_servers);
     trusted.require_same(&top, workspace.root(), &environment, &started)?;
 
     let mode = approval_mode(arguments, &settings, &mut warnings)?;
@@ -137,7 +138,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         return Err(ModeError::Plan.into());
     }
     let named = arguments.policy.policy.clone().or_else(|| environment.value("QWEN_POLICY"));
-    let included = included_folders(arguments, &settings, &environment)?;
+    let included = place::included(arguments, &settings, &environment)?;
     let server_names = chosen_servers.names();
     let around = EntryContext {
         servers: &server_names,
@@ -163,7 +164,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     let outer = policy.clone();
     let mut policy = policy;
     if let Some(active) = &recipe {
-        active.requires(&super::programs(&environment, workspace.root()), repository.as_ref())?;
+        active.requires(&place.checkout.programs, repository.as_ref())?;
         policy = active.narrow(&policy)?;
         warnings.extend(active.recipe.warnings.iter().map(Diagnostic::brief));
     }
@@ -192,7 +193,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     chosen.require_tests(&facts)?;
     let runner = Runner::new(
         Arc::clone(&workspace),
-        repository.clone(),
+        place.checkout.clone(),
         policy.clone(),
         facts,
         demand,
@@ -202,15 +203,15 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
     .map_err(SetupError::TemporaryFolder)?
     .with_ignored_outputs(ignored_outputs);
     if demand == Demand::Require {
-        runner.sandbox().map_err(SetupError::Sandbox)?;
+        runner.confinement().map_err(SetupError::Sandbox)?;
     }
     let on_base = recipe.as_ref().is_some_and(|active| active.recipe.checks().iter().any(|check| check.tree.is_some()));
     let base = if on_base {
-        let pristine = Arc::new(Workspace::open(workspace.root()).map_err(SetupError::Workspace)?);
+        let pristine = Arc::new(Workspace::open(workspace.root()).map_err(PlaceError::Workspace)?);
         let facts = outcome::facts(&pristine, home.clone(), PathBuf::new(), included.clone(), git.clone());
         let runner = Runner::new(
             pristine,
-            repository.clone(),
+            place.checkout.clone(),
             outer.clone(),
             facts,
             demand,
@@ -227,7 +228,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         None => read_prompt(arguments, (&trusted, &top), &environment, &mut warnings).await?,
     };
     let wishes = recipe.as_ref().and_then(|active| active.recipe.file.model.clone()).unwrap_or_default();
-    let client = super::model::choose(arguments, &settings, &environment, workspace.root(), &wishes).await?;
+    let client = super::model::choose(arguments, &settings, &environment, place, &wishes).await?;
     warnings.extend(client.warnings.iter().cloned());
     strictly(arguments, &warnings)?;
     let mut limits = limits(arguments, &settings, &policy);
@@ -260,7 +261,7 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
     }
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
-        (Mode::Apply | Mode::Commit, false) => Some(state?.join("undo")),
+        (Mode::Apply | Mode::Commit, false) => Some(place.state()?.join("undo")),
         _ => None,
     };
     preflight(&delivery, arguments.changes.sign, &workspace, repository.as_ref(), undo_folder.as_deref())?;
@@ -317,7 +318,8 @@ pub async fn prepare(arguments: &RunArgs, environment: &Environment, id: &str) -
         context
     };
     let mut problems = Vec::new();
-    let hooks = Hooks::of(&settings, &environment, workspace.root().to_path_buf(), &mut problems)?;
+    let hooks =
+        Hooks::of(&settings, &environment, place.root().to_path_buf(), &place.checkout.programs, &mut problems)?;
     let images = images::read(&arguments.input.images, &environment.cwd, client.facts_of_images(), &mut problems)?;
     skipped(problems, arguments.context.strict, &mut warnings)?;
     let mut appended: Vec<String> = Vec::new();

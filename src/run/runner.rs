@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::change::patch::sha256;
 use crate::change::{Change, Entry};
 use crate::git::repository::Repository;
-use crate::git::{git_environment, private_git_configuration};
+use crate::git::{Checkout, git_environment, private_git_configuration};
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::grant::{GitAccess, Start, TreeAccess};
@@ -22,8 +22,8 @@ use crate::policy::programs::only_reads;
 use crate::policy::{ChangeFacts, Facts};
 use crate::policy::{CommandPlan, Policy};
 use crate::sandbox::{
-    Captured, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
-    named,
+    Captured, Confinement, Demand, LentTree, Mounted, Names, RunOutput, RunRequest, Sandbox, SandboxError,
+    SandboxOptions, Tier, named,
 };
 use crate::tools::mcp::Config;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError, ToolErrorKind};
@@ -49,18 +49,29 @@ const MOST_LINKS: usize = 40;
 /// Runs the commands of a run.
 pub struct Runner {
     workspace: Arc<Workspace>,
-    repository: Option<Repository>,
+    checkout: Checkout,
     policy: Policy,
     facts: Facts,
     demand: Demand,
     environment: BTreeMap<OsString, OsString>,
     helper: PathBuf,
     private: Temporary,
+    confinement: OnceLock<Confinement>,
     sandbox: OnceLock<Sandbox>,
     lent: Mutex<Option<Lent>>,
     /// What commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
     ignored_outputs: bool,
     lent_root: OnceLock<PathBuf>,
+    happened: Happened,
+    /// The project's fingerprint before the first writing command that runs without a private file system.
+    attributes: OnceLock<Untouched>,
+    /// Whether servers write in the command workspace: after each of their calls changes are then looked for.
+    servers_write: OnceLock<bool>,
+}
+
+/// What happened so far.
+#[derive(Default)]
+struct Happened {
     /// A layer could not be mounted, although the probe succeeded.
     mounts_no_layer: AtomicBool,
     /// A copy replaced a layer, without what earlier commands left in ignored directories.
@@ -69,17 +80,13 @@ pub struct Runner {
     left_out_said: AtomicBool,
     /// The user was told that programs find no repository.
     no_git_said: AtomicBool,
-    /// The project's fingerprint before the first writing command that runs without a private file system.
-    attributes: OnceLock<Untouched>,
-    /// Whether servers write in the command workspace: after each of their calls changes are then looked for.
-    servers_write: OnceLock<bool>,
 }
 
 impl Runner {
     /// Prepares a runner; nothing is started or copied before the first command.
     pub fn new(
         workspace: Arc<Workspace>,
-        repository: Option<Repository>,
+        checkout: Checkout,
         policy: Policy,
         facts: Facts,
         demand: Demand,
@@ -89,20 +96,18 @@ impl Runner {
         Ok(Runner {
             private: Temporary::outside("run-", workspace.root())?,
             workspace,
-            repository,
+            checkout,
             policy,
             facts,
             demand,
             environment,
             helper,
+            confinement: OnceLock::new(),
             sandbox: OnceLock::new(),
             lent: Mutex::default(),
             ignored_outputs: false,
             lent_root: OnceLock::new(),
-            mounts_no_layer: AtomicBool::new(false),
-            is_copied_anew: AtomicBool::new(false),
-            left_out_said: AtomicBool::new(false),
-            no_git_said: AtomicBool::new(false),
+            happened: Happened::default(),
             attributes: OnceLock::new(),
             servers_write: OnceLock::new(),
         })
@@ -128,26 +133,40 @@ impl Runner {
         self.private.path().parent()
     }
 
+    fn repository(&self) -> Option<&Repository> {
+        self.checkout.repository.as_ref()
+    }
+
     /// Returns the run's own directory of full outputs.
     pub fn outputs(&self) -> PathBuf {
         self.private.path().join("outputs")
     }
 
-    /// Returns the sandbox of commands; the first call detects what the machine supports.
+    /// Returns the isolation of commands; the first call detects what the machine supports.
+    pub fn confinement(&self) -> Result<&Confinement, SandboxError> {
+        if let Some(found) = self.confinement.get() {
+            return Ok(found);
+        }
+        let (network, private) = (self.policy.network_shell(), self.private.path());
+        let found = Confinement::detect(self.demand, network, &self.helper, private)?;
+        Ok(self.confinement.get_or_init(|| found))
+    }
+
+    /// Returns the sandbox of commands; the first call looks for what they may read.
     pub fn sandbox(&self) -> Result<&Sandbox, SandboxError> {
         if let Some(sandbox) = self.sandbox.get() {
             return Ok(sandbox);
         }
         let env = self.policy.env();
         let sandbox = Sandbox::new(SandboxOptions {
-            demand: self.demand,
+            confinement: self.confinement()?.clone(),
             helper: self.helper.clone(),
             private: self.private.path().to_path_buf(),
             workspace: self.workspace.root().to_path_buf(),
+            programs: self.checkout.programs.clone(),
             environment: self.environment.clone(),
             disk: &Disk,
             read_system: self.policy.read_system().into_iter().map(PathBuf::from).collect(),
-            network: self.policy.network_shell(),
             names: Names::of_the_system(),
             env_pass: env.pass,
             env_set: env.set.into_iter().collect(),
@@ -157,7 +176,7 @@ impl Runner {
 
     /// Returns the tier of commands; T0 without a sandbox.
     pub fn tier(&self) -> Tier {
-        self.sandbox().map_or(Tier::T0, Sandbox::tier)
+        self.confinement().map_or(Tier::T0, Confinement::tier)
     }
 
     /// Returns where commands see the root of the tree, as text.
@@ -177,7 +196,7 @@ impl Runner {
     /// Remembers the modes and times of the whole repository, where isolation does not hold them.
     fn remember_attributes(&self) {
         if self.tier() == Tier::T2 {
-            let top = self.repository.as_ref().map_or(self.workspace.root(), |repository| &repository.top);
+            let top = self.repository().map_or(self.workspace.root(), |repository| &repository.top);
             self.attributes.get_or_init(|| Untouched::remember(top, Vec::new()));
         }
     }
@@ -204,15 +223,16 @@ impl Runner {
         until: Option<Instant>,
         alone: bool,
     ) -> Result<&'s mut Lent, ToolError> {
-        let layers =
-            alone && !self.mounts_no_layer.load(Ordering::Relaxed) && self.sandbox().is_ok_and(Sandbox::has_overlay);
+        let layers = alone
+            && !self.happened.mounts_no_layer.load(Ordering::Relaxed)
+            && self.confinement().is_ok_and(Confinement::has_overlay);
         let earlier = if layers { None } else { slot.take_if(|lent| lent.layer().is_some()) };
         let lent = match slot {
             Some(lent) => lent,
             None => {
                 let may_read = self.policy.reader(&self.facts);
                 let options = LendOptions {
-                    repository: self.repository.as_ref(),
+                    repository: self.repository(),
                     may_read: &may_read,
                     copy_max: self.policy.copy_max(),
                     parent: Some(self.private.path()),
@@ -243,7 +263,7 @@ impl Runner {
                 let taken = lent.take_over(earlier, &self.workspace.changes());
                 taken.map_err(|error| ToolError::failed(format!("cannot create the command workspace: {error}")))?;
             }
-            Some(_) => self.is_copied_anew.store(true, Ordering::Relaxed),
+            Some(_) => self.happened.is_copied_anew.store(true, Ordering::Relaxed),
             None => {}
         }
         Ok(lent)
@@ -282,6 +302,7 @@ impl Runner {
             seen_at_home: self.tier() == Tier::T3,
             private: self.private.path().to_path_buf(),
             demand: self.demand,
+            programs: self.checkout.programs.clone(),
             environment: self.environment.clone(),
             helper: self.helper.clone(),
         })
@@ -546,7 +567,7 @@ impl Runner {
         let mut output = self.start(sandbox, lent, plan, &request).await;
         if lent.layer().is_some() && matches!(output, Ok(Err(SandboxError::NotStarted(_)))) {
             // Nothing ran. A trial on another directory succeeded, but this one does not support layers.
-            self.mounts_no_layer.store(true, Ordering::Relaxed);
+            self.happened.mounts_no_layer.store(true, Ordering::Relaxed);
             lent = self.lend(&mut slot, None, alone)?;
             output = self.start(sandbox, lent, plan, &request).await;
         }
@@ -554,19 +575,19 @@ impl Runner {
         let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
         let mut notes = output.notes.clone();
-        if self.is_copied_anew.swap(false, Ordering::Relaxed) {
+        if self.happened.is_copied_anew.swap(false, Ordering::Relaxed) {
             notes.push("commands now run in a fresh copy; ignored build output is not available".to_owned());
         }
-        if !self.left_out_said.swap(true, Ordering::Relaxed) {
+        if !self.happened.left_out_said.swap(true, Ordering::Relaxed) {
             notes.extend(not_there(lent.left_out()));
-            if self.repository.is_some() && lent.git().is_none() {
+            if self.repository().is_some() && lent.git().is_none() {
                 notes.push(
                     "commands get no git repository: its objects or references are outside its own directory"
                         .to_owned(),
                 );
             }
         }
-        if self.hides_git(plan, lent) && !self.no_git_said.swap(true, Ordering::Relaxed) {
+        if self.hides_git(plan, lent) && !self.happened.no_git_said.swap(true, Ordering::Relaxed) {
             notes.push(
                 "programs get no git repository, since its history may contain files that may not be read; run `git` \
                  in a command of its own"

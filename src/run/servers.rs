@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::agent::invoke::Renewal;
 use crate::bounded;
+use crate::git::Programs;
 use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
@@ -19,7 +20,9 @@ use crate::policy::lists::ToolEntry;
 use crate::policy::mcp::matches;
 use crate::policy::web::host_matches;
 use crate::policy::{Access, CommandPlan, Facts, Policy};
-use crate::sandbox::{self, Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions};
+use crate::sandbox::{
+    self, Confinement, Demand, Lifeline, Mounted, Names, Network, RunRequest, Sandbox, SandboxOptions,
+};
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
 use crate::tools::Registry;
@@ -226,6 +229,8 @@ pub struct Place {
     pub private: PathBuf,
     /// The required isolation.
     pub demand: Demand,
+    /// The programs of the machine.
+    pub programs: Programs,
     /// The environment that this process was started with.
     pub environment: BTreeMap<OsString, OsString>,
     /// This program's executable.
@@ -282,15 +287,16 @@ impl SandboxLauncher {
         });
         private_file::folder(&private).map_err(|error| format!("{}: {error}", private.display()))?;
         let env = self.place.policy.env();
+        let confinement = Confinement::detect(self.place.demand, network.clone(), &self.place.helper, &private);
         let sandbox = Sandbox::new(SandboxOptions {
-            demand: self.place.demand,
+            confinement: confinement.map_err(|error| error.to_string())?,
+            programs: self.place.programs.clone(),
             helper: self.place.helper.clone(),
             private: private.clone(),
             workspace: self.place.workspace.clone(),
             environment: self.place.environment.clone(),
             disk: &Disk,
             read_system: self.place.policy.read_system().into_iter().map(PathBuf::from).collect(),
-            network: network.clone(),
             names: Names::of_the_system(),
             env_pass: env.pass,
             env_set: env.set.into_iter().collect(),
@@ -368,7 +374,7 @@ impl SandboxLauncher {
             ..RunRequest::in_folder(tree, Duration::MAX)
         };
         let piped = sandbox.pipe(&plan, request).await.map_err(|error| error.to_string())?;
-        let note = (!sandbox.tier().isolates()).then(|| format!("it runs {}", sandbox.describe()));
+        let note = (!sandbox.tier().isolates()).then(|| format!("it runs {}", sandbox.confinement().describe()));
         Ok(Launched {
             stdin: Box::new(piped.stdin),
             stdout: Box::new(piped.stdout),

@@ -16,7 +16,7 @@ use crate::workspace::session_file::{self, SessionFile};
 
 use super::Failure;
 use super::error::SessionError;
-use super::folders::{directory_to_work_in, state_folder};
+use super::place::Place;
 
 /// The session of a run.
 pub struct RunSession {
@@ -46,7 +46,12 @@ impl RunSession {
     ///
     /// Sessions are off in CI, for a replay, with `--no-session`, and with a warning if the state directory cannot be
     /// written.
-    pub fn choose(arguments: &RunArgs, environment: &Environment, run_id: &str) -> Result<RunSession, Failure> {
+    pub fn choose(
+        arguments: &RunArgs,
+        environment: &Environment,
+        place: &Result<Place, Failure>,
+        run_id: &str,
+    ) -> Result<RunSession, Failure> {
         let flags = &arguments.session;
         let goes_on = flags.continue_last || flags.resume.is_some();
         if flags.fork_session && !goes_on {
@@ -71,16 +76,16 @@ impl RunSession {
         if environment.is_ci() {
             return Err(SessionError::Ci.into());
         }
-        let workspace = directory_to_work_in(arguments.input.workspace.cd.as_deref(), environment)?;
-        let workspace = workspace.canonicalize().unwrap_or(workspace);
-        let all = match state_folder(environment, &workspace) {
+        let place = place.as_ref().map_err(Failure::clone)?;
+        let workspace = place.root();
+        let all = match place.state() {
             Ok(state) => state.join("sessions"),
-            Err(failure) if goes_on => {
-                return Err(Failure { exit: Exit::Input, ..failure });
+            Err(error) if goes_on => {
+                return Err(Failure { exit: Exit::Input, ..error.into() });
             }
             Err(_) => return off(vec!["this session is not saved: no home directory is set".to_owned()]),
         };
-        let own = all.join(name_of(&workspace));
+        let own = all.join(name_of(workspace));
         if let Err(error) = session_file::make_folder(&own) {
             let problem = format!("{}: {error}", own.display());
             if !goes_on {

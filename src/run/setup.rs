@@ -324,8 +324,8 @@ impl Setup {
             permission_mode: self.permission_mode.into(),
             policy: self.policy_facts.clone(),
             changes_mode: stage.mode.name().into(),
-            sandbox: match stage.runner.sandbox() {
-                Ok(sandbox) => sandbox.describe(),
+            sandbox: match stage.runner.confinement() {
+                Ok(confinement) => confinement.describe(),
                 Err(error) => format!("not isolated ({error})"),
             },
             limits: self.limits.clone(),

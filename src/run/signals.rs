@@ -142,14 +142,17 @@ pub fn end_in_order() {
     ORDERLY.store(true, Ordering::SeqCst);
 }
 
-/// Starts the thread that receives signals whatever the rest of the process does. Without threads, or if no signal can
-/// be listened to, signals act as on any program.
+/// Starts the thread that receives signals whatever the rest of the process does, and waits until it listens: what a
+/// command starts from here on is ended with it. Without threads, or if no signal can be listened to, signals act as on
+/// any program.
 pub fn watch() {
-    let _none = std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(|| {
+    let (starting, listens) = std::sync::mpsc::channel::<()>();
+    let _none = std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         runtime
             .block_on(async {
                 let mut signals = Signals::listen().ok()?;
+                drop(starting);
                 let exit = signals.next().await;
                 let _first = HEARD.set(exit);
                 crate::git::interrupt();
@@ -169,4 +172,6 @@ pub fn watch() {
             })
             .map(end_process)
     });
+    // An error: nothing is sent, and the other end is gone once the thread listens or has failed.
+    let _listens = listens.recv();
 }

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use crate::bounded;
-use crate::checkouts::checkouts_around;
+use crate::checkouts::{Around, checkouts_around};
 use crate::exit::Exit;
 use crate::git::trusted::{self, TrustedError, TrustedTree};
 use crate::policy::trust::{Approval, Circumstances, Trust};
@@ -314,7 +314,7 @@ pub fn covered(top: &Path, workspace: &Path, environment: &Environment) -> std::
     }
     let request = settings::load::Request {
         project_root: top.to_path_buf(),
-        workspace: workspace.to_path_buf(),
+        around: Around::new(workspace, &environment.cwd, environment.home.as_deref()),
         trusted: true,
         ..settings::load::Request::default()
     };

@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::HELPER;
 use super::remembered::Remembered;
 use super::tier::{LEAST_LANDLOCK, Probe, Tier};
 use super::wire::{self, Report};
+use super::{Demand, HELPER, Network, SandboxError};
 use crate::marked::Marked;
+use crate::policy::CommandPlan;
 use crate::policy::programs::PLAIN_READERS;
 
 /// Maximum time for the child to try everything.
@@ -35,7 +36,7 @@ pub struct Diagnosis {
 
 /// Tries everything in a child process. `private` is an empty directory for this use.
 pub fn diagnose(helper: &Path, private: &Path) -> io::Result<Diagnosis> {
-    super::make_private_folders(private)?;
+    make_private_folders(private)?;
     let probe = probe(helper, private);
     Ok(Diagnosis { tier: probe.tier(), advice: advice(&probe), probe })
 }
@@ -126,7 +127,7 @@ pub fn probe_ahead(helper: PathBuf, cache: Option<&Path>) -> Ahead {
         // Without a directory, a later caller tries again and reports what is wrong.
         let Ok(folder) = Marked::new("probe-") else { return };
         let Ok(private) = folder.path().canonicalize() else { return };
-        if super::make_private_folders(&private).is_ok() {
+        if make_private_folders(&private).is_ok() {
             let found = probe(&helper, &private);
             if let Some(remembered) = remembered {
                 remembered.keep(&found);
@@ -240,6 +241,101 @@ pub fn advice(probe: &Probe) -> String {
         return format!("overlays cannot be mounted ({why}): with Linux 5.11 or newer a large workspace needs no copy");
     }
     String::new()
+}
+
+/// What is required of the sandbox, and what the machine supports.
+#[derive(Debug, Clone)]
+pub struct Confinement {
+    pub(super) demand: Demand,
+    pub(super) tier: Tier,
+    pub(super) probe: Probe,
+    pub(super) network: Network,
+}
+
+impl Confinement {
+    /// Detects what the machine supports: starts a child process that tries each part on itself, in `private`, a
+    /// directory of the run alone. Returns [`SandboxError::Unmet`] if the required isolation is unavailable.
+    ///
+    /// `network` is what commands may reach at most.
+    pub fn detect(
+        demand: Demand,
+        network: Network,
+        helper: &Path,
+        private: &Path,
+    ) -> Result<Confinement, SandboxError> {
+        let failed = || SandboxError::io(private.display().to_string());
+        let real = private.canonicalize().map_err(failed())?;
+        make_private_folders(&real).map_err(failed())?;
+        let probe = match demand {
+            Demand::Off => Probe::default(),
+            Demand::Auto | Demand::Require | Demand::AtMost(_) => probe(helper, &real),
+        };
+        let tier = match demand {
+            Demand::Off => Tier::T0,
+            Demand::AtMost(most) => probe.tier_at_most(most),
+            Demand::Auto | Demand::Require => probe.tier(),
+        };
+        if demand == Demand::Require && !tier.isolates() {
+            return Err(SandboxError::Unmet { tier: tier.name(), reason: advice(&probe) });
+        }
+        Ok(Confinement { demand, tier, probe, network })
+    }
+
+    /// Returns the tier that commands run in.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// Tells whether a command may run at all: see [`Tier::admits`].
+    pub fn may_run(&self, plan: &CommandPlan) -> Result<(), SandboxError> {
+        let hosts = matches!(self.network_of(plan), Network::Hosts(_));
+        if hosts && self.tier < Tier::T3 && self.demand != Demand::Off {
+            return Err(SandboxError::Refused(
+                "the policy allows commands single hosts, which needs isolation tier T3 (user namespaces; see `qwen \
+                 sandbox doctor`): use `[]` or `any` in the policy, or --sandbox off"
+                    .to_owned(),
+            ));
+        }
+        self.tier
+            .admits(self.demand == Demand::Off, plan)
+            .map_err(|denial| SandboxError::Refused(format!("{} ({})", denial.reason, denial.hint.unwrap_or_default())))
+    }
+
+    /// Returns what a command may reach.
+    pub(super) fn network_of(&self, plan: &CommandPlan) -> Network {
+        plan.profile.network.clone().within(&self.network)
+    }
+
+    /// Tells whether an overlay can be used instead of a copy.
+    pub fn has_overlay(&self) -> bool {
+        self.tier == Tier::T3 && self.probe.overlay.is_none()
+    }
+
+    /// Returns one line for the start of the run.
+    pub fn describe(&self) -> String {
+        match (self.demand, self.tier) {
+            (Demand::Off, _) => "not isolated (--sandbox off): only the policy's command rules apply".to_owned(),
+            (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T2 | Tier::T3)) => {
+                let network = match &self.network {
+                    Network::Any => ", network open".to_owned(),
+                    Network::Hosts(hosts) => format!(", network: {}", hosts.join(" ")),
+                    Network::None => String::new(),
+                };
+                format!("{}: {}{network}", tier.name(), means(tier))
+            }
+            (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T0 | Tier::T1)) => {
+                format!("{}: not isolated, {} ({})", tier.name(), ONLY_READERS, advice(&self.probe))
+            }
+        }
+    }
+}
+
+/// Makes the directories that every command has: its home, its temporary directory, and a place to mount at.
+pub(super) fn make_private_folders(private: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    ["home", "tmp", "root"]
+        .iter()
+        .try_for_each(|name| std::fs::DirBuilder::new().recursive(true).mode(0o700).create(private.join(name)))
 }
 
 #[cfg(test)]

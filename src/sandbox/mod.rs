@@ -5,7 +5,7 @@
 //! the programs and waits for them. Both end with this process: when the socket to it closes, the supervisor ends the
 //! command. Whatever a command leaves running becomes the supervisor's child, however it detached itself.
 //!
-//! [`Sandbox::new`] detects what the machine supports ([`Tier`]), [`Sandbox::run`] runs one command, [`Sandbox::end`]
+//! [`Confinement::detect`] finds what the machine supports ([`Tier`]), [`Sandbox::run`] runs one command, [`Sandbox::end`]
 //! ends those in the background. `main` passes `__sandbox-exec` to [`helper_main`] before anything else.
 
 mod descendants;
@@ -32,11 +32,12 @@ pub mod toolchains;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use doctor::Confinement;
 pub use helper::{HELPER, helper_main, launcher, make_undumpable, own_executable};
 pub use output::{Captured, OutputBounds};
 pub use proxy::Names;
@@ -64,22 +65,22 @@ pub enum Demand {
 
 /// The parameters of a [`Sandbox`].
 pub struct SandboxOptions<'a> {
-    /// The required isolation.
-    pub demand: Demand,
+    /// The isolation of commands.
+    pub confinement: Confinement,
     /// This program's executable (`/proc/self/exe` resolved, or `std::env::current_exe`).
     pub helper: PathBuf,
     /// A directory that belongs to this run alone, mode 0700; `home`, `tmp` and mount points are made in it.
     pub private: PathBuf,
-    /// The project's root: programs found in it through PATH are ignored.
+    /// The project's root.
     pub workspace: PathBuf,
+    /// The programs of the machine.
+    pub programs: Programs,
     /// The environment that this process was started with.
     pub environment: BTreeMap<OsString, OsString>,
     /// The facts about the disk by which toolchains are found.
     pub disk: &'a dyn Tree,
     /// `sandbox.read_system`: more directories that may be read.
     pub read_system: Vec<PathBuf>,
-    /// What commands may reach at most (`network.shell`); each gets the part that its own profile names.
-    pub network: Network,
     /// How the names of [`Network::Hosts`] are resolved.
     pub names: Names,
     /// `shell.env.pass`: names of variables that are passed on.
@@ -205,10 +206,7 @@ impl RunRequest {
 
 /// The sandbox of a run: what all of its commands share.
 pub struct Sandbox {
-    tier: Tier,
-    probe: Probe,
-    demand: Demand,
-    network: Network,
+    confinement: Confinement,
     names: Names,
     helper: PathBuf,
     private: PathBuf,
@@ -223,39 +221,22 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Detects what the machine supports, and prepares what all commands share.
-    ///
-    /// Starts a child process that tries each part on itself. Returns [`SandboxError::Unmet`] if the required isolation
-    /// is unavailable.
+    /// Prepares what all commands share.
     pub fn new(options: SandboxOptions<'_>) -> Result<Sandbox, SandboxError> {
+        let SandboxOptions { confinement, programs, disk, .. } = options;
         let failed = |path: &Path| SandboxError::io(path.display().to_string());
         let private = options.private.canonicalize().map_err(failed(&options.private))?;
-        make_private_folders(&private).map_err(failed(&private))?;
-        let probe = match options.demand {
-            Demand::Off => Probe::default(),
-            Demand::Auto | Demand::Require | Demand::AtMost(_) => doctor::probe(&options.helper, &private),
-        };
-        let tier = match options.demand {
-            Demand::Off => Tier::T0,
-            Demand::AtMost(most) => probe.tier_at_most(most),
-            Demand::Auto | Demand::Require => probe.tier(),
-        };
-        if options.demand == Demand::Require && !tier.isolates() {
-            return Err(SandboxError::Unmet { tier: tier.name(), reason: doctor::advice(&probe) });
-        }
         let workspace = options.workspace.canonicalize().map_err(failed(&options.workspace))?;
-        let variable = |name: &str| options.environment.get(&OsString::from(name));
-        let home = variable("HOME").map(PathBuf::from);
-        let programs = Programs::new(variable("PATH").map(OsString::as_os_str), home.as_deref(), &workspace);
+        let home = options.environment.get(OsStr::new("HOME")).map(PathBuf::from);
         let toolchains = toolchains::find(
             &options.environment,
-            options.disk,
+            disk,
             toolchains::Where {
                 workspace: &workspace,
-                layers: tier == Tier::T3,
-                network: match options.network {
+                layers: confinement.tier == Tier::T3,
+                network: match confinement.network {
                     Network::Any => true,
-                    Network::Hosts(_) => tier == Tier::T3,
+                    Network::Hosts(_) => confinement.tier == Tier::T3,
                     Network::None => false,
                 },
             },
@@ -270,7 +251,7 @@ impl Sandbox {
             set: &options.env_set,
             is_root: rustix::process::geteuid().is_root(),
         });
-        let mut read = system::readable(options.disk, &options.read_system);
+        let mut read = system::readable(disk, &options.read_system);
         read.extend(toolchains.read.iter().cloned());
         if let Ok(helper) = options.helper.canonicalize() {
             // `qwen check repeat` runs inside, too.
@@ -282,14 +263,11 @@ impl Sandbox {
             private: &private,
             toolchains: &toolchains::directories(&options.environment),
         };
-        read.extend(system::of_path(programs.path(), around, options.disk));
+        read.extend(system::of_path(programs.path(), around, disk));
         read.sort();
         read.dedup();
         Ok(Sandbox {
-            tier,
-            probe,
-            demand: options.demand,
-            network: options.network,
+            confinement,
             names: options.names,
             helper: options.helper,
             private,
@@ -302,58 +280,20 @@ impl Sandbox {
         })
     }
 
+    /// Returns the isolation of commands.
+    pub fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
     /// Returns the tier that commands run in.
     pub fn tier(&self) -> Tier {
-        self.tier
-    }
-
-    /// Tells whether a command may run at all: see [`Tier::admits`].
-    pub fn may_run(&self, plan: &CommandPlan) -> Result<(), SandboxError> {
-        let hosts = matches!(self.network_of(plan), Network::Hosts(_));
-        if hosts && self.tier < Tier::T3 && self.demand != Demand::Off {
-            return Err(SandboxError::Refused(
-                "the policy allows commands single hosts, which needs isolation tier T3 (user namespaces; see `qwen \
-                 sandbox doctor`): use `[]` or `any` in the policy, or --sandbox off"
-                    .to_owned(),
-            ));
-        }
-        self.tier
-            .admits(self.demand == Demand::Off, plan)
-            .map_err(|denial| SandboxError::Refused(format!("{} ({})", denial.reason, denial.hint.unwrap_or_default())))
-    }
-
-    /// Returns what a command may reach.
-    fn network_of(&self, plan: &CommandPlan) -> Network {
-        plan.profile.network.clone().within(&self.network)
-    }
-
-    /// Tells whether an overlay can be used instead of a copy.
-    pub fn has_overlay(&self) -> bool {
-        self.tier == Tier::T3 && self.probe.overlay.is_none()
-    }
-
-    /// Returns one line for the start of the run.
-    pub fn describe(&self) -> String {
-        match (self.demand, self.tier) {
-            (Demand::Off, _) => "not isolated (--sandbox off): only the policy's command rules apply".to_owned(),
-            (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T2 | Tier::T3)) => {
-                let network = match &self.network {
-                    Network::Any => ", network open".to_owned(),
-                    Network::Hosts(hosts) => format!(", network: {}", hosts.join(" ")),
-                    Network::None => String::new(),
-                };
-                format!("{}: {}{network}", tier.name(), doctor::means(tier))
-            }
-            (Demand::Auto | Demand::Require | Demand::AtMost(_), tier @ (Tier::T0 | Tier::T1)) => {
-                format!("{}: not isolated, {} ({})", tier.name(), doctor::ONLY_READERS, doctor::advice(&self.probe))
-            }
-        }
+        self.confinement.tier
     }
 
     /// Returns where a command sees the root of its tree.
     pub fn seen_root<'a>(&self, request: &'a RunRequest) -> &'a Path {
         match (&request.tree, &request.seen_at) {
-            (LentTree::Folder(_), Some(seen)) if self.tier == Tier::T3 => seen,
+            (LentTree::Folder(_), Some(seen)) if self.tier() == Tier::T3 => seen,
             (LentTree::Folder(folder), _) => folder,
             (LentTree::Overlay { project, .. }, _) => project,
         }
@@ -384,12 +324,4 @@ impl Sandbox {
         run::settle(&self.ending).await;
         ended
     }
-}
-
-/// Makes the directories that every command has: its home, its temporary directory, and a place to mount at.
-fn make_private_folders(private: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    ["home", "tmp", "root"]
-        .iter()
-        .try_for_each(|name| std::fs::DirBuilder::new().recursive(true).mode(0o700).create(private.join(name)))
 }

@@ -173,13 +173,13 @@ pub(super) async fn run(sandbox: &Sandbox, plan: &CommandPlan, request: RunReque
     let mut running = start(sandbox, plan, &instructions, None).await?;
     let begin = Instant::now();
     let (group, pids) = started(&mut running.reports).await?;
-    let known = RunOutput { pgid: group, ..nothing(argv.clone(), sandbox.tier) };
+    let known = RunOutput { pgid: group, ..nothing(argv.clone(), sandbox.tier()) };
     if !request.background {
         let most = request.timeout.saturating_add(PATIENCE);
         return Ok(finish(running, known, begin, Some(most), request.stdout, request.stderr).await);
     }
     let stop = running.stop.try_clone().map_err(SandboxError::io("the socket to the helper"))?;
-    let tier = sandbox.tier;
+    let tier = sandbox.tier();
     let ending = tokio::spawn(finish(running, known.clone(), begin, None, request.stdout, request.stderr));
     let mut held = sandbox.background.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     held.push(Background { stop, ending, argv, tier });
@@ -235,7 +235,7 @@ async fn start(
     ours.set_nonblocking(true).map_err(failed())?;
     let mut control = UnixStream::from_std(ours).map_err(failed())?;
     control.write_all(&body).await.map_err(failed())?;
-    let proxy = match (to_proxy, sandbox.network_of(plan)) {
+    let proxy = match (to_proxy, sandbox.confinement.network_of(plan)) {
         (Some((ours, _)), Network::Hosts(hosts)) => {
             Some(Proxy::start(ours, hosts, sandbox.names.clone()).map_err(failed())?)
         }
@@ -368,16 +368,16 @@ fn argv_of(plan: &CommandPlan) -> Vec<String> {
 fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Result<Instructions, SandboxError> {
     let refused = |why: &str| Err(SandboxError::Refused(why.to_owned()));
     let as_written = matches!(plan.start, Start::AsWritten(_));
-    sandbox.may_run(plan)?;
+    sandbox.confinement.may_run(plan)?;
     // With `--sandbox off` the operator accepts that nothing is hidden; a weak machine must not decide that.
-    if !request.mounts.is_empty() && sandbox.tier != Tier::T3 {
+    if !request.mounts.is_empty() && sandbox.tier() != Tier::T3 {
         return refused("a directory can be mounted elsewhere only in T3");
     }
     let held_back = !request.read_only.is_empty() || !request.hidden.is_empty();
-    if held_back && sandbox.tier != Tier::T3 && sandbox.demand != Demand::Off {
+    if held_back && sandbox.tier() != Tier::T3 && sandbox.confinement.demand != Demand::Off {
         return refused("parts of a command workspace can be hidden only in T3; use a copy without them");
     }
-    if matches!(request.tree, LentTree::Overlay { .. }) && !sandbox.has_overlay() {
+    if matches!(request.tree, LentTree::Overlay { .. }) && !sandbox.confinement.has_overlay() {
         return refused("an overlay can be used only in T3; use a copy");
     }
     let root = sandbox.seen_root(request);
@@ -391,7 +391,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     write.extend(request.write.iter().cloned());
     let mut read = sandbox.read.clone();
     read.extend(request.read.iter().cloned());
-    let view = match sandbox.tier {
+    let view = match sandbox.tier() {
         Tier::T3 => Some(View::new(sandbox, request, plan.profile.tree, &read, &write)),
         Tier::T0 | Tier::T1 | Tier::T2 => None,
     };
@@ -413,17 +413,17 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
     environment.insert("PWD".into(), directory.clone().into());
     environment.retain(|name, value| is_valid(name, value));
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let reached = if as_written { Network::None } else { sandbox.network_of(plan) };
+    let reached = if as_written { Network::None } else { sandbox.confinement.network_of(plan) };
     let network = reached == Network::Any;
     // Below T3 either nothing is started or nothing is restricted.
-    let proxied = matches!(reached, Network::Hosts(_)) && sandbox.tier == Tier::T3;
+    let proxied = matches!(reached, Network::Hosts(_)) && sandbox.tier() == Tier::T3;
     if proxied {
         environment.extend(proxy::variables().into_iter().map(|(name, value)| (name.into(), value.into())));
     }
     let mut programs = programs(sandbox, plan, &directory, request);
     let read: Vec<_> = read.into_iter().map(OsString::from).collect();
     let write: Vec<_> = write.into_iter().map(OsString::from).collect();
-    if cfg!(target_os = "macos") && sandbox.tier.isolates() {
+    if cfg!(target_os = "macos") && sandbox.tier().isolates() {
         let options = macos::options(&read, &write, network);
         programs.iter_mut().for_each(|program| macos::wrap(program, &options));
     }
@@ -433,7 +433,7 @@ fn prepare(sandbox: &Sandbox, plan: &CommandPlan, request: &RunRequest) -> Resul
         environment: environment.into_iter().collect(),
         timeout: (!request.background).then_some(request.timeout),
         wall: Wall {
-            tier: sandbox.tier,
+            tier: sandbox.tier(),
             read,
             write,
             devices: system::DEVICES.iter().map(OsString::from).collect(),

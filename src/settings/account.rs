@@ -2,25 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::checkouts::checkouts_around;
+use crate::checkouts::Around;
 
-/// Tells whether a directory that should be the user's own (`HOME`, `XDG_CONFIG_HOME`) is likely a part of what was
-/// unpacked, where no checkout shows what belongs to the project: it is in the workspace, or in the directory that we were
-/// started in, or holds one of them, and is not what the system's list of users says.
-pub fn came_unpacked(directory: &Path, workspace: &Path, cwd: &Path) -> bool {
-    is_part(directory, workspace, cwd, account_home)
+/// Tells whether the home directory is likely a part of what was unpacked, where no checkout shows what belongs to the
+/// project: it is in the workspace, or in the directory that we were started in, or holds one of them, and is not what
+/// the system's list of users says.
+pub fn home_came_unpacked(around: &Around) -> bool {
+    is_part(around, account_home)
 }
 
-fn is_part(directory: &Path, workspace: &Path, cwd: &Path, account: impl FnOnce() -> Option<PathBuf>) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let (directory, workspace, cwd) = (real(directory), real(workspace), real(cwd));
-    let touches = |place: &Path| directory.starts_with(place) || place.starts_with(&directory);
+fn is_part(around: &Around, account: impl FnOnce() -> Option<PathBuf>) -> bool {
+    let Around { workspace, cwd, home: Some(home), .. } = around else { return false };
+    let touches = |place: &Path| home.starts_with(place) || place.starts_with(home);
     // The directory that we were started in counts where it is one with the workspace.
-    let started_around = cwd != Path::new("/") && workspace.starts_with(&cwd);
-    checkouts_around(&workspace).next().is_none()
-        && (touches(&workspace) || started_around && directory.starts_with(&cwd))
+    let started_around = cwd != Path::new("/") && workspace.starts_with(cwd);
+    around.checkouts.is_empty()
+        && (touches(workspace) || started_around && home.starts_with(cwd))
         // Asked last: the answer may come from a server.
-        && !account().is_some_and(|home| [real(&home), real(&home.join(".config"))].contains(&directory))
+        && !account().is_some_and(|account| {
+            [account.join(".config"), account].iter().any(|own| own.canonicalize().as_ref().unwrap_or(own) == home)
+        })
 }
 
 /// Returns the home directory of this user by the system's list of users.
@@ -53,9 +54,10 @@ mod tests {
             ("u/clone/home", "u/clone", "u/clone", false),
         ] {
             let at = |path: &str| top.join(path);
-            let found = is_part(&at(directory), &at(workspace), &at(cwd), || Some(at("u")));
+            let around = Around::new(&at(workspace), &at(cwd), Some(&at(directory)));
+            let found = is_part(&around, || Some(at("u")));
             assert_eq!(found, is, "{directory} {workspace} {cwd}");
         }
-        assert!(is_part(&top, &top.join("u"), &top, || None));
+        assert!(is_part(&Around::new(&top.join("u"), &top, Some(&top)), || None));
     }
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::base::document::jsonc;
 use crate::base::{Diagnostic, Span};
 use crate::bounded;
+use crate::checkouts::Around;
 use crate::git::trusted::{committed_in_checkout, configuration_came_along};
 
-use super::account::came_unpacked;
+use super::account::home_came_unpacked;
 use super::environment::Environment;
 use super::layers::{Layer, LayerKind, Settings, merge};
 use super::{Origin, SettingsError};
@@ -19,8 +20,8 @@ use super::{Origin, SettingsError};
 pub struct Request {
     /// The root of the repository, else the workspace: where `.qwen/` is.
     pub project_root: PathBuf,
-    /// The workspace: `.env` is looked for from here upward.
-    pub workspace: PathBuf,
+    /// The workspace, from which upward `.env` is looked for, and what is around it.
+    pub around: Around,
     /// Whether the checkout's files are trusted.
     pub trusted: bool,
     /// The project's settings from the trusted ref, with a name for messages; they are trusted. The tree's own then
@@ -137,26 +138,25 @@ fn read(path: &Path, shown: &str) -> Result<Option<String>, SettingsError> {
 
 /// Forgets the home directory where it is inside a checkout that is not trusted (`HOME=$PWD`, as some CI systems set it
 /// for containers), or one around the workspace, and a commit holds a `.qwen` or `.env` there: those came with the
-/// checkout and are not the user's. Without a checkout, its place [decides](came_unpacked). A git configuration there,
+/// checkout and are not the user's. Without a checkout, its place [decides](home_came_unpacked). A git configuration there,
 /// which names programs, is named here; git reads none.
 fn leave_out_home(request: &Request, environment: &mut Environment, warnings: &mut Vec<String>) {
     let configuration = environment.variables.get("XDG_CONFIG_HOME").map(PathBuf::from);
-    let home = environment.home.clone();
-    let (home, configuration) = (home.as_deref(), configuration.as_deref());
-    if configuration_came_along(&request.workspace, home, configuration) {
+    if configuration_came_along(&request.around, configuration.as_deref()) {
         warnings.push(
             "the user's git configuration is inside a checkout that contains the workspace: it is not read".to_owned(),
         );
     }
-    let Some(home) = environment.home.as_ref().filter(|_| !request.trusts_tree()) else { return };
-    if came_unpacked(home, &request.workspace, &environment.cwd) {
+    let real = request.around.home.as_ref().filter(|_| !request.trusts_tree());
+    let (Some(home), Some(real)) = (&environment.home, real) else { return };
+    if home_came_unpacked(&request.around) {
         warnings.push(format!(
             "the home directory {} is in or around the workspace, which is in no repository, and the system has another \
              one for this user: nothing is read from it (set HOME to the user's own, or say --trust-checkout)",
             home.display()
         ));
         environment.home = None;
-    } else if committed_in_checkout(&request.workspace, home, &[".qwen", ".env"]) {
+    } else if committed_in_checkout(&request.around, real, &[".qwen", ".env"]) {
         warnings.push(format!(
             "the home directory {} is part of this checkout, which is not trusted: nothing is read from it",
             home.display()
@@ -175,8 +175,8 @@ fn read_dot_env(
     environment: &mut Environment,
     warnings: &mut Vec<String>,
 ) -> Result<(), SettingsError> {
-    let within = |folder: &Path| folder.starts_with(&request.project_root) || folder == request.workspace;
-    let upward = request.workspace.ancestors().take_while(|folder| within(folder)).map(Path::to_path_buf);
+    let within = |folder: &Path| folder.starts_with(&request.project_root) || folder == request.around.workspace;
+    let upward = request.around.workspace.ancestors().take_while(|folder| within(folder)).map(Path::to_path_buf);
     let folders: Vec<PathBuf> = upward.chain(environment.home.clone()).collect();
     for folder in folders {
         let in_checkout = within(&folder) && environment.home.as_ref() != Some(&folder);
@@ -255,8 +255,8 @@ mod tests {
                 cwd: at("repo"),
                 ..Environment::default()
             };
-            let request =
-                Request { project_root: at("repo"), workspace: at("repo/sub"), trusted, ..Request::default() };
+            let around = Around::new(&at("repo/sub"), &at("repo"), Some(&at("home")));
+            let request = Request { project_root: at("repo"), around, trusted, ..Request::default() };
             load(&request, &environment)
         }
     }

@@ -13,7 +13,7 @@ pub mod schema;
 
 use std::fmt;
 
-pub use account::came_unpacked;
+pub use account::home_came_unpacked;
 pub use environment::Environment;
 pub use keys::{Endpoint, ModelChoice};
 pub use layers::{Layer, LayerKind, Settings};

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::folder::Folder;
 use super::steps::Steps;
-use crate::checkouts::{checkouts_around, passes_through};
+use crate::checkouts::{Trail, checkouts_around};
 use crate::marked::{MARKER, MARKER_TEXT, Marked, PREFIX};
 
 /// The most names that are looked at for directories of killed runs.
@@ -70,9 +70,10 @@ impl Temporary {
 }
 
 /// Tells whether a directory is, or would be, in a checkout that holds `root`, or is reached through a link in one.
-pub fn is_in_checkout(directory: &Path, root: &Path) -> bool {
+fn is_in_checkout(directory: &Path, root: &Path) -> bool {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-    checkouts_around(&root).any(|top| passes_through(directory, top))
+    let trail = Trail::of(directory);
+    checkouts_around(&root).any(|top| trail.passes(top))
 }
 
 fn is_below(directory: &Path, top: &Path) -> bool {

@@ -461,7 +461,7 @@ fn even_root_has_no_power_inside() {
 fn an_overlay_takes_what_is_written_and_the_project_stays_as_it_is() {
     let place = Place::new();
     let Some(sandbox) = place.sandbox(Tier::T3) else { return };
-    if !sandbox.has_overlay() {
+    if !sandbox.confinement().has_overlay() {
         aloud("NOT TESTED: this machine mounts no overlay");
         return;
     }
@@ -545,7 +545,7 @@ fn a_copy_can_be_seen_at_the_project_s_place() {
 fn without_landlock_system_calls_are_filtered_and_it_is_said_that_files_are_not_guarded() {
     let place = Place::new();
     let Some(sandbox) = place.sandbox(Tier::T1) else { return };
-    assert!(sandbox.describe().starts_with("T1: not isolated"), "{}", sandbox.describe());
+    assert!(sandbox.confinement().describe().starts_with("T1: not isolated"), "{}", sandbox.confinement().describe());
     assert!(said(&sandbox, &place, "perl -e 'socket(S, 2, 1, 0) or print $!'").contains("not permitted"));
     assert!(said(&sandbox, &place, "unshare -U true").contains("not permitted"));
     let off = place.sandbox(Tier::T0).unwrap();
@@ -553,7 +553,11 @@ fn without_landlock_system_calls_are_filtered_and_it_is_said_that_files_are_not_
         [(Isolation::None, true, true), (Isolation::Waivable, false, true), (Isolation::Required, false, false)]
     {
         let plan = CommandPlan { isolation, ..script("true") };
-        assert_eq!((sandbox.may_run(&plan).is_ok(), off.may_run(&plan).is_ok()), (here, by_word), "{isolation:?}");
+        assert_eq!(
+            (sandbox.confinement().may_run(&plan).is_ok(), off.confinement().may_run(&plan).is_ok()),
+            (here, by_word),
+            "{isolation:?}"
+        );
     }
 }
 
@@ -561,25 +565,13 @@ fn without_landlock_system_calls_are_filtered_and_it_is_said_that_files_are_not_
 fn what_is_required_and_cannot_be_had_is_an_error_and_off_says_so() {
     let place = Place::new();
     let off = place.sandbox_with(Demand::Off).unwrap();
-    assert!(off.describe().starts_with("not isolated"), "{}", off.describe());
+    assert!(off.confinement().describe().starts_with("not isolated"), "{}", off.confinement().describe());
     let mut secret = String::new();
     std::fs::File::open(place.at("outside/secret")).unwrap().read_to_string(&mut secret).unwrap();
     let output = run(&off, &script(&format!("cat {}", place.at("outside/secret").display())), place.request());
     assert_eq!((text(&output.stdout), output.sandboxed()), (secret, false));
     // Without a helper that works nothing can be had.
-    let broken = Sandbox::new(SandboxOptions {
-        demand: Demand::Require,
-        helper: "/bin/false".into(),
-        private: place.at("private"),
-        workspace: place.at("project"),
-        environment: BTreeMap::new(),
-        disk: &Disk,
-        read_system: Vec::new(),
-        network: Network::None,
-        names: Names::of_the_system(),
-        env_pass: Vec::new(),
-        env_set: Vec::new(),
-    });
+    let broken = Confinement::detect(Demand::Require, Network::None, Path::new("/bin/false"), &place.at("private"));
     assert!(matches!(broken, Err(SandboxError::Unmet { tier: "T0", .. })));
     let unreadable = CommandPlan { isolation: Isolation::Required, ..plan(Start::AsWritten("true".to_owned())) };
     assert!(matches!(wait(off.run(&unreadable, place.request())), Err(SandboxError::Refused(_))));

@@ -61,7 +61,7 @@ fn a_host_that_is_open_is_reached_and_no_other() {
     let (address, heard) = server();
     let place = place(address);
     let Some(sandbox) = place.sandbox(Tier::T3) else { return };
-    assert!(sandbox.describe().contains("network: open.test"), "{}", sandbox.describe());
+    assert!(sandbox.confinement().describe().contains("network: open.test"), "{}", sandbox.confinement().describe());
     let answer = said(&sandbox, &place, &format!("{ASK} ask 'GET http://open.test/x HTTP/1.1\\r\\n\\r\\n'"));
     assert!(answer.contains("heard GET /x HTTP/1.1"), "{answer}");
     assert!(heard.recv().unwrap().contains("Host: open.test\r\n"));

@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use qwen_run::git::repository::Repository;
+use qwen_run::checkouts::Around;
+use qwen_run::git::Checkout;
 use qwen_run::policy::{Facts, LayerText, Policy};
 use qwen_run::run::runner::Runner;
 use qwen_run::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
@@ -55,12 +56,13 @@ impl Bench {
             tree: Arc::clone(&workspace) as Arc<dyn qwen_run::path::Tree>,
             git: qwen_run::policy::GitFacts::default(),
         };
-        let repository = Repository::discover(&root).unwrap();
         let environment: BTreeMap<OsString, OsString> =
             [("PATH".into(), place.path.clone()), ("HOME".into(), place.at("home").into())].into();
+        let around = Around::new(&root, &root, Some(&place.at("home")));
+        let checkout = Checkout::open(around, Some(&place.path), None).unwrap();
         let helper = program().into();
         let runner =
-            Runner::new(Arc::clone(&workspace), repository, policy, facts, Demand::AtMost(tier), environment, helper);
+            Runner::new(Arc::clone(&workspace), checkout, policy, facts, Demand::AtMost(tier), environment, helper);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         Some(Bench { runner: runner.unwrap(), place, workspace, listener })
@@ -188,7 +190,7 @@ fn a_command_gets_what_its_decision_names_and_no_more() {
 #[test]
 fn an_overlay_is_as_read_only_as_a_copy() {
     let place = Place::new();
-    let Some(sandbox) = place.sandbox(Tier::T3).filter(Sandbox::has_overlay) else {
+    let Some(sandbox) = place.sandbox(Tier::T3).filter(|sandbox| sandbox.confinement().has_overlay()) else {
         aloud("NOT TESTED: this machine mounts no overlay");
         return;
     };

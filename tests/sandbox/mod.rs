@@ -17,10 +17,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use qwen_run::checkouts::Around;
+use qwen_run::git::Programs;
 use qwen_run::path::RelPath;
 use qwen_run::policy::CommandPlan;
 use qwen_run::policy::grant::{GitAccess, Isolation, SandboxProfile, Start, TreeAccess};
-use qwen_run::sandbox::{Demand, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier};
+use qwen_run::sandbox::{
+    Confinement, Demand, Names, Network, RunOutput, RunRequest, Sandbox, SandboxError, SandboxOptions, Tier,
+};
 use qwen_run::workspace::disk::Disk;
 
 use crate::support::program;
@@ -67,15 +71,17 @@ impl Place {
         environment.insert("HOME".into(), self.at("home").into());
         environment.insert("SECRET_TOKEN".into(), "hunter2hunter2".into());
         environment.extend(self.environment.iter().map(|(name, value)| (name.into(), value.clone())));
+        let helper = program().to_path_buf();
+        let around = Around::new(&self.at("project"), Path::new("."), Some(&self.at("home")));
         Sandbox::new(SandboxOptions {
-            demand,
-            helper: program().into(),
+            confinement: Confinement::detect(demand, self.network.clone(), &helper, &self.at("private"))?,
+            helper,
             private: self.at("private"),
             workspace: self.at("project"),
+            programs: Programs::new(Some(&self.path), &around),
             environment,
             disk: &Disk,
             read_system: Vec::new(),
-            network: self.network.clone(),
             names: self.names.clone(),
             env_pass: Vec::new(),
             env_set: self.env_set.clone(),

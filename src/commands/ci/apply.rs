@@ -2,11 +2,11 @@
 //! and opens a pull request.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::github::trusted_recipe;
 use super::push::Push;
-use super::{Job, say, say_failure, trusted_policy, working_directory};
+use super::{Job, open, say, say_failure, trusted, trusted_policy};
 use crate::bounded;
 use crate::change::patch::sha256;
 use crate::deliver::message::{SUBJECT, message};
@@ -21,7 +21,6 @@ use crate::forge::{ForgeError, Opened, Proposed};
 use crate::git::repository::Repository;
 use crate::git::server;
 use crate::path::RelPath;
-use crate::policy::Facts;
 use crate::policy::later::executes_later;
 use crate::policy::lists::ToolLists;
 use crate::policy::redact::Secrets;
@@ -29,12 +28,11 @@ use crate::policy::trigger::is_login;
 use crate::run::Failure;
 use crate::run::apply::{Fit, Request, Rules, apply};
 use crate::run::error::SetupError;
-use crate::run::outcome::{facts, from_delivery, git_facts};
+use crate::run::outcome::from_delivery;
 use crate::run::outputs::new_id;
 use crate::run::policy_layers::{self, Chosen, PolicySources};
 use crate::run::prepare::secret_variables;
-use crate::run::trust::{self, TrustFlags, Trusted};
-use crate::workspace::Workspace;
+use crate::run::trust::Trusted;
 use crate::workspace::temporary::Temporary;
 
 /// The largest result or patch that is read.
@@ -107,26 +105,19 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
         return Err(conflict("patch-sha256 is not a SHA-256", "pass the output patch-sha256 unchanged"));
     }
     let (report, result) = read_proposal(job, digest)?;
-    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment)?)
-        .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
-    let workspace = std::sync::Arc::new(workspace);
-    let repository = Repository::discover(workspace.root())
-        .map_err(|error| {
-            conflict(format!("the repository cannot be read: {error}"), "check out with actions/checkout")
-        })?
-        .ok_or_else(|| conflict("not in a git repository", "check out with actions/checkout"))?;
-    let flags = TrustFlags { trusted_ref: job.inputs.trusted_ref.clone(), trust_checkout: false };
-    let trusted = trust::find(&flags, &job.environment, &repository.top, workspace.root(), true, None)?;
-    let chosen = policy(job, &repository, &trusted)?;
-    let home = job.environment.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
-    let judged: Facts = facts(&workspace, home, PathBuf::new(), Vec::new(), git_facts(&repository));
+    let place = open(&job.inputs, &job.environment)?;
+    let repository =
+        place.repository().ok_or_else(|| conflict("not in a git repository", "check out with actions/checkout"))?;
+    let trusted = trusted(job, &place)?;
+    let chosen = policy(job, repository, &trusted)?;
+    let judged = place.facts(&job.environment);
     chosen.require_tests(&judged)?;
 
     let run_id = new_id();
     let time = jiff::Timestamp::now().to_string();
     let site = Site {
-        root: workspace.root(),
-        repository: Some(&repository),
+        root: place.root(),
+        repository: Some(repository),
         undo: None,
         run_id: &run_id,
         time: &time,
@@ -167,9 +158,9 @@ fn push_proposal(job: &Job) -> Result<Pushed, Failure> {
     let order = order(job, &report, &title)?;
     let kept: Vec<String> = [default_branch, base_branch.clone()].into_iter().flatten().collect();
     let server = job.variable("GITHUB_SERVER_URL");
-    let own = Temporary::outside("ci-", workspace.root())
+    let own = Temporary::outside("ci-", place.root())
         .map_err(|error| conflict(format!("cannot make a temporary directory: {error}"), "free some space"))?;
-    let git = server::git(&repository, own.path())
+    let git = server::git(repository, own.path())
         .map_err(|error| conflict(format!("cannot read origin: {error}"), "check out with actions/checkout"))?;
     let push = Push { git, branch: &branch, kept: &kept, token: job.inputs.token.as_ref(), server: server.as_deref() };
     // The gate first, separately: what the policy refuses is refused whatever the branch is.

@@ -3,20 +3,18 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{GuardedLog, Job, say, say_failure, trusted_policy, working_directory};
+use super::{GuardedLog, Job, open, say, say_failure, trusted, trusted_policy};
 use crate::bounded;
 use crate::cli::usage::{self, UsageError};
 use crate::cli::{Command, RunArgs};
 use crate::emit::{Renderer, Report, Screen, summary, to_line};
 use crate::event::{Event, RunFinished};
 use crate::exit::Exit;
-use crate::git::repository::Repository;
 use crate::policy::trigger::{Trigger, Verdict};
 use crate::recipe::builtin;
 use crate::run::outputs::{Streams, new_id, outputs};
-use crate::run::trust::{self, TrustFlags, Trusted};
-use crate::run::{Failure, outcome, run as run_agent};
-use crate::workspace::Workspace;
+use crate::run::trust::Trusted;
+use crate::run::{Failure, outcome, place, run as run_agent};
 
 /// The largest structured answer that becomes an output; the result file has any.
 const LARGEST_ANSWER: usize = 256 * 1024;
@@ -106,24 +104,15 @@ async fn ready(job: &Job, files: &Files) -> Result<Ready, Failure> {
             "use it in a job of GitHub Actions; elsewhere use `qwen run`",
         )
     })?;
-    let workspace = Workspace::open(&working_directory(&job.inputs, &job.environment)?)
-        .map_err(|error| Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first"))?;
-    let repository = Repository::discover(workspace.root()).map_err(|error| {
-        Failure::new(
-            Exit::Conflict,
-            format!("the repository cannot be read: {error}"),
-            "check out with actions/checkout",
-        )
-    })?;
-    let top = repository.as_ref().map_or_else(|| workspace.root().to_path_buf(), |repository| repository.top.clone());
-    let flags = TrustFlags { trusted_ref: job.inputs.trusted_ref.clone(), trust_checkout: false };
-    let trusted = trust::find(&flags, &job.environment, &top, workspace.root(), repository.is_some(), None)?;
-    if let Some(why) = guard(job, &event_name, is_harmless(job, &top, &trusted)).await? {
+    let place = open(&job.inputs, &job.environment)?;
+    let trusted = trusted(job, &place)?;
+    let top = place.top();
+    if let Some(why) = guard(job, &event_name, is_harmless(job, top, &trusted)).await? {
         return Ok(Ready::Skip(why));
     }
     if let Some(named) = &job.inputs.policy {
         let folder = files.path("policy");
-        let policy = trusted_policy::find(named, &top, &job.environment.cwd, &trusted, &folder)?;
+        let policy = trusted_policy::find(named, top, &job.environment.cwd, &trusted, &folder)?;
         arguments.policy.policy = Some(policy);
     }
     Ok(Ready::Run(arguments))
@@ -210,7 +199,8 @@ pub(super) fn trusted_recipe(word: &str, top: &Path, trusted: &Trusted) -> Optio
 fn end(job: &Job, files: &Files, log: &GuardedLog, ending: RunFinished) -> Exit {
     let mut arguments = RunArgs::default();
     files.set(&mut arguments);
-    let mut renderer = Renderer::new(outputs(&arguments, &job.environment, streams(log), &new_id()));
+    let around = place::around(None, &job.environment);
+    let mut renderer = Renderer::new(outputs(&arguments, &job.environment, &around, streams(log), &new_id()));
     renderer.event(&Event::RunFinished(Box::new(ending)));
     renderer.close()
 }

@@ -18,7 +18,9 @@ use crate::exit::Exit;
 use crate::forge::{ForgeError, GitHub};
 use crate::git::KEYS;
 use crate::run::Failure;
-use crate::run::folders::directory_to_work_in;
+use crate::run::error::PlaceError;
+use crate::run::place::Place;
+use crate::run::trust::{TrustFlags, Trusted};
 use crate::settings::Environment;
 use crate::workspace::outputs::{append, stay};
 use inputs::Inputs;
@@ -187,7 +189,25 @@ impl Write for GuardedLog {
     }
 }
 
-/// Returns the directory that a job works in.
-fn working_directory(inputs: &Inputs, environment: &Environment) -> Result<PathBuf, Failure> {
-    directory_to_work_in(Some(&inputs.directory_to_work_in), environment)
+/// Opens the directory that a job works in.
+fn open(inputs: &Inputs, environment: &Environment) -> Result<Place, Failure> {
+    Place::open(Some(&inputs.directory_to_work_in), environment).map_err(|error| match error {
+        PlaceError::Workspace(error) => {
+            Failure::new(Exit::Usage, format!("the working directory {error}"), "check out first")
+        }
+        PlaceError::Repository(error) => {
+            let message = format!("the repository cannot be read: {error}");
+            Failure::new(Exit::Conflict, message, "check out with actions/checkout")
+        }
+        other @ (PlaceError::LinkOut { .. }
+        | PlaceError::Temporary { .. }
+        | PlaceError::NoState
+        | PlaceError::Included { .. }) => other.into(),
+    })
+}
+
+/// Returns whose files of the checkout count.
+fn trusted(job: &Job, place: &Place) -> Result<Trusted, Failure> {
+    let flags = TrustFlags { trusted_ref: job.inputs.trusted_ref.clone(), trust_checkout: false };
+    place.trusted_by(&flags, &job.environment)
 }

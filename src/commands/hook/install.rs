@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::super::{Place, print};
+use super::super::print;
 use super::of_git;
 use crate::bounded;
 use crate::cli::WorkspaceArgs;
@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::git::ownership::is_link_out;
 use crate::git::repository::Repository;
 use crate::run::Failure;
+use crate::run::place::Place;
 use crate::settings::Environment;
 use crate::workspace::private_file;
 
@@ -27,7 +28,7 @@ pub(super) fn install(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let place = Place::open(workspace, environment)?;
+    let place = Place::open(workspace.cd.as_deref(), environment)?;
     let repository = repository(&place)?;
     let folder = folder(repository, environment)?;
     let mut names = which.names();
@@ -58,7 +59,7 @@ pub(super) fn uninstall(
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let place = Place::open(workspace, environment)?;
+    let place = Place::open(workspace.cd.as_deref(), environment)?;
     let folder = folder(repository(&place)?, environment)?;
     let named = which.names();
     let names = if named.is_empty() { ALL.to_vec() } else { named };
@@ -82,7 +83,7 @@ pub(super) fn uninstall(
 }
 
 fn repository(place: &Place) -> Result<&Repository, Failure> {
-    place.repository.as_ref().ok_or_else(|| {
+    place.repository().ok_or_else(|| {
         Failure::new(Exit::Conflict, "this directory is not in a git repository with a work tree", "run it inside one")
     })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Place, print};
+use super::print;
 use crate::cli::Command;
 use crate::cli::hook::{HookArgs, HookVerb};
 use crate::cli::run::FromHook;
@@ -26,6 +26,7 @@ use crate::git::repository::Repository;
 use crate::recipe::file::Severity;
 use crate::run::Failure;
 use crate::run::outputs::Streams;
+use crate::run::place::Place;
 use crate::settings::Environment;
 use crate::verify::findings::{Confidence, Finding};
 
@@ -51,8 +52,8 @@ pub(super) async fn run(
     if environment.value("QWEN_HOOK").as_deref() == Some("0") {
         return Ok(Exit::Ok);
     }
-    let place = Place::open(&common.workspace, environment)?;
-    if place.repository.is_none() {
+    let place = Place::open(common.workspace.cd.as_deref(), environment)?;
+    if place.repository().is_none() {
         return skipped(common, err, "this directory is not in a git repository with a work tree");
     }
     let asked = Asked { place: &place, environment, common };
@@ -110,7 +111,7 @@ enum Reply {
 
 impl Asked<'_> {
     fn repository(&self) -> &Repository {
-        self.place.repository.as_ref().expect("a hook without a repository has ended")
+        self.place.repository().expect("a hook without a repository has ended")
     }
 
     /// Returns the index of the commit that is being made: git names it to its hooks, relative to the current

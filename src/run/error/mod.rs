@@ -1,6 +1,7 @@
 //! Defines why a run or another command cannot begin, and how it then ends: one enum for each thing that it needs.
 
 mod model;
+mod place;
 mod policy;
 mod prompt;
 mod recipe;
@@ -13,13 +14,12 @@ use std::borrow::Cow;
 
 use crate::base::CliError;
 use crate::exit::Exit;
-use crate::git::repository::RepositoryError;
 use crate::model::local::LocalError;
 use crate::sandbox::SandboxError;
 use crate::settings::SettingsError;
-use crate::workspace::WorkspaceError;
 
 pub use model::ConnectError;
+pub use place::PlaceError;
 pub use policy::PolicyError;
 pub use prompt::PromptError;
 pub use recipe::RecipeError;
@@ -29,12 +29,6 @@ pub use session::{ModeError, SessionError};
 /// Why a command has not what it works with.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The workspace cannot be opened.
-    #[error("the workspace {0}")]
-    Workspace(#[from] WorkspaceError),
-    /// A repository is there and cannot be used.
-    #[error("the repository cannot be read: {0}")]
-    Repository(#[from] RepositoryError),
     /// No directory for what is temporary.
     #[error("cannot make a temporary directory: {0}")]
     TemporaryFolder(std::io::Error),
@@ -61,8 +55,7 @@ pub enum SetupError {
 impl CliError for SetupError {
     fn exit(&self) -> Exit {
         match self {
-            SetupError::Workspace(_) => Exit::Usage,
-            SetupError::Repository(_) | SetupError::TemporaryFolder(_) => Exit::Conflict,
+            SetupError::TemporaryFolder(_) => Exit::Conflict,
             SetupError::Settings(_) | SetupError::SecretPatterns(_) | SetupError::Strict(_) => Exit::Config,
             SetupError::Local(_) | SetupError::Sandbox(SandboxError::Refused(_)) => Exit::Config,
             SetupError::Sandbox(SandboxError::Unmet { .. } | SandboxError::NotStarted(_) | SandboxError::Io { .. }) => {
@@ -74,8 +67,6 @@ impl CliError for SetupError {
 
     fn hint(&self) -> Option<Cow<'_, str>> {
         let hint = match self {
-            SetupError::Workspace(_) => "give a directory with -C",
-            SetupError::Repository(error) => error.hint(),
             SetupError::TemporaryFolder(_) => "set TMPDIR to a writable directory",
             SetupError::Settings(_) => "correct the file; `qwen doctor` shows the settings in effect",
             SetupError::SecretPatterns(_) => "correct `secrets.patterns` in the policy",

@@ -2,10 +2,12 @@ use std::io::{Error, ErrorKind};
 
 use super::*;
 use crate::base::{Code, Diagnostic, Location, Span};
+use crate::git::repository::RepositoryError;
 use crate::model::{ErrorClass, ModelError};
 use crate::policy::layers::LayerError;
 use crate::settings::Origin;
 use crate::settings::keys::KeyError;
+use crate::workspace::WorkspaceError;
 
 /// Writes each error as people and scripts see it: exit code, code of the result, message, hint.
 fn listed(errors: &[&dyn CliError]) -> String {
@@ -37,8 +39,6 @@ fn diagnostic(code: Code) -> Diagnostic {
 fn what_a_command_works_with_is_missing_with_these_words() {
     let settings = SettingsError { origin: Origin::Flag(text("FILE:1:2")), message: text("wrong") };
     insta::assert_snapshot!(listed(&[
-        &SetupError::Workspace(WorkspaceError::NotFound("/w".into())),
-        &SetupError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
         &SetupError::TemporaryFolder(io()),
         &SetupError::Settings(settings),
         &SetupError::SecretPatterns(text("a pattern is wrong")),
@@ -49,10 +49,6 @@ fn what_a_command_works_with_is_missing_with_these_words() {
         &SetupError::Strict(vec![text("one"), text("two")]),
         &SetupError::Output(io()),
     ]), @r"
-    2 usage: the workspace file not found: /w
-      give a directory with -C
-    63 conflict: the repository cannot be read: /w: not found
-      run `git status` there and correct what it reports
     63 conflict: cannot make a temporary directory: not found
       set TMPDIR to a writable directory
     52 config: FILE:1:2: wrong
@@ -70,6 +66,31 @@ fn what_a_command_works_with_is_missing_with_these_words() {
     52 config: one; two
       correct it, or leave out --strict to get a warning instead
     1 failed: cannot write standard output: not found
+    ");
+}
+
+#[test]
+fn a_directory_is_missing_with_these_words() {
+    insta::assert_snapshot!(listed(&[
+        &PlaceError::LinkOut { path: text("/w"), cause: io() },
+        &PlaceError::Temporary { path: text("/t"), cause: io() },
+        &PlaceError::Workspace(WorkspaceError::NotFound("/w".into())),
+        &PlaceError::Repository(RepositoryError::Io { path: "/w".into(), cause: io() }),
+        &PlaceError::NoState,
+        &PlaceError::Included { path: text("/i"), cause: io() },
+    ]), @r"
+    52 config: the workspace /w: not found
+      change to that directory, or give it with -C
+    52 config: the temporary directory /t: not found
+      set TMPDIR to a directory outside the checkout
+    2 usage: the workspace file not found: /w
+      give a directory with -C
+    63 conflict: the repository cannot be read: /w: not found
+      run `git status` there and correct what it reports
+    63 conflict: no home directory for the undo record
+      set HOME or XDG_STATE_HOME, or give --no-undo
+    2 usage: --include-directories /i: not found
+      name a directory that exists
     ");
 }
 
