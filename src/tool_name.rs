@@ -1,25 +1,103 @@
 //! Maps the names of tools: built-in names, the names that models use for them, and which tool is meant.
 
-/// The built-in tools. `structured_output` is not one of them: the user defines its schema.
-pub const BUILT_IN: [&str; 14] = [
-    "list_directory",
-    "read_file",
-    "write_file",
-    "edit",
-    "glob",
-    "search_file_content",
-    "read_many_files",
-    "run_shell_command",
-    "web_fetch",
-    "web_search",
-    "save_memory",
-    "todo_write",
-    "task",
-    "skill",
+/// A tool of ours. The order is that of the names, in which tools are listed and sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ToolId {
+    /// `edit`
+    Edit,
+    /// `glob`
+    Glob,
+    /// `list_directory`
+    ListDirectory,
+    /// `read_file`
+    ReadFile,
+    /// `read_many_files`
+    ReadManyFiles,
+    /// `run_shell_command`
+    RunShellCommand,
+    /// `save_memory`
+    SaveMemory,
+    /// `search_file_content`
+    SearchFileContent,
+    /// `skill`
+    Skill,
+    /// `structured_output`: the answer of a run. It is not built in, because the user defines its schema.
+    StructuredOutput,
+    /// `task`
+    Task,
+    /// `todo_write`
+    TodoWrite,
+    /// `web_fetch`
+    WebFetch,
+    /// `web_search`
+    WebSearch,
+    /// `write_file`
+    WriteFile,
+}
+
+/// The built-in tools.
+pub const BUILT_IN: [ToolId; 14] = [
+    ToolId::ListDirectory,
+    ToolId::ReadFile,
+    ToolId::WriteFile,
+    ToolId::Edit,
+    ToolId::Glob,
+    ToolId::SearchFileContent,
+    ToolId::ReadManyFiles,
+    ToolId::RunShellCommand,
+    ToolId::WebFetch,
+    ToolId::WebSearch,
+    ToolId::SaveMemory,
+    ToolId::TodoWrite,
+    ToolId::Task,
+    ToolId::Skill,
 ];
 
-/// The tool through which an answer of a given shape comes.
-pub const STRUCTURED_OUTPUT: &str = "structured_output";
+/// The tools that read the files of the workspace.
+pub const READING: [ToolId; 5] =
+    [ToolId::ReadFile, ToolId::ListDirectory, ToolId::Glob, ToolId::SearchFileContent, ToolId::ReadManyFiles];
+
+/// The tools that change files.
+pub const WRITING: [ToolId; 2] = [ToolId::Edit, ToolId::WriteFile];
+
+impl ToolId {
+    /// Returns the name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ToolId::Edit => "edit",
+            ToolId::Glob => "glob",
+            ToolId::ListDirectory => "list_directory",
+            ToolId::ReadFile => "read_file",
+            ToolId::ReadManyFiles => "read_many_files",
+            ToolId::RunShellCommand => "run_shell_command",
+            ToolId::SaveMemory => "save_memory",
+            ToolId::SearchFileContent => "search_file_content",
+            ToolId::Skill => "skill",
+            ToolId::StructuredOutput => "structured_output",
+            ToolId::Task => "task",
+            ToolId::TodoWrite => "todo_write",
+            ToolId::WebFetch => "web_fetch",
+            ToolId::WebSearch => "web_search",
+            ToolId::WriteFile => "write_file",
+        }
+    }
+
+    /// Returns the tool of exactly this name.
+    pub fn named(name: &str) -> Option<ToolId> {
+        BUILT_IN.into_iter().chain([ToolId::StructuredOutput]).find(|tool| tool.name() == name)
+    }
+
+    /// Returns the built-in tool of exactly this name.
+    pub fn built_in(name: &str) -> Option<ToolId> {
+        BUILT_IN.into_iter().find(|tool| tool.name() == name)
+    }
+}
+
+impl std::fmt::Display for ToolId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// The prefix of a discovered tool whose own name means a built-in tool.
 pub const DISCOVERED: &str = "discovered__";
@@ -31,9 +109,9 @@ pub const LONGEST: usize = 63;
 const PREFIXES: [&str; 4] = ["functions.", "default_api.", "tools.", "functions:"];
 
 /// What models and other programs call our tools, [`folded`].
-const ALIASES: &[(&str, &[&str])] = &[
+const ALIASES: &[(ToolId, &[&str])] = &[
     (
-        "run_shell_command",
+        ToolId::RunShellCommand,
         &[
             "bash",
             "cmd",
@@ -49,23 +127,26 @@ const ALIASES: &[(&str, &[&str])] = &[
             "terminal",
         ],
     ),
-    ("edit", &["editfile", "replace", "searchreplace", "strreplace", "strreplacebasededittool", "strreplaceeditor"]),
-    ("read_file", &["cat", "open", "openfile", "read", "view", "viewfile"]),
-    ("read_many_files", &["readfiles"]),
-    ("write_file", &["createfile", "savefile", "write", "writetofile"]),
-    ("list_directory", &["list", "listdir", "listfiles", "ls", "readfolder"]),
-    ("search_file_content", &["grep", "grepsearch", "rg", "ripgrep", "search", "searchfiles", "searchtext"]),
-    ("glob", &["filesearch", "find", "findfiles"]),
-    ("web_fetch", &["fetch", "fetchurl"]),
-    ("web_search", &["googlewebsearch", "searchweb"]),
-    ("todo_write", &["todo", "todolist", "todos", "todowriter", "writetodos"]),
-    ("save_memory", &["memory", "remember", "savemem"]),
-    ("task", &["agent", "subagent"]),
+    (
+        ToolId::Edit,
+        &["editfile", "replace", "searchreplace", "strreplace", "strreplacebasededittool", "strreplaceeditor"],
+    ),
+    (ToolId::ReadFile, &["cat", "open", "openfile", "read", "view", "viewfile"]),
+    (ToolId::ReadManyFiles, &["readfiles"]),
+    (ToolId::WriteFile, &["createfile", "savefile", "write", "writetofile"]),
+    (ToolId::ListDirectory, &["list", "listdir", "listfiles", "ls", "readfolder"]),
+    (ToolId::SearchFileContent, &["grep", "grepsearch", "rg", "ripgrep", "search", "searchfiles", "searchtext"]),
+    (ToolId::Glob, &["filesearch", "find", "findfiles"]),
+    (ToolId::WebFetch, &["fetch", "fetchurl"]),
+    (ToolId::WebSearch, &["googlewebsearch", "searchweb"]),
+    (ToolId::TodoWrite, &["todo", "todolist", "todos", "todowriter", "writetodos"]),
+    (ToolId::SaveMemory, &["memory", "remember", "savemem"]),
+    (ToolId::Task, &["agent", "subagent"]),
 ];
 
 /// Returns every name that leads to a built-in tool: the tools' own, and their aliases, folded.
 pub fn every_name() -> impl Iterator<Item = &'static str> {
-    BUILT_IN.into_iter().chain(ALIASES.iter().flat_map(|(_, aliases)| aliases.iter().copied()))
+    BUILT_IN.into_iter().map(ToolId::name).chain(ALIASES.iter().flat_map(|(_, aliases)| aliases.iter().copied()))
 }
 
 /// Lowercase letters and digits only: `ReadFile`, `read-file` and `read_file` are one.
@@ -100,42 +181,43 @@ pub fn plain(name: &str) -> String {
     format!("{}___{}", &name[..28], &name[name.len() - 32..])
 }
 
-/// Returns the real name of a tool of ours, case, separators and aliases aside, whether or not it is registered.
+/// Returns the tool of ours that a name means, case, separators and aliases aside, whether or not it is registered.
 ///
-/// For policies and settings, which speak of tools without a registry.
+/// For policies and settings, which speak of tools without a toolbox.
 ///
 /// ```
-/// use qwen_run::tool_name::real_name;
+/// use qwen_run::tool_name::{ToolId, tool_named};
 ///
-/// assert_eq!(real_name("ReadFile"), Some("read_file"));
-/// assert_eq!(real_name("grep"), Some("search_file_content"));
-/// assert_eq!(real_name("read_fil"), None);
+/// assert_eq!(tool_named("ReadFile"), Some(ToolId::ReadFile));
+/// assert_eq!(tool_named("grep"), Some(ToolId::SearchFileContent));
+/// assert_eq!(tool_named("read_fil"), None);
 /// ```
-pub fn real_name(called: &str) -> Option<&'static str> {
+pub fn tool_named(called: &str) -> Option<ToolId> {
     let folded = folded(called);
-    let known = BUILT_IN.iter().chain(&[STRUCTURED_OUTPUT]).find(|name| self::folded(name) == folded);
-    known.copied().or_else(|| alias(&folded))
+    let mut tools = BUILT_IN.into_iter().chain([ToolId::StructuredOutput]);
+    tools.find(|tool| self::folded(tool.name()) == folded).or_else(|| alias(&folded))
 }
 
-/// Returns the built-in tool that an entry of a list names: as [`real_name`], and by Qwen Code's class names.
+/// Returns the built-in tool that an entry of a list names: as [`tool_named`], and by Qwen Code's class names.
 ///
 /// ```
-/// use qwen_run::tool_name::listed_name;
+/// use qwen_run::tool_name::{ToolId, tool_listed};
 ///
-/// assert_eq!(listed_name("ShellTool"), Some("run_shell_command"));
-/// assert_eq!(listed_name("LSTool"), Some("list_directory"));
-/// assert_eq!(listed_name("structured_output"), None);
+/// assert_eq!(tool_listed("ShellTool"), Some(ToolId::RunShellCommand));
+/// assert_eq!(tool_listed("LSTool"), Some(ToolId::ListDirectory));
+/// assert_eq!(tool_listed("structured_output"), None);
 /// ```
-pub fn listed_name(written: &str) -> Option<&'static str> {
-    let class = || written.strip_suffix("Tool").and_then(real_name);
-    real_name(written).or_else(class).filter(|name| BUILT_IN.contains(name))
+pub fn tool_listed(written: &str) -> Option<ToolId> {
+    let class = || written.strip_suffix("Tool").and_then(tool_named);
+    tool_named(written).or_else(class).filter(|tool| BUILT_IN.contains(tool))
 }
 
 /// Returns the tools that lists mean next to a tool: those that read files with `read_file`, `write_file` with `edit`.
-pub fn family_of(tool: &str) -> &'static [&'static str] {
+pub fn family_of(tool: ToolId) -> &'static [ToolId] {
+    use ToolId::{Edit, Glob, ListDirectory, ReadFile, ReadManyFiles, SearchFileContent, WriteFile};
     match tool {
-        "read_file" => &["read_many_files", "list_directory", "glob", "search_file_content"],
-        "edit" => &["write_file"],
+        ReadFile => &[ReadManyFiles, ListDirectory, Glob, SearchFileContent],
+        Edit => &[WriteFile],
         _ => &[],
     }
 }
@@ -153,7 +235,7 @@ pub fn resolve<'a>(called: &str, names: impl Iterator<Item = &'a str> + Clone) -
     match (same.next(), same.next()) {
         (Some(name), None) => Some(name),
         (Some(_), Some(_)) => None,
-        (None, _) => exactly(alias(&folded)?),
+        (None, _) => exactly(alias(&folded)?.name()),
     }
 }
 
@@ -174,8 +256,8 @@ pub fn not_found<'a>(called: &str, names: impl Iterator<Item = &'a str>) -> Stri
     message
 }
 
-fn alias(folded: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(_, aliases)| aliases.contains(&folded)).map(|(name, _)| *name)
+fn alias(folded: &str) -> Option<ToolId> {
+    ALIASES.iter().find(|(_, aliases)| aliases.contains(&folded)).map(|(tool, _)| *tool)
 }
 
 /// One line of at most 100 characters.
@@ -227,11 +309,19 @@ mod tests {
             ("", None),
             ("my_tool", None),
         ] {
-            assert_eq!(resolve(called, BUILT_IN.into_iter()), tool, "{called}");
+            assert_eq!(resolve(called, BUILT_IN.into_iter().map(ToolId::name)), tool, "{called}");
         }
         assert_eq!(resolve("web_fetch", ["edit"].into_iter()), None, "only what is registered is found");
         assert_eq!(resolve("my-tool", ["my_tool", "myTool"].into_iter()), None, "two may be meant");
         assert_eq!(resolve("grep", ["grep", "search_file_content"].into_iter()), Some("grep"), "a name goes first");
+    }
+
+    #[test]
+    fn tools_are_ordered_by_their_names() {
+        let mut tools = BUILT_IN;
+        tools.sort_unstable();
+        assert!(tools.map(ToolId::name).is_sorted());
+        assert!(tools.into_iter().all(|tool| ToolId::named(tool.name()) == Some(tool)));
     }
 
     #[test]
@@ -240,17 +330,17 @@ mod tests {
         for (at, alias) in all.iter().enumerate() {
             assert_eq!(folded(alias), *alias);
             assert!(!all[at + 1..].contains(alias), "{alias}");
-            assert!(!BUILT_IN.iter().any(|name| folded(name) == *alias), "{alias}");
+            assert!(!BUILT_IN.iter().any(|tool| folded(tool.name()) == *alias), "{alias}");
         }
-        for (name, _) in ALIASES {
-            assert!(BUILT_IN.contains(name), "{name}");
+        for (tool, _) in ALIASES {
+            assert!(BUILT_IN.contains(tool), "{tool}");
         }
     }
 
     #[test]
     fn an_unknown_tool_is_named_with_its_three_nearest() {
         assert_eq!(
-            not_found("read_fil\n", BUILT_IN.into_iter()),
+            not_found("read_fil\n", BUILT_IN.into_iter().map(ToolId::name)),
             "Tool \"read_fil \" not found in registry. Tools must use the exact names that are registered. \
              Did you mean one of: \"read_file\", \"edit\", \"write_file\"?"
         );

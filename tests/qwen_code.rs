@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use qwen_run::checkouts::Around;
 use qwen_run::cli::usage::{self, UsageError};
 use qwen_run::settings::{self, Environment, load::Request};
-use qwen_run::tool_name::listed_name;
+use qwen_run::tool_name::tool_listed;
 use serde_json::{Value, json};
 
 use crate::support::{Outcome, Project, Reply, calls, say};
@@ -88,10 +88,10 @@ fn every_command_is_there_or_refused_by_name() {
 fn every_name_of_a_tool_is_known_or_on_the_page() {
     for (name, canonical) in facts()["tool_names"].as_object().unwrap() {
         let canonical = canonical.as_str().unwrap();
-        let known = listed_name(name);
+        let known = tool_listed(name);
         assert!(known.is_some() || is_on_the_page(canonical), "{name} ({canonical}) is neither known nor on the page");
         // A class name means the tool that the name on the wire means.
-        assert!(known == listed_name(canonical) || canonical == "exec", "{name} is {known:?}");
+        assert!(known == tool_listed(canonical) || canonical == "exec", "{name} is {known:?}");
     }
 }
 

@@ -10,8 +10,8 @@ use super::transcript::Transcript;
 use super::{Agent, AgentOptions, Emit, Ending, OnDeny, Stopped};
 use crate::event::{Event, Limits};
 use crate::model::{Model, Part, ToolSpec};
-use crate::tools::task::AgentFile;
-use crate::tools::{Registry, ToolError, ToolOutput};
+use crate::tools::task::{AgentFile, TaskArgs};
+use crate::tools::{ToolError, ToolOutput, Toolbox};
 
 /// What answers tasks.
 #[derive(Clone, Copy)]
@@ -45,23 +45,26 @@ impl Delegates<'_> {
         on_deny: OnDeny,
         emit: Emit<'_>,
     ) -> Outcome {
-        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
-        let Some(agent) = self.agents.iter().find(|agent| agent.name == text("subagent_type")) else {
-            return Outcome::Refused(ToolError::arguments(format!("unknown agent {:?}", text("subagent_type"))));
+        let args: TaskArgs = match serde_json::from_value(Value::Object(arguments.clone())) {
+            Ok(args) => args,
+            Err(error) => return Outcome::Refused(ToolError::arguments(format!("params: {error}"))),
         };
-        let registry = subset(parent.registry(), agent);
+        let Some(agent) = self.agents.iter().find(|agent| agent.name == args.subagent_type) else {
+            return Outcome::Refused(ToolError::arguments(format!("unknown agent {:?}", args.subagent_type)));
+        };
+        let toolbox = subset(parent.toolbox(), agent);
         let offered: Arc<[ToolSpec]> =
-            parent.offered().iter().filter(|spec| registry.get(&spec.name).is_some()).cloned().collect();
+            parent.offered().iter().filter(|spec| toolbox.get(&spec.name).is_some()).cloned().collect();
         let emit = |event: Event| emit(of_task(event, call_id));
         let system = format!(
             "{}\n\nYou work for another agent. It sees only your last message: end with everything it needs to know. \
              Nobody can be asked.",
             agent.prompt
         );
-        let transcript = Transcript::begin(system, vec![Part::Text(text("prompt").to_owned())]);
+        let transcript = Transcript::begin(system, vec![Part::Text(args.prompt)]);
         let options = AgentOptions { on_deny, max_output_tokens: self.max_output_tokens, changes_expected: false };
         let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
-        let invoker = parent.narrowed(&registry, offered);
+        let invoker = parent.narrowed(&toolbox, offered);
         let mut delegate = Agent::new(self.model, invoker, borrowed, transcript, options, &emit);
         // The loop calls itself here: a future of unknown size.
         let ending = Box::pin(delegate.converse()).await;
@@ -76,9 +79,9 @@ impl Delegates<'_> {
 }
 
 /// Tasks are not passed on: an agent has no `task`.
-fn subset(registry: &Registry, agent: &AgentFile) -> Registry {
-    let mut subset = registry.clone();
-    subset.retain(|name| agent.may_use(name, registry));
+fn subset(toolbox: &Toolbox, agent: &AgentFile) -> Toolbox {
+    let mut subset = toolbox.clone();
+    subset.retain(|name| agent.may_use(name, toolbox));
     subset
 }
 

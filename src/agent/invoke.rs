@@ -18,7 +18,8 @@ use crate::model::{Arguments, BoxFuture, Model, Part, ToolCall, ToolSpec, prompt
 use crate::path::RelPath;
 use crate::policy::redact::Secrets;
 use crate::policy::{Access, Decision, Denial, Grant};
-use crate::tools::{Call, Display, Registry, ToolContext, ToolError, ToolErrorKind, ToolOutput};
+use crate::tool_name::{ToolId, WRITING};
+use crate::tools::{Call, Display, Effects, Entry, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
 
 /// Judges calls: the policy with the facts of this run, and whatever narrows it further.
 pub trait Judge: Send + Sync {
@@ -50,12 +51,12 @@ pub trait Hooks: Send + Sync {
 /// Tools that change while the run continues.
 pub trait Renewal: Sync {
     /// Returns the current tools; `None` if nothing has changed since the last call.
-    fn renewed<'a>(&'a self, registry: &'a Registry) -> BoxFuture<'a, Option<Registry>>;
+    fn renewed<'a>(&'a self, toolbox: &'a Toolbox) -> BoxFuture<'a, Option<Toolbox>>;
 }
 
 /// Runs the calls of a turn.
 pub struct Invoker<'a> {
-    registry: Cow<'a, Registry>,
+    toolbox: Cow<'a, Toolbox>,
     renewal: Option<&'a dyn Renewal>,
     /// Whether there are tools that the model has not seen yet.
     grown: bool,
@@ -97,14 +98,14 @@ enum Step {
 impl<'a> Invoker<'a> {
     /// Makes an invoker that offers these tools.
     pub fn new(
-        registry: &'a Registry,
+        toolbox: &'a Toolbox,
         offered: Arc<[ToolSpec]>,
         judge: &'a dyn Judge,
         context: ToolContext<'a>,
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
         Invoker {
-            registry: Cow::Borrowed(registry),
+            toolbox: Cow::Borrowed(toolbox),
             renewal: None,
             grown: false,
             judge,
@@ -156,15 +157,15 @@ impl<'a> Invoker<'a> {
         self.renew().await;
         let grown = std::mem::take(&mut self.grown);
         if grown {
-            self.offered = self.registry.specs().into();
+            self.offered = self.toolbox.specs().into();
         }
         grown
     }
 
     async fn renew(&mut self) {
         let Some(renewal) = self.renewal else { return };
-        if let Some(registry) = renewal.renewed(&self.registry).await {
-            self.registry = Cow::Owned(registry);
+        if let Some(toolbox) = renewal.renewed(&self.toolbox).await {
+            self.toolbox = Cow::Owned(toolbox);
             self.grown = true;
         }
     }
@@ -175,7 +176,7 @@ impl<'a> Invoker<'a> {
     }
 
     /// Returns an invoker of fewer tools under the same rules, hooks and secrets, without delegates.
-    pub(super) fn narrowed<'b>(&self, registry: &'b Registry, offered: Arc<[ToolSpec]>) -> Invoker<'b>
+    pub(super) fn narrowed<'b>(&self, toolbox: &'b Toolbox, offered: Arc<[ToolSpec]>) -> Invoker<'b>
     where
         'a: 'b,
     {
@@ -184,13 +185,13 @@ impl<'a> Invoker<'a> {
             text_tools: self.text_tools,
             secrets: self.secrets,
             page_reader: self.page_reader,
-            ..Invoker::new(registry, offered, self.judge, self.context, self.redact)
+            ..Invoker::new(toolbox, offered, self.judge, self.context, self.redact)
         }
     }
 
     /// Returns the available tools.
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
+    pub(super) fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
     }
 
     /// Returns the tools that the model sees.
@@ -224,12 +225,11 @@ impl<'a> Invoker<'a> {
                 continue;
             }
             answers.extend(self.run_reads(turn, std::mem::take(&mut reads), account, emit).await);
-            let Prepared { name, about, notes, step, ends, input, question: _ } = prepared;
+            let Prepared { name, about, notes, step, mut ends, input, question: _ } = prepared;
             let started = Instant::now();
-            let mut ends = ends;
             let outcome = match (step, self.delegates) {
                 (Step::Refused(error), _) => Err(error),
-                (Step::Ready { arguments, .. }, Some(delegates)) if name == "task" => {
+                (Step::Ready { arguments, .. }, Some(delegates)) if name == ToolId::Task.name() => {
                     match delegates.run(self, &arguments, &call.id, account, on_deny, emit).await {
                         Outcome::Done(output) => Ok(output),
                         Outcome::Refused(error) => Err(error),
@@ -303,7 +303,7 @@ impl<'a> Invoker<'a> {
         on_deny: OnDeny,
         emit: Emit<'_>,
     ) -> Prepared {
-        let name = self.registry.real_name(&call.name).unwrap_or(&call.name).to_owned();
+        let name = self.toolbox.resolve(&call.name).map_or(call.name.as_str(), Entry::name).to_owned();
         let mut prepared = Prepared {
             name: name.clone(),
             about: String::new(),
@@ -318,7 +318,7 @@ impl<'a> Invoker<'a> {
             prepared.step = Step::Refused(ToolError::arguments(why));
             return prepared;
         }
-        let is_command = name == "run_shell_command";
+        let is_command = name == ToolId::RunShellCommand.name();
         if let Err(limit) = account.take_call(is_command, Instant::now()) {
             prepared.step = Step::Refused(limit_reached(&limit));
             prepared.ends = Some(exceeded(limit));
@@ -351,7 +351,7 @@ impl<'a> Invoker<'a> {
             ));
             return prepared;
         }
-        let ready = match self.registry.parse(&name, arguments) {
+        let ready = match self.toolbox.parse(&name, arguments) {
             Ok(ready) => ready,
             Err(error) => {
                 let message = self.in_shape(error.message, &name);
@@ -385,13 +385,13 @@ impl<'a> Invoker<'a> {
                     }
                 };
                 prepared.notes.extend(ready.notes);
-                if name == "web_fetch" && self.page_reader.is_some() {
+                if name == ToolId::WebFetch.name() && self.page_reader.is_some() {
                     prepared.question = ready.arguments.get("prompt").and_then(Value::as_str).map(str::to_owned);
                 }
                 if self.hooks.is_some() {
                     prepared.input = Value::Object(ready.arguments.clone());
                 }
-                let (arguments, only_reads) = (ready.arguments, ready.only_reads);
+                let (arguments, only_reads) = (ready.arguments, ready.effects == Effects::Reads);
                 prepared.step = Step::Ready { call, arguments, grant: Box::new(grant), only_reads };
             }
             Some(_) | None => {
@@ -452,7 +452,9 @@ impl<'a> Invoker<'a> {
         accesses: &[Access],
         grant: &Grant,
     ) -> Result<Option<Box<dyn Call>>, ToolError> {
-        let Some(secrets) = self.secrets.filter(|_| matches!(name, "write_file" | "edit")) else { return Ok(None) };
+        let Some(secrets) = self.secrets.filter(|_| WRITING.map(ToolId::name).contains(&name)) else {
+            return Ok(None);
+        };
         let written = accesses.iter().find_map(|access| match access {
             Access::Write { path } => grant.writable(path),
             _ => None,
@@ -483,7 +485,7 @@ impl<'a> Invoker<'a> {
         if !changed {
             return Ok(None);
         }
-        self.registry.parse(name, restored).map(|ready| Some(ready.call))
+        self.toolbox.parse(name, restored).map(|ready| Some(ready.call))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
@@ -514,7 +516,7 @@ impl<'a> Invoker<'a> {
                 sandboxed: command.sandboxed,
             });
         }
-        if name == "todo_write" {
+        if name == ToolId::TodoWrite.name() {
             let todos = self.context.memory.todos.lock().expect("no holder panics");
             let todos = todos.iter().map(|todo| serde_json::to_value(todo).expect("plain strings")).collect();
             emit(Event::Todos { todos });

@@ -22,7 +22,7 @@ use crate::model::{
     Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
     StreamFault, ToolMessage, ToolSpec, Turn, Usage, leaked_calls, prompted,
 };
-use crate::tool_name::STRUCTURED_OUTPUT;
+use crate::tool_name::ToolId;
 use invoke::{Answer, Invoker};
 use limits::{Account, Exceeded};
 use transcript::Transcript;
@@ -312,7 +312,7 @@ impl<'a> Agent<'a> {
         if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
             self.transcript.turn(turn.message, Vec::new());
             let named = self.offered.iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
-            let is_answer = named.is_some_and(|tool| tool.name == STRUCTURED_OUTPUT);
+            let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
             let said = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem.clone() };
             self.transcript.say(said);
             return Ok(if is_answer { Outcome::Misfit(problem) } else { Outcome::GoOn });
@@ -367,7 +367,7 @@ impl<'a> Agent<'a> {
             self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
             let Answer { content, is_error, wrong_arguments, name, ends } = outcome;
-            if name == STRUCTURED_OUTPUT {
+            if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;
                 misfit = wrong_arguments.or(misfit);
             }

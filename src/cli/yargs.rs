@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::tool_name::listed_name;
+use crate::tool_name::tool_listed;
 
 /// Flags of which Qwen Code takes every word up to the next flag as a value, by id.
 const MANY: [&str; 5] =
@@ -223,7 +223,7 @@ fn is_value(id: &str, word: &str) -> bool {
             let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
             let name = word.split('(').next().unwrap_or(word);
             let is_named = word.starts_with("mcp__")
-                || (word.contains(['_', '(']) || name.starts_with(char::is_uppercase)) && listed_name(name).is_some();
+                || (word.contains(['_', '(']) || name.starts_with(char::is_uppercase)) && tool_listed(name).is_some();
             name.chars().all(is_name) && (word == name || word.ends_with(')')) && is_named
         }
     }

@@ -15,6 +15,7 @@ use crate::sandbox::doctor::diagnose;
 use crate::sandbox::own_executable;
 use crate::settings::keys::{self, Wishes};
 use crate::settings::{self, Environment, providers};
+use crate::tool_name::ToolId;
 use crate::workspace::temporary::Temporary;
 
 pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -70,7 +71,7 @@ pub(super) fn run(arguments: &DoctorArgs, environment: &Environment, out: &mut d
                 crate::tools::web::providers::providers(&loaded.settings.web_search, &loaded.environment);
             let names: Vec<&str> = searched.iter().map(|provider| provider.name()).collect();
             facts.tools.push(Fact::new(
-                "web_search",
+                ToolId::WebSearch.name(),
                 match names[..] {
                     [] => "not offered: no provider (setting `webSearch`, or TAVILY_API_KEY)".to_owned(),
                     _ => format!("by {}", names.join(", ")),

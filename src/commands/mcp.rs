@@ -29,7 +29,7 @@ use crate::run::tool_lists;
 use crate::run::trust::Trusted;
 use crate::sandbox::{Demand, own_executable};
 use crate::settings::{self, Environment, Settings};
-use crate::tools::Registry;
+use crate::tools::Toolbox;
 use crate::tools::mcp::oauth::{Tokens, WAIT};
 use crate::tools::mcp::{Connect, Servers};
 use crate::workspace::private_file;
@@ -371,7 +371,7 @@ pub(super) async fn start(
 /// Adds the tools of servers that the policy does not deny.
 pub(super) fn register(
     servers: &Servers,
-    registry: &mut Registry,
+    registry: &mut Toolbox,
     place: &Place,
     policy: &crate::policy::Policy,
     environment: &Environment,

@@ -19,6 +19,7 @@ use crate::run::Failure;
 use crate::run::place::Place;
 use crate::run::trust::covered;
 use crate::settings::Environment;
+use crate::tool_name::ToolId;
 
 pub(super) fn run(verb: &PolicyVerb, environment: &Environment, out: &mut dyn Write) -> Result<Exit, Failure> {
     match verb {
@@ -58,7 +59,7 @@ fn one_call(arguments: &JudgeArgs) -> Result<(String, Value), Failure> {
             Ok((tool.clone(), input))
         }
         (Some(_), None) | (None, _) => {
-            Ok(("run_shell_command".to_owned(), json!({"command": command_text(&arguments.command)})))
+            Ok((ToolId::RunShellCommand.to_string(), json!({"command": command_text(&arguments.command)})))
         }
     }
 }

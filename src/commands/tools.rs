@@ -21,7 +21,7 @@ use crate::run::policy_layers::Chosen;
 use crate::run::runner::{Runner, judge_change};
 use crate::run::tools::{Wanted, tools};
 use crate::settings::Environment;
-use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
+use crate::tools::{RunMemory, ToolContext, ToolLimits, Toolbox};
 
 pub(super) async fn run(
     verb: &ToolsVerb,
@@ -60,7 +60,7 @@ async fn registry(
     runner: &Runner,
     environment: &Environment,
     err: &mut dyn Write,
-) -> Result<Registry, Failure> {
+) -> Result<Toolbox, Failure> {
     let Found { settings, environment, trusted, .. } = find(place, environment)?;
     let wanted = Wanted {
         settings: &settings,
@@ -77,7 +77,7 @@ async fn registry(
     Ok(found.registry)
 }
 
-fn list(registry: &Registry, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn list(registry: &Toolbox, as_json: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
     let specs = registry.specs();
     let size = |spec: &crate::model::ToolSpec| {
         json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters}})
@@ -129,7 +129,7 @@ async fn call(
     let runner = super::mcp::runner(place, &chosen.policy, environment)?;
     let mut registry = registry(place, &chosen, &runner, environment, err).await?;
     // Servers are started if the tool may be theirs.
-    let servers = match registry.real_name(name) {
+    let servers = match registry.resolve(name) {
         Some(_) => crate::tools::mcp::Servers::default(),
         None => super::mcp::start(place, &chosen, &runner, environment, err).await?,
     };

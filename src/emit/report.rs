@@ -16,6 +16,7 @@ use crate::event::{
     RunFinished, RunStarted, TokenUsage, ToolResult, VerifyOutcome,
 };
 use crate::exit::Exit;
+use crate::tool_name::ToolId;
 
 /// The version of the result object and of the messages; it changes when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -227,7 +228,7 @@ impl Fold {
 
     fn add_result(&mut self, result: &ToolResult) {
         self.tool_calls += 1;
-        if result.tool == "run_shell_command" {
+        if result.tool == ToolId::RunShellCommand.name() {
             self.shell_calls += 1;
         }
         self.stats.add_result(result);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::secret::mask_credentials;
+use crate::tool_name::ToolId;
 
 /// What is replaced in every text of a body.
 #[derive(Debug, Clone, Default)]
@@ -122,9 +123,9 @@ fn canonical_messages(messages: &mut [Value]) {
             id.clone_from(number);
             tool.clone_from(name);
         }
-        let even_out = match tool.as_str() {
-            "run_shell_command" => mask_numbers,
-            "glob" => sort_lines,
+        let even_out = match ToolId::named(&tool) {
+            Some(ToolId::RunShellCommand) => mask_numbers,
+            Some(ToolId::Glob) => sort_lines,
             _ => continue,
         };
         match message.get_mut("content") {

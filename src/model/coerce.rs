@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::ToolSpec;
 use super::repair::{self, Piece, Reading};
 use super::violation::{explain, problems, shorten};
-use crate::tool_name::{self, folded};
+use crate::tool_name::{self, ToolId, folded};
 
 /// What models call our parameters, folded.
 const PARAMETER_ALIASES: &[(&str, &[&str])] = &[
@@ -37,7 +37,7 @@ const PATHS: &[&str] =
 
 /// Parameters that a tool takes although its schema does not list them: a schema is paid for with every request, and
 /// these are needed so rarely that the answer which makes them useful says how they are written.
-const UNLISTED: &[(&str, &str)] = &[("read_file", "pages"), ("glob", "file_filtering_options")];
+const UNLISTED: &[(ToolId, &str)] = &[(ToolId::ReadFile, "pages"), (ToolId::Glob, "file_filtering_options")];
 
 /// A tool's parameters: what its arguments must be. Compiled when they are first needed.
 #[derive(Debug)]
@@ -83,11 +83,11 @@ impl Parameters {
     }
 
     fn knows(&self, key: &str) -> bool {
-        UNLISTED.iter().any(|(tool, parameter)| *tool == self.name && *parameter == key)
+        UNLISTED.iter().any(|(tool, parameter)| tool.name() == self.name && *parameter == key)
     }
 
     fn is_ours(&self) -> bool {
-        tool_name::BUILT_IN.contains(&self.name.as_str())
+        ToolId::built_in(&self.name).is_some()
     }
 
     fn fit_schema(&self, mut arguments: Map<String, Value>) -> Result<Fitted, String> {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Arguments, ToolCall, ToolSpec};
+use crate::tool_name::ToolId;
 
 /// Describes the tools for the system message; empty without tools.
 pub fn describe(tools: &[ToolSpec]) -> String {
@@ -42,20 +43,20 @@ pub fn correction(problem: &str, tool: Option<&ToolSpec>) -> String {
 
 /// Returns examples of what small models get wrong without one: several parameters, and values of several lines.
 fn examples(tools: &[ToolSpec]) -> Vec<String> {
-    let known = |name: &str| tools.iter().any(|tool| tool.name == name);
+    let known = |id: ToolId| tools.iter().any(|tool| tool.name == id.name());
     let text = |value: &str| value.to_owned();
     let mut examples = Vec::new();
-    if known("write_file") {
+    if known(ToolId::WriteFile) {
         let values = [("file_path", text("notes.txt")), ("content", text("first line\nsecond line"))];
-        examples.push(shape("write_file", values.into_iter()));
+        examples.push(shape(ToolId::WriteFile.name(), values.into_iter()));
     }
-    if known("edit") {
+    if known(ToolId::Edit) {
         let values =
             [("file_path", text("notes.txt")), ("old_string", text("second line")), ("new_string", text("last line"))];
-        examples.push(shape("edit", values.into_iter()));
+        examples.push(shape(ToolId::Edit.name(), values.into_iter()));
     }
     if examples.is_empty() {
-        let tool = tools.iter().find(|tool| tool.name == "read_file").or(tools.first());
+        let tool = tools.iter().find(|tool| tool.name == ToolId::ReadFile.name()).or(tools.first());
         examples.extend(tool.map(example_call));
     }
     examples

@@ -11,7 +11,7 @@ use super::file::{TestCall, TestCase};
 use super::layers::LayerError;
 use super::rules::Rule;
 use super::{Facts, Policy};
-use crate::tool_name::real_name;
+use crate::tool_name::{ToolId, tool_named};
 
 /// The answer to one call of `policy check`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -133,47 +133,47 @@ pub fn tool_accesses(tool: &str, input: &Value) -> Result<(String, Vec<Access>),
     if tool == "mcp" {
         return mcp_accesses(input);
     }
-    let name = real_name(tool).ok_or_else(|| Denial::new(format!("unknown tool {tool:?}")).by("tools"))?;
+    let name = tool_named(tool).ok_or_else(|| Denial::new(format!("unknown tool {tool:?}")).by("tools"))?;
     let missing = |what: &str| Denial::new(format!("{name} needs `{what}`"));
     let file = || -> Result<PathBuf, Denial> { Ok(text(input, &FILE)?.ok_or_else(|| missing("file_path"))?.into()) };
     let folder = || -> Result<PathBuf, Denial> { Ok(text(input, &FOLDER)?.unwrap_or_else(|| ".".to_owned()).into()) };
     let accesses = match name {
-        "read_file" => vec![Access::Read { path: file()? }],
-        "write_file" => vec![Access::Write { path: file()? }],
+        ToolId::ReadFile => vec![Access::Read { path: file()? }],
+        ToolId::WriteFile => vec![Access::Write { path: file()? }],
         // An edit shows what it replaced.
-        "edit" => vec![Access::Read { path: file()? }, Access::Write { path: file()? }],
-        "list_directory" => vec![Access::List { path: folder()? }],
-        "glob" => {
+        ToolId::Edit => vec![Access::Read { path: file()? }, Access::Write { path: file()? }],
+        ToolId::ListDirectory => vec![Access::List { path: folder()? }],
+        ToolId::Glob => {
             let patterns = texts(input, &["pattern"])?;
             if patterns.is_empty() {
                 return Err(missing("pattern"));
             }
             vec![Access::Search { root: folder()?, patterns }]
         }
-        "search_file_content" => {
+        ToolId::SearchFileContent => {
             vec![Access::Search { root: folder()?, patterns: texts(input, &["include", "glob"])? }]
         }
-        "read_many_files" => {
+        ToolId::ReadManyFiles => {
             let patterns = texts(input, &["paths", "path", "include", "file_paths"])?;
             if patterns.is_empty() {
                 return Err(missing("paths"));
             }
             vec![Access::Search { root: ".".into(), patterns }]
         }
-        "run_shell_command" => {
+        ToolId::RunShellCommand => {
             let command = text(input, &["command", "cmd", "script", "bash"])?.ok_or_else(|| missing("command"))?;
             let directory = text(input, &["directory", "dir", "folder", "cwd", "working_directory"])?;
             vec![Access::Run { command, directory: directory.map(PathBuf::from) }]
         }
-        "web_fetch" => fetches(input)?,
-        "save_memory" => match text(input, &["scope"])?.as_deref() {
+        ToolId::WebFetch => fetches(input)?,
+        ToolId::SaveMemory => match text(input, &["scope"])?.as_deref() {
             Some("global") => Vec::new(),
             _ => vec![Access::Memory { path: "QWEN.md".into() }],
         },
         // Nothing of the workspace is touched: `tools` alone decides.
         _ => Vec::new(),
     };
-    Ok((name.to_owned(), accesses))
+    Ok((name.to_string(), accesses))
 }
 
 fn fetches(input: &Map<String, Value>) -> Result<Vec<Access>, Denial> {
@@ -265,7 +265,7 @@ pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
         let (shown, decision) = match call {
             TestCall::Command(command) => {
                 let input = json!({ "command": command });
-                (command.clone(), check_call(policy, facts, "run_shell_command", &input))
+                (command.clone(), check_call(policy, facts, ToolId::RunShellCommand.name(), &input))
             }
             TestCall::Tool(tool, value) => {
                 let input = match value {
@@ -281,12 +281,12 @@ pub fn run_tests(policy: &Policy, facts: &Facts) -> Vec<TestResult> {
 }
 
 fn main_argument(tool: &str, value: &Value) -> Value {
-    let name = match real_name(tool) {
-        Some("run_shell_command") => "command",
-        Some("web_fetch") => "url",
-        Some("glob") => "pattern",
-        Some("read_many_files") => "paths",
-        Some("list_directory" | "search_file_content") => "path",
+    let name = match tool_named(tool) {
+        Some(ToolId::RunShellCommand) => "command",
+        Some(ToolId::WebFetch) => "url",
+        Some(ToolId::Glob) => "pattern",
+        Some(ToolId::ReadManyFiles) => "paths",
+        Some(ToolId::ListDirectory | ToolId::SearchFileContent) => "path",
         _ => "file_path",
     };
     json!({ name: value })

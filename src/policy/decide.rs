@@ -15,7 +15,7 @@ use super::rules::NameRules;
 use super::{mcp, web};
 use crate::change::Kind;
 use crate::path::{Node, RelPath};
-use crate::tool_name;
+use crate::tool_name::ToolId;
 
 impl Policy {
     /// Decides a call: its tool, and everything it would touch. A grant comes with every allowed call.
@@ -174,10 +174,10 @@ impl<'a> Judge<'a> {
     fn tool(&mut self, tool: &str, accesses: &[Access]) -> Result<(), Denial> {
         // These kinds of tools are decided by their own keys.
         let foreign = accesses.iter().any(|access| matches!(access, Access::Mcp { .. } | Access::Discovered { .. }));
-        if foreign || tool == "structured_output" {
+        if foreign || tool == ToolId::StructuredOutput.name() {
             return Ok(());
         }
-        if !tool_name::BUILT_IN.contains(&tool) {
+        if ToolId::built_in(tool).is_none() {
             return Err(Denial::new(format!("unknown tool {tool:?}")).by("tools"));
         }
         self.rule = name_allowed(&self.policy.layers, |layer| &layer.rules.tools, tool, "tools")?;

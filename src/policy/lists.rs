@@ -13,10 +13,8 @@ use super::file::{CommandRule, DefaultRule, Element, HostRule, Options, Server};
 use super::glob::Glob;
 use super::layers::{Layer, Origin, Standing, digest};
 use super::rules::{List, NameRules, Rule, Rules};
-use crate::tool_name::{DISCOVERED, family_of, listed_name};
+use crate::tool_name::{DISCOVERED, READING, ToolId, WRITING, family_of, tool_listed};
 
-const SHELL: &str = "run_shell_command";
-const FETCH: &str = "web_fetch";
 const MCP: &str = "mcp__";
 
 /// An entry of a list of tools.
@@ -33,13 +31,13 @@ pub struct ToolEntry {
 #[derive(Debug, Clone, PartialEq)]
 enum Target {
     /// A built-in tool as a whole.
-    Tool(&'static str),
+    Tool(ToolId),
     /// Commands that begin with these words.
     Command(Vec<String>),
     /// A host and all below it.
     Host(String),
     /// Files of the workspace; a glob that is `None` names files outside of it.
-    Path { tool: &'static str, writes: bool, glob: Option<Glob> },
+    Path { tool: ToolId, writes: bool, glob: Option<Glob> },
     /// Tools of a server: the readings of `mcp__a__b`, the likeliest first.
     Server(Vec<(String, String)>),
     /// A tool that is not built in, and what it may be called on a server.
@@ -70,7 +68,7 @@ impl ToolEntry {
         if name.is_empty() {
             return Err("the name is missing".to_owned());
         }
-        let target = match listed_name(name) {
+        let target = match tool_listed(name) {
             None if name.starts_with(MCP) => {
                 Target::Server(readings(&name[MCP.len()..], (!inner.is_empty()).then_some(inner), around.servers))
             }
@@ -80,18 +78,16 @@ impl ToolEntry {
             }
             None => return Err(format!("`{name}` is not a tool that takes brackets")),
             Some(tool) if inner.is_empty() || inner == "*" => Target::Tool(tool),
-            Some(SHELL) => {
+            Some(ToolId::RunShellCommand) => {
                 // `npm test:*` and `npm test *` mean: with anything that follows, which is always the case here.
                 let words = inner.trim_end_matches(":*").trim_end_matches(" *");
                 Target::Command(words.split_whitespace().map(str::to_owned).collect())
             }
-            Some(FETCH) => Target::Host(host(inner)?),
-            Some(tool @ ("read_file" | "read_many_files" | "glob" | "list_directory" | "search_file_content")) => {
-                Target::Path { tool, writes: false, glob: glob(inner, around)? }
-            }
-            Some(tool @ ("edit" | "write_file")) => Target::Path { tool, writes: true, glob: glob(inner, around)? },
+            Some(ToolId::WebFetch) => Target::Host(host(inner)?),
+            Some(tool) if READING.contains(&tool) => Target::Path { tool, writes: false, glob: glob(inner, around)? },
+            Some(tool) if WRITING.contains(&tool) => Target::Path { tool, writes: true, glob: glob(inner, around)? },
             // Single agents and skills are not told apart: the tool as a whole.
-            Some(tool @ ("task" | "skill")) => Target::Tool(tool),
+            Some(tool @ (ToolId::Task | ToolId::Skill)) => Target::Tool(tool),
             Some(tool) => return Err(format!("`{tool}` takes no brackets")),
         };
         Ok(ToolEntry { text: text.trim().to_owned(), origin: origin.to_owned(), target })
@@ -122,7 +118,9 @@ impl ToolEntry {
                 0 => "all commands".to_owned(),
                 at => format!("every command that begins with `{}`", words[..at].join(" ")),
             },
-            Target::Tool(tool @ ("task" | "skill")) if self.text.contains('(') => format!("the whole tool {tool}"),
+            Target::Tool(tool @ (ToolId::Task | ToolId::Skill)) if self.text.contains('(') => {
+                format!("the whole tool {tool}")
+            }
             _ => return None,
         };
         Some(format!("{}: `{}` also denies {more}", self.origin, self.text))
@@ -343,16 +341,19 @@ impl Rules {
     fn allowing(mut self, entries: &[ToolEntry]) -> Rules {
         for entry in entries {
             match &entry.target {
-                Target::Tool(tool) => self.allow_tool(entry, tool),
+                Target::Tool(tool) => self.allow_tool(entry, *tool),
                 Target::Command(words) => {
                     if let Some(rule) = allowed_command(words) {
-                        self.tools.allow.get_or_insert_default().push(entry.located(SHELL.to_owned()));
+                        self.tools
+                            .allow
+                            .get_or_insert_default()
+                            .push(entry.located(ToolId::RunShellCommand.to_string()));
                         self.shell.present = true;
                         self.shell.allow.get_or_insert_default().push(entry.located(rule));
                     }
                 }
                 Target::Host(host) => {
-                    self.tools.allow.get_or_insert_default().push(entry.located(FETCH.to_owned()));
+                    self.tools.allow.get_or_insert_default().push(entry.located(ToolId::WebFetch.to_string()));
                     if self.network.default != Some(DefaultRule::Allow) {
                         let rules = hosts(host).into_iter().map(|rule| entry.located(rule));
                         self.network.allow.get_or_insert_default().extend(rules);
@@ -360,7 +361,7 @@ impl Rules {
                 }
                 // Which files are read and written is the built-in policy's.
                 Target::Path { tool, glob: Some(_), .. } => {
-                    self.tools.allow.get_or_insert_default().push(entry.located((*tool).to_owned()));
+                    self.tools.allow.get_or_insert_default().push(entry.located(tool.to_string()));
                 }
                 Target::Path { glob: None, .. } => {}
                 Target::Server(pairs) => self.allow_of_server(entry, pairs.first()),
@@ -374,13 +375,13 @@ impl Rules {
     }
 
     /// Allows a tool as a whole: of the shell all that `builtin:open` lets run, of the web every public host.
-    fn allow_tool(&mut self, entry: &ToolEntry, tool: &'static str) {
+    fn allow_tool(&mut self, entry: &ToolEntry, tool: ToolId) {
         let family = std::iter::once(tool).chain(family_of(tool).iter().copied());
-        self.tools.allow.get_or_insert_default().extend(family.map(|tool| entry.located(tool.to_owned())));
-        if tool == FETCH {
+        self.tools.allow.get_or_insert_default().extend(family.map(|tool| entry.located(tool.to_string())));
+        if tool == ToolId::WebFetch {
             self.network.default = Some(DefaultRule::Allow);
         }
-        if tool == SHELL && self.shell.default != Some(DefaultRule::Allow) {
+        if tool == ToolId::RunShellCommand && self.shell.default != Some(DefaultRule::Allow) {
             let open = Layer::builtin("open").expect("a built-in policy").rules.shell;
             self.shell.default = Some(DefaultRule::Allow);
             self.shell.deny.extend(open.deny);
@@ -405,43 +406,42 @@ impl Rules {
     /// Makes rules that keep only what the entries name.
     fn only(entries: &[ToolEntry]) -> Rules {
         let mut rules = Rules { tools: NameRules { allow: Some(Vec::new()), deny: Vec::new() }, ..Rules::default() };
-        let whole = |tool: &'static str| entries.iter().any(|entry| entry.target == Target::Tool(tool));
-        let reads =
-            ["read_file", "read_many_files", "glob", "list_directory", "search_file_content"].into_iter().any(whole);
-        let writes = ["edit", "write_file"].into_iter().any(whole);
+        let whole = |tool: ToolId| entries.iter().any(|entry| entry.target == Target::Tool(tool));
+        let reads = READING.into_iter().any(whole);
+        let writes = WRITING.into_iter().any(whole);
         for entry in entries {
             let tool = match &entry.target {
-                Target::Tool(tool) => tool,
+                Target::Tool(tool) => *tool,
                 Target::Command(words) => {
-                    if !whole(SHELL) {
+                    if !whole(ToolId::RunShellCommand) {
                         rules.shell.present = true;
                         rules.shell.default = Some(DefaultRule::Deny);
                         let rule = allowed_command(words).map(|rule| entry.located(rule));
                         rules.shell.allow.get_or_insert_default().extend(rule);
                     }
-                    SHELL
+                    ToolId::RunShellCommand
                 }
                 Target::Host(host) => {
-                    if !whole(FETCH) {
+                    if !whole(ToolId::WebFetch) {
                         rules.network.default = Some(DefaultRule::Deny);
                         let hosts = hosts(host).into_iter().map(|rule| entry.located(rule));
                         rules.network.allow.get_or_insert_default().extend(hosts);
                     }
-                    FETCH
+                    ToolId::WebFetch
                 }
                 Target::Path { tool, writes: false, glob } => {
                     if !reads {
                         let globs = rules.paths.read.allow.get_or_insert_default();
                         globs.extend(glob.clone().map(|glob| entry.located(glob)));
                     }
-                    tool
+                    *tool
                 }
                 Target::Path { tool, writes: true, glob } => {
                     if !writes {
                         let globs = rules.paths.write.allow.get_or_insert_default();
                         globs.extend(glob.clone().map(|glob| entry.located(glob)));
                     }
-                    tool
+                    *tool
                 }
                 Target::Server(pairs) => {
                     rules.mcp.default = Some(DefaultRule::Deny);
@@ -450,7 +450,7 @@ impl Rules {
                 }
                 Target::Foreign(..) => continue,
             };
-            rules.tools.allow.get_or_insert_default().push(entry.located((*tool).to_owned()));
+            rules.tools.allow.get_or_insert_default().push(entry.located(tool.to_string()));
         }
         rules
     }
@@ -459,18 +459,18 @@ impl Rules {
     fn without(entries: &[ToolEntry]) -> Rules {
         let mut rules = Rules::default();
         for entry in entries {
-            let mut deny = |tool: &str| rules.tools.deny.push(entry.located(tool.to_owned()));
+            let mut deny = |tool: ToolId| rules.tools.deny.push(entry.located(tool.to_string()));
             match &entry.target {
                 Target::Tool(tool) => {
-                    deny(tool);
-                    family_of(tool).iter().for_each(|tool| deny(tool));
+                    deny(*tool);
+                    family_of(*tool).iter().for_each(|tool| deny(*tool));
                 }
                 Target::Command(words) => match denied_command(words) {
                     Some(rule) => {
                         rules.shell.present = true;
                         rules.shell.deny.push(entry.located(rule));
                     }
-                    None => deny(SHELL),
+                    None => deny(ToolId::RunShellCommand),
                 },
                 Target::Host(host) => {
                     // A layer that only denies would else deny what it does not name.

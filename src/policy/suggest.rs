@@ -11,6 +11,7 @@ use super::layers::{LayerText, Standing};
 use super::programs;
 use super::shell::judge_in_steps;
 use super::{Facts, Policy};
+use crate::tool_name::ToolId;
 
 /// Rules that one command may need.
 const MOST_RULES: usize = 50;
@@ -43,7 +44,7 @@ pub fn policy(calls: &[(String, Value)], facts: &Facts) -> String {
                 continue;
             }
         };
-        let is_command = name == "run_shell_command";
+        let is_command = name == ToolId::RunShellCommand.name();
         if !is_command && !open.as_ref().is_some_and(|open| check_call(open, facts, tool, input).is_allowed()) {
             // No rule can allow what even the open policy denies; the reason follows below.
             continue;
@@ -206,7 +207,7 @@ impl Wanted {
         let mut all = self.clone();
         all.read = ["**".to_owned()].into();
         all.write = ["**".to_owned()].into();
-        all.tools.insert("run_shell_command".to_owned());
+        all.tools.insert(ToolId::RunShellCommand.to_string());
         all
     }
 

@@ -4,6 +4,7 @@ use super::file::{CommandRule, DefaultRule};
 use super::glob::Glob;
 use super::layers::Policy;
 use super::rules::Rule;
+use crate::tool_name::ToolId;
 
 impl Policy {
     /// Sums up for the system prompt what is restricted, in a few lines; whole tools aside, see
@@ -27,7 +28,7 @@ impl Policy {
             if !layer.rules.paths.read.deny.is_empty() {
                 lines.push(format!("Never read: {}.", globs(&layer.rules.paths.read.deny)));
             }
-            if self.denies_tool("run_shell_command") {
+            if self.denies_tool(ToolId::RunShellCommand.name()) {
                 continue;
             }
             let commands = |rules: &[Rule<CommandRule>]| {

@@ -9,7 +9,7 @@ use super::rules::{List, Rule};
 use super::shell::no_rule_allows;
 use super::web::host_matches;
 use crate::path::RelPath;
-use crate::tool_name::real_name;
+use crate::tool_name::tool_named;
 
 /// Returns warnings about rules: allowed interpreters, write rules over protected paths, rules that a deny covers.
 pub fn warnings(policy: &Policy) -> Vec<String> {
@@ -22,11 +22,11 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             named(rule, of_command(&rule.value)).chain(denied)
         }));
         found.extend(own(source, &rules.tools.allow).filter_map(|rule| {
-            let Some(real) = real_name(&rule.value) else {
+            let Some(real) = tool_named(&rule.value) else {
                 return Some(never(rule, format!("unknown tool `{}`", rule.value)));
             };
             let deny =
-                layers().flat_map(|rules| &rules.tools.deny).find(|deny| real_name(&deny.value) == Some(real))?;
+                layers().flat_map(|rules| &rules.tools.deny).find(|deny| tool_named(&deny.value) == Some(real))?;
             Some(never(rule, format!("{} denies {real}", deny.at.rule)))
         }));
         found.extend(own(source, &rules.network.allow).flat_map(|rule| {

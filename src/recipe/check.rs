@@ -381,7 +381,7 @@ impl Checker<'_> {
             }
         }
         for text in asked.tools.iter().flatten() {
-            let known = crate::tool_name::BUILT_IN;
+            let known = crate::tool_name::BUILT_IN.map(crate::tool_name::ToolId::name);
             if !known.contains(&text.as_str()) {
                 let message = match nearest(&text.value, known.iter().copied()) {
                     Some(near) => format!("`needs.tools`: unknown tool `{}`; did you mean `{near}`?", text.value),

@@ -7,17 +7,22 @@ use crate::policy::file::{
     CommandRule, DefaultRule, Element, HostRule, Mcp, Names, Network, Paths, PolicyFile, ReadPaths, Shell, WritePaths,
 };
 use crate::policy::layers::Layer;
+use crate::tool_name::{READING, ToolId, WRITING};
 
-/// Tools that change files.
-const WRITING: [&str; 2] = ["edit", "write_file"];
 /// Tools that reach the web.
-const WEB: [&str; 2] = ["web_fetch", "web_search"];
-/// Tools that read files.
-const READING: [&str; 5] = ["read_file", "list_directory", "glob", "search_file_content", "read_many_files"];
+const WEB: [ToolId; 2] = [ToolId::WebFetch, ToolId::WebSearch];
 /// Tools that run commands.
-const RUNNING: [&str; 1] = ["run_shell_command"];
+const RUNNING: [ToolId; 1] = [ToolId::RunShellCommand];
 /// Tools that do what neither reading nor answering is.
-const ACTING: [&str; 7] = ["edit", "write_file", "run_shell_command", "web_fetch", "web_search", "save_memory", "task"];
+const ACTING: [ToolId; 7] = [
+    ToolId::Edit,
+    ToolId::WriteFile,
+    ToolId::RunShellCommand,
+    ToolId::WebFetch,
+    ToolId::WebSearch,
+    ToolId::SaveMemory,
+    ToolId::Task,
+];
 
 /// Splits a command pattern into its words; `true` with `**` at the end. The error says what is wrong.
 pub fn command(pattern: &str) -> Result<(Vec<&str>, bool), String> {
@@ -43,11 +48,11 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
     let is_needed = |list: &Option<Vec<Text>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let (create, delete) = (is_needed(&needs.create), is_needed(&needs.delete));
     let writes = is_needed(&needs.write) || create || delete;
-    let mut denied: Vec<&str> = Vec::new();
+    let mut denied: Vec<ToolId> = Vec::new();
     for (names, is_needed) in [
         (&READING[..], is_needed(&needs.read)),
         (&WRITING[..], writes),
-        (&["save_memory"], writes),
+        (&[ToolId::SaveMemory], writes),
         (&RUNNING[..], is_needed(&needs.run)),
         (&WEB[..], is_needed(&needs.net)),
         (&ACTING[..], !answer_only),
@@ -59,7 +64,7 @@ pub(crate) fn layer(recipe: &str, needs: Option<&Needs>, answer_only: bool) -> R
     denied.sort_unstable();
     denied.dedup();
     let nothing = (needs.tools.is_some() || answer_only).then(Vec::new);
-    let spanned = |name: &str| Spanned { value: name.to_owned(), span: Span::START };
+    let spanned = |tool: ToolId| Spanned { value: tool.to_string(), span: Span::START };
     let file = PolicyFile {
         name: Some(format!("recipe {recipe}")),
         tools: Some(Names {
@@ -129,7 +134,7 @@ pub fn missing(needs: Option<&Needs>, policy: &Policy) -> Vec<Diagnostic> {
     };
     for text in needs.tools.iter().flatten() {
         let name = text.as_str();
-        if name != "structured_output" && policy.denies_tool(name) {
+        if name != ToolId::StructuredOutput.name() && policy.denies_tool(name) {
             lacks(text, "the tool", format!("tools: {{allow: [{name}]}}"));
         }
     }

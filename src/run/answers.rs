@@ -8,6 +8,7 @@ use crate::model::ToolSpec;
 use crate::model::coerce::Parameters;
 use crate::model::repair::{self, Piece, Reading};
 use crate::recipe::file::{Filter, Output, OutputKind, Rule, Severity};
+use crate::tool_name::ToolId;
 use crate::verify::findings::{self, Finding, NewSide};
 
 use super::Failure;
@@ -236,7 +237,7 @@ impl Taken {
 fn coerced_to(schema: &Value, value: Value) -> Value {
     let Value::Object(object) = &value else { return value };
     let spec =
-        ToolSpec { name: "structured_output".to_owned(), description: String::new(), parameters: schema.clone() };
+        ToolSpec { name: ToolId::StructuredOutput.to_string(), description: String::new(), parameters: schema.clone() };
     match Parameters::of(&spec).fit(object.clone()) {
         Ok(fitted) => Value::Object(fitted.arguments),
         Err(_) => value,

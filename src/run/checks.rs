@@ -13,6 +13,7 @@ use crate::path::RelPath;
 use crate::policy::{Access, CommandPlan, Denial, Policy};
 use crate::recipe::file::{CheckFile, Expect, Text};
 use crate::recipe::params::normalised;
+use crate::tool_name::ToolId;
 use crate::tools::{CommandReport, CommandRequest, CommandRunner, Variables};
 use crate::verify::guards::Guards;
 use crate::verify::{self, CheckResult, FEEDBACK_BYTES, Failed, shape};
@@ -141,7 +142,7 @@ pub fn action(words: &[String], folder: Option<&str>, judge: &dyn Judge) -> Resu
 /// Built-in checks read files under the policy's rules.
 fn readable(path: RelPath, judge: &dyn Judge) -> Result<RelPath, Denial> {
     let access = Access::Read { path: path.as_path().to_path_buf() };
-    match judge.authorize("read_file", &[access]) {
+    match judge.authorize(ToolId::ReadFile.name(), &[access]) {
         (_, Some(_)) => Ok(path),
         (decision, None) => Err(Denial { rule: decision.rule, hint: decision.hint, ..Denial::new(decision.reason) }),
     }
@@ -150,7 +151,7 @@ fn readable(path: RelPath, judge: &dyn Judge) -> Result<RelPath, Denial> {
 fn plan(words: &[&str], folder: Option<&str>, judge: &dyn Judge) -> Result<CommandPlan, Denial> {
     let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let access = Access::Run { command, directory: folder.map(Into::into) };
-    let (decision, grant) = judge.authorize("run_shell_command", &[access]);
+    let (decision, grant) = judge.authorize(ToolId::RunShellCommand.name(), &[access]);
     match grant.as_ref().and_then(|grant| grant.command()) {
         Some(plan) => Ok(plan.clone()),
         None => Err(Denial { rule: decision.rule, hint: decision.hint, ..Denial::new(decision.reason) }),

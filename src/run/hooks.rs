@@ -18,7 +18,7 @@ use crate::git::Programs;
 use crate::model::BoxFuture;
 use crate::sandbox::own_command::{OwnOutput, run_own};
 use crate::settings::{Environment, Settings};
-use crate::tool_name::real_name;
+use crate::tool_name::tool_named;
 
 use super::Failure;
 use super::started::Started;
@@ -84,7 +84,9 @@ impl Matcher {
         }
         if text.chars().all(|c| c.is_alphanumeric() || "_-| ".contains(c)) {
             return Ok(Matcher::Names(
-                text.split('|').map(|name| real_name(name.trim()).unwrap_or(name.trim()).to_owned()).collect(),
+                text.split('|')
+                    .map(|name| tool_named(name.trim()).map_or(name.trim(), |tool| tool.name()).to_owned())
+                    .collect(),
             ));
         }
         Regex::new(&format!("^(?:{text})$")).map(Matcher::Pattern).map_err(|error| error.to_string())

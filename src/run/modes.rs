@@ -8,6 +8,7 @@ use crate::cli::run::{ApprovalMode, ChangesMode, SandboxMode};
 use crate::deliver;
 use crate::git::repository::Repository;
 use crate::policy::Policy;
+use crate::policy::builtin;
 use crate::policy::file::{Delivery as PolicyDelivery, OnDeny as PolicyOnDeny};
 use crate::sandbox::Demand;
 use crate::settings::Settings;
@@ -46,7 +47,7 @@ pub fn builtin_of(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Plan => "read-only",
         ApprovalMode::Default => "default",
-        ApprovalMode::AutoEdit => "edit",
+        ApprovalMode::AutoEdit => builtin::EDIT,
         ApprovalMode::Yolo => "open",
     }
 }

@@ -258,7 +258,7 @@ pub async fn prepare(
     warnings.extend(of_tools);
     strictly(arguments, &warnings)?;
     if let Some(schema) = &wanted.schema {
-        registry.add_own(Arc::new(StructuredOutput::new(schema.clone())));
+        registry.add(StructuredOutput::new(schema.clone()));
     }
     let undo_folder = match (&delivery, arguments.changes.no_undo) {
         (Mode::Apply | Mode::Commit, false) => Some(place.state()?.join("undo")),

@@ -25,7 +25,7 @@ use crate::sandbox::{
 };
 use crate::settings::layers::interpolate;
 use crate::settings::{Environment, Origin, Settings, Valued};
-use crate::tools::Registry;
+use crate::tools::Toolbox;
 use crate::tools::mcp::config::split_command;
 use crate::tools::mcp::launch::Process;
 use crate::tools::mcp::oauth::Tokens;
@@ -441,7 +441,7 @@ pub struct Renewing<'a> {
 }
 
 impl Renewal for Renewing<'_> {
-    fn renewed<'a>(&'a self, registry: &'a Registry) -> BoxFuture<'a, Option<Registry>> {
+    fn renewed<'a>(&'a self, registry: &'a Toolbox) -> BoxFuture<'a, Option<Toolbox>> {
         Box::pin(async move {
             let allows =
                 |access: &Access| self.policy.authorize("mcp", std::slice::from_ref(access), &self.facts).1.is_some();

@@ -16,9 +16,10 @@ use crate::policy::GitFacts;
 use crate::policy::Policy;
 use crate::policy::redact::Secrets;
 use crate::recipe::file::{Before, GitWishes, Offline, OnExhausted};
+use crate::tool_name::ToolId;
 use crate::tools::mcp::Servers;
 use crate::tools::task::AgentFile;
-use crate::tools::{Registry, RunMemory, ToolContext, ToolLimits};
+use crate::tools::{RunMemory, ToolContext, ToolLimits, Toolbox};
 
 use super::Failure;
 use super::answer_cache::{self, Kept};
@@ -57,7 +58,7 @@ pub struct Setup {
     /// The model.
     pub client: Chosen,
     /// The tools.
-    pub registry: Registry,
+    pub registry: Toolbox,
     /// The agents that tasks can be given to.
     pub agents: Vec<AgentFile>,
     /// The tools that the model sees.
@@ -142,7 +143,7 @@ impl Setup {
         let of_recipe = self.recipe.as_ref().is_some_and(|active| {
             !active.recipe.checks().is_empty() || active.recipe.context().iter().any(|context| context.run.is_some())
         });
-        let needs_tier = self.registry.get("run_shell_command").is_some() || !self.verify.is_empty() || of_recipe;
+        let needs_tier = self.registry.has(ToolId::RunShellCommand) || !self.verify.is_empty() || of_recipe;
         RunJudge {
             policy,
             facts: self.facts(stage),
@@ -289,7 +290,7 @@ impl Setup {
     ) -> Result<(Vec<Part>, Vec<Event>), Failure> {
         let Some(text) = prompt else { return self.task(judge, context, servers, &self.prompt).message().await };
         // A recipe that does not ask for reading does not see the names of the project's files either.
-        if self.registry.get("read_file").is_none() {
+        if !self.registry.has(ToolId::ReadFile) {
             let mut parts = vec![Part::Text(text)];
             parts.extend(self.images.iter().cloned());
             return Ok((parts, Vec::new()));

@@ -16,6 +16,7 @@ use crate::policy::{Access, Policy};
 use crate::prompt::command::{Command, Segment, called, name_of, printed_variable};
 use crate::prompt::context_files::Library as _;
 use crate::settings::Environment;
+use crate::tool_name::ToolId;
 use crate::tools::CommandRequest;
 use crate::tools::skill::{instructions, refusal};
 
@@ -24,6 +25,9 @@ use super::error::PromptError;
 use super::library::Folder;
 use super::task::Task;
 use super::trust::{Source, Trusted};
+
+/// The tool under whose rules commands of a prompt run.
+const SHELL: &str = ToolId::RunShellCommand.name();
 
 /// Maximum commands that are listed, to suggest the nearest name.
 const LISTED: usize = 500;
@@ -256,8 +260,7 @@ impl Commands {
         let variable = printed_variable(command);
         // Printing a variable needs no shell; the policy still decides whether it may be read.
         let judged = if variable.is_some() { "echo x".to_owned() } else { run.clone() };
-        let (decision, grant) =
-            task.judge.authorize("run_shell_command", &[Access::Run { command: judged, directory: None }]);
+        let (decision, grant) = task.judge.authorize(SHELL, &[Access::Run { command: judged, directory: None }]);
         let plan = grant.as_ref().and_then(|grant| grant.command());
         let Some(plan) = plan else {
             let (reason, hint) = (decision.reason, decision.hint);
@@ -265,7 +268,7 @@ impl Commands {
         };
         let input = json!({ "command": command });
         if let Some(hooks) = &task.hooks
-            && let Some(reason) = hooks.before("run_shell_command", &input).await
+            && let Some(reason) = hooks.before(SHELL, &input).await
         {
             return Err(PromptError::CommandBlocked { file, command: run, reason }.into());
         }
@@ -294,8 +297,7 @@ impl Commands {
         });
         let output = String::from_utf8_lossy(&report.stdout);
         if let Some(hooks) = &task.hooks
-            && let Some(said) =
-                hooks.after("run_shell_command", &input, output.to_string(), report.exit_code != Some(0)).await
+            && let Some(said) = hooks.after(SHELL, &input, output.to_string(), report.exit_code != Some(0)).await
         {
             expanded.text.push_str(&format!("[A hook of the user's says: {said}]\n"));
         }

@@ -8,8 +8,9 @@ use crate::event::Event;
 use crate::model::Part;
 use crate::policy::Access;
 use crate::prompt::first_message::{LISTING_CHARS, SHOWN_FILE_BYTES, SHOWN_FILES, first_message, named_paths};
+use crate::tool_name::ToolId;
 use crate::tools::mcp::{Servers, content};
-use crate::tools::{Registry, ToolContext};
+use crate::tools::{ToolContext, Toolbox};
 
 use super::Failure;
 use super::error::PromptError;
@@ -24,7 +25,7 @@ pub struct Task<'a> {
     /// `--file PATH[:FROM-TO]`, in order.
     pub files: &'a [String],
     /// The tools, for reading under the policy.
-    pub registry: &'a Registry,
+    pub registry: &'a Toolbox,
     /// Judges the calls.
     pub judge: &'a dyn Judge,
     /// Files and memory.
@@ -118,7 +119,7 @@ impl Task<'_> {
                 break;
             }
             let path = std::path::Path::new(name);
-            let (_, grant) = self.judge.authorize("read_file", &[Access::Read { path: path.into() }]);
+            let (_, grant) = self.judge.authorize(ToolId::ReadFile.name(), &[Access::Read { path: path.into() }]);
             let Some(grant) = grant else { continue };
             let Ok(view) = self.context.workspace.read(&grant, path) else { continue };
             if view.content.len() > SHOWN_FILE_BYTES || view.content.contains(&0) {
@@ -140,7 +141,7 @@ impl Task<'_> {
             arguments.insert("offset".into(), (from - 1).into());
             arguments.insert("limit".into(), (to + 1 - from).into());
         }
-        let parts = self.call("read_file", arguments).await;
+        let parts = self.call(ToolId::ReadFile, arguments).await;
         let parts = parts.map_err(|why| PromptError::Attached { named: named.to_owned(), why })?;
         Ok(format!("--- {path} ---\n{}\n--- End of {path} ---\n\n", Part::text_of(&parts).trim_end()))
     }
@@ -171,8 +172,8 @@ impl Task<'_> {
             return read.map(Some);
         }
         let denied = |why| Failure::from(PromptError::Denied { path: path.to_owned(), why });
-        let reader = "read_many_files";
-        if self.registry.get(reader).is_none() {
+        let reader = ToolId::ReadManyFiles;
+        if !self.registry.has(reader) {
             return Err(denied(format!("the tool that reads it, {reader}, is not available in this run")));
         }
         let mut arguments = Map::new();
@@ -187,9 +188,9 @@ impl Task<'_> {
         }
     }
 
-    async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Vec<Part>, String> {
-        let prepared = self.registry.parse(tool, arguments).map_err(|error| error.message)?;
-        let (decision, grant) = self.judge.authorize(tool, &prepared.call.accesses());
+    async fn call(&self, tool: ToolId, arguments: Map<String, Value>) -> Result<Vec<Part>, String> {
+        let prepared = self.registry.parse(tool.name(), arguments).map_err(|error| error.message)?;
+        let (decision, grant) = self.judge.authorize(tool.name(), &prepared.call.accesses());
         let Some(grant) = grant else { return Err(format!("denied by the policy: {}", decision.reason)) };
         let output = prepared.call.run(&grant, self.context).await.map_err(|error| error.message)?;
         Ok(output.llm_content)

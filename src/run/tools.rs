@@ -7,7 +7,7 @@ use crate::path::RelPath;
 use crate::policy::{GitFacts, Policy};
 use crate::prompt::context_files::Library as _;
 use crate::settings::{Environment, Settings};
-use crate::tool_name::{DISCOVERED, real_name};
+use crate::tool_name::{DISCOVERED, ToolId, tool_named};
 use crate::tools::discovered::{Commands, Discovered, discover};
 use crate::tools::skill::Skill;
 use crate::tools::task::{AgentFile, Task};
@@ -15,7 +15,7 @@ use crate::tools::web::fetch::Limits;
 use crate::tools::web::providers::providers;
 use crate::tools::web_fetch::WebFetch;
 use crate::tools::web_search::WebSearch;
-use crate::tools::{CommandRunner, Registry, Tool};
+use crate::tools::{CommandRunner, Tool, Toolbox};
 use crate::workspace::Workspace;
 
 use super::library::Folder;
@@ -45,7 +45,7 @@ pub struct Wanted<'a> {
 /// The tools of a run.
 pub struct Tools {
     /// By name.
-    pub registry: Registry,
+    pub registry: Toolbox,
     /// The agents that `task` may name.
     pub agents: Vec<AgentFile>,
     /// The names of the discovered tools, including those that were left out.
@@ -56,17 +56,17 @@ pub struct Tools {
 
 /// Creates the tools. An error in one of them is a warning, and the others are available.
 pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn CommandRunner) -> Tools {
-    let mut registry = Registry::of_built_ins();
+    let mut registry = Toolbox::of_built_ins();
     let mut warnings = Vec::new();
-    registry.add_own(Arc::new(WebFetch::new(Limits::of(wanted.policy))));
+    registry.add(WebFetch::new(Limits::of(wanted.policy)));
     let (found, incomplete) = providers(&wanted.settings.web_search, wanted.environment);
     warnings.extend(incomplete);
     if let Some(search) = WebSearch::new(found) {
-        registry.add_own(Arc::new(search));
+        registry.add(search);
     }
     let (mut agents, mut discovered) = (Vec::new(), Vec::new());
     let home = Some(Path::new(wanted.home)).filter(|home| home.is_absolute());
-    if !wanted.bare && !wanted.policy.denies_tool("skill") {
+    if !wanted.bare && !wanted.policy.denies_tool(ToolId::Skill.name()) {
         let (skill, wrong) = match wanted.project {
             Source::Disk => Skill::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
@@ -76,10 +76,10 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         };
         warnings.extend(wrong);
         if let Some(skill) = skill {
-            registry.add_own(Arc::new(skill));
+            registry.add(skill);
         }
     }
-    if !wanted.bare && !wanted.policy.denies_tool("task") {
+    if !wanted.bare && !wanted.policy.denies_tool(ToolId::Task.name()) {
         let (found, wrong) = match wanted.project {
             Source::Disk => AgentFile::find(workspace, home),
             Source::Commit(_) | Source::Nowhere => {
@@ -89,7 +89,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
         warnings.extend(wrong);
         agents.clone_from(&found);
         if let Some(task) = Task::new(found) {
-            registry.add_own(Arc::new(task));
+            registry.add(task);
         }
     }
     registry.retain(|name| !wanted.policy.denies_tool(name));
@@ -108,7 +108,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
                     let name = tool.own_name().to_owned();
                     if !wanted.policy.authorize(&name, &[tool.access()], &facts).0.is_allowed() {
                         let listed =
-                            if real_name(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
+                            if tool_named(&name).is_some() { format!("{DISCOVERED}{name}") } else { name.clone() };
                         warnings.push(format!(
                             "the discovered tool {name} is left out: allow it with --allowed-tools {listed}, or \
                              `discovered_tools.allow` in a policy file"
@@ -127,7 +127,7 @@ pub async fn tools(wanted: &Wanted<'_>, workspace: &Arc<Workspace>, runner: &dyn
 
 /// Adds a discovered tool under its own name, or if that is a name or alias of a built-in tool, under a longer one.
 /// Returns the longer name if it is taken as well.
-fn add_discovered(registry: &mut Registry, tool: Discovered) -> Result<(), String> {
+fn add_discovered(registry: &mut Toolbox, tool: Discovered) -> Result<(), String> {
     let tool = Arc::new(tool);
     if registry.add_foreign(Arc::clone(&tool) as Arc<dyn Tool>, &[]) {
         return Ok(());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::common::bound::bound;
-use super::{Call, CommandReport, CommandRequest, CommandRunner, Tool, ToolContext, ToolError, ToolOutput};
+use super::{Call, CommandReport, CommandRequest, CommandRunner, Effects, Tool, ToolContext, ToolError, ToolOutput};
 use crate::model::{BoxFuture, ToolSpec};
 use crate::policy::Facts;
 use crate::policy::{Access, CommandPlan, Grant, Policy};
@@ -155,12 +155,8 @@ impl Tool for Discovered {
         self.spec.clone()
     }
 
-    fn display_name(&self) -> &'static str {
-        "Discovered"
-    }
-
-    fn only_reads(&self) -> bool {
-        false
+    fn effects(&self) -> Effects {
+        Effects::Other
     }
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
@@ -248,7 +244,7 @@ mod tests {
     use super::*;
     use crate::model::Part;
     use crate::policy::grant::Start;
-    use crate::tools::Registry;
+    use crate::tools::Toolbox;
     use crate::tools::tests::Project;
 
     /// Answers every command with the same report and keeps what it was asked to run.
@@ -341,16 +337,16 @@ mod tests {
     #[test]
     fn a_call_is_made_by_the_protocol() {
         let tools = found(printed("[{\"name\":\"one\"}]")).unwrap();
-        let mut registry = Registry::default();
+        let mut toolbox = Toolbox::default();
         for tool in tools {
-            assert!(registry.add_foreign(Arc::new(tool), &[]));
+            assert!(toolbox.add_foreign(Arc::new(tool), &[]));
         }
         let project = Project::new(&[]);
         let call = |report: CommandReport| {
             let runner = Scripted::new(report);
             let arguments = Map::from_iter([("text".to_owned(), Value::from("a'b\nARGUMENTS\n$x é\u{202e}"))]);
             let said = project
-                .call_of(&registry, "one", arguments, &runner)
+                .call_of(&toolbox, "one", arguments, &runner)
                 .map(|output| Part::text_of(&output.llm_content))
                 .map_err(|error| error.message);
             let started = runner.started.lock().unwrap().remove(0);
@@ -371,10 +367,10 @@ mod tests {
 
     #[test]
     fn a_tool_of_ours_is_not_replaced() {
-        let mut registry = Registry::of_built_ins();
+        let mut toolbox = Toolbox::of_built_ins();
         for tool in found(printed("[{\"name\":\"edit\"},{\"name\":\"web_fetch\"},{\"name\":\"mine\"}]")).unwrap() {
             let name = tool.spec().name;
-            assert_eq!(registry.add_foreign(Arc::new(tool), &[]), name == "mine");
+            assert_eq!(toolbox.add_foreign(Arc::new(tool), &[]), name == "mine");
         }
     }
 }

@@ -3,17 +3,19 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::{memory, names};
-use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::replace::{Failure, Replaced, Wanted, nearest, replace};
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{BoxFuture, Part};
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
 
 /// The tool.
@@ -25,45 +27,48 @@ const AROUND: usize = 4;
 const SHOWN_LINES: usize = 80;
 const SHOWN_CHARS: usize = 4_000;
 
-impl Tool for Edit {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "edit".into(),
-            description: "Replace old_string by new_string in a file. Copy old_string exactly from the file, with \
-                          enough lines around it to be the only such place."
-                .into(),
-            parameters: json!({"type": "object", "properties": {
-                "file_path": {"type": "string"},
-                "old_string": {"type": "string", "description": "Empty to create a file"},
-                "new_string": {"type": "string"},
-                "expected_replacements": {"type": "integer", "minimum": 1, "description": "1 if not given"},
-                "replace_all": {"type": "boolean"}
-            }, "required": ["file_path", "old_string", "new_string"]}),
-        }
+impl TypedTool for Edit {
+    type Args = EditArgs;
+    const ID: ToolId = ToolId::Edit;
+    const EFFECTS: Effects = Effects::Edits;
+
+    fn description(&self) -> String {
+        "Replace old_string by new_string in a file. Copy old_string exactly from the file, with enough lines around it \
+         to be the only such place."
+            .into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "Edit"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "file_path": {"type": "string"},
+            "old_string": {"type": "string", "description": "Empty to create a file"},
+            "new_string": {"type": "string"},
+            "expected_replacements": {"type": "integer", "minimum": 1, "description": "1 if not given"},
+            "replace_all": {"type": "boolean"}
+        }, "required": ["file_path", "old_string", "new_string"]})
     }
 
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let path = required_str(&arguments, "file_path")?;
-        if path.is_empty() || path.ends_with('/') {
+    fn call(&self, args: EditArgs) -> Result<Box<dyn Call>, ToolError> {
+        if args.file_path.is_empty() || args.file_path.ends_with('/') {
             return Err(ToolError::arguments("params/file_path must name a file"));
         }
-        let all = arguments.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
-        let expected = arguments.get("expected_replacements").and_then(Value::as_u64).unwrap_or(1);
-        Ok(Box::new(EditCall {
-            path: path.into(),
-            old: required_str(&arguments, "old_string")?.to_owned(),
-            new: required_str(&arguments, "new_string")?.to_owned(),
-            wanted: if all { Wanted::All } else { Wanted::Exactly(usize::try_from(expected).unwrap_or(usize::MAX)) },
-        }))
+        let wanted = match args.replace_all {
+            Some(true) => Wanted::All,
+            Some(false) | None => Wanted::Exactly(args.expected_replacements.unwrap_or(1)),
+        };
+        Ok(Box::new(EditCall { path: args.file_path.into(), old: args.old_string, new: args.new_string, wanted }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct EditArgs {
+    file_path: String,
+    old_string: String,
+    new_string: String,
+    #[serde(default, deserialize_with = "whole")]
+    expected_replacements: Option<usize>,
+    replace_all: Option<bool>,
 }
 
 struct EditCall {

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobMatcher};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::place::respects_git;
 use super::common::{names, search};
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
-use crate::model::{BoxFuture, ToolSpec};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
+use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::walk::{Filter, Found};
 
 /// The tool.
@@ -21,43 +23,47 @@ pub struct Glob;
 /// Characters of file names that one answer holds.
 const CHARS: usize = 25_000;
 
-impl Tool for Glob {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "glob".into(),
-            description: "Find files by name, newest first.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "pattern": {"type": "string", "description": "As **/*.rs or src/*.{js,ts}"},
-                "path": {"type": "string", "description": "Folder to search"},
-                "case_sensitive": {"type": "boolean"},
-                "respect_git_ignore": {"type": "boolean"}
-            }, "required": ["pattern"]}),
-        }
+impl TypedTool for Glob {
+    type Args = GlobArgs;
+    const ID: ToolId = ToolId::Glob;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "Find files by name, newest first.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "FindFiles"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "pattern": {"type": "string", "description": "As **/*.rs or src/*.{js,ts}"},
+            "path": {"type": "string", "description": "Folder to search"},
+            "case_sensitive": {"type": "boolean"},
+            "respect_git_ignore": {"type": "boolean"}
+        }, "required": ["pattern"]})
     }
 
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let pattern = required_str(&arguments, "pattern")?;
+    fn call(&self, args: GlobArgs) -> Result<Box<dyn Call>, ToolError> {
+        let GlobArgs { pattern, .. } = args;
         if pattern.trim().is_empty() {
             return Err(ToolError::arguments("params/pattern must not be empty"));
         }
-        let case_sensitive = arguments.get("case_sensitive").and_then(Value::as_bool).unwrap_or(false);
+        let case_sensitive = args.case_sensitive.unwrap_or(false);
         // Tried here so that a wrong pattern is a wrong argument; an absolute one is known only in the workspace.
-        matcher(pattern, case_sensitive)?;
-        Ok(Box::new(GlobCall {
-            pattern: pattern.to_owned(),
-            path: optional_path(&arguments, "path").unwrap_or(Path::new(".")).to_path_buf(),
-            case_sensitive,
-            git: respects_git(&arguments),
-        }))
+        matcher(&pattern, case_sensitive)?;
+        let path = named(args.path).unwrap_or_else(|| ".".into());
+        let git = respects_git(&args.file_filtering_options, args.respect_git_ignore);
+        Ok(Box::new(GlobCall { pattern, path, case_sensitive, git }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct GlobArgs {
+    pattern: String,
+    path: Option<PathBuf>,
+    case_sensitive: Option<bool>,
+    respect_git_ignore: Option<bool>,
+    #[serde(default)]
+    file_filtering_options: Value,
 }
 
 /// Compiles a pattern; one without a slash speaks of names at any depth, as in `.gitignore`.

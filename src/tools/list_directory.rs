@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::names;
 use super::common::place::{Place, respects_git};
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
-use crate::model::{BoxFuture, ToolSpec};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
+use crate::model::BoxFuture;
 use crate::path::{Node, Tree};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::ignore;
 
 /// The tool.
@@ -19,39 +21,44 @@ pub struct ListDirectory;
 /// Names shown of one directory.
 const SHOWN: usize = 2_000;
 
-impl Tool for ListDirectory {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "list_directory".into(),
-            description: "List the names in a folder.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "path": {"type": "string", "description": "Folder; . is the workspace"},
-                "ignore": {"type": "array", "items": {"type": "string"}, "description": "Globs of names to leave out"},
-                "respect_git_ignore": {"type": "boolean"},
-                "file_filtering_options": {"type": "object"}
-            }, "required": ["path"]}),
-        }
+impl TypedTool for ListDirectory {
+    type Args = ListArgs;
+    const ID: ToolId = ToolId::ListDirectory;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "List the names in a folder.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "ReadFolder"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "path": {"type": "string", "description": "Folder; . is the workspace"},
+            "ignore": {"type": "array", "items": {"type": "string"}, "description": "Globs of names to leave out"},
+            "respect_git_ignore": {"type": "boolean"},
+            "file_filtering_options": {"type": "object"}
+        }, "required": ["path"]})
     }
 
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let path = required_str(&arguments, "path")?;
-        let path = if path.is_empty() { "." } else { path };
+    fn call(&self, args: ListArgs) -> Result<Box<dyn Call>, ToolError> {
         let mut globs = GlobSetBuilder::new();
-        for glob in arguments.get("ignore").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        for glob in args.ignore.iter().flatten() {
             let built = GlobBuilder::new(glob.trim_end_matches('/')).literal_separator(true).build();
             globs.add(built.map_err(|error| ToolError::arguments(format!("params/ignore: {error}")))?);
         }
         let globs = globs.build().map_err(|error| ToolError::arguments(format!("params/ignore: {error}")))?;
-        Ok(Box::new(ListCall { path: path.into(), globs, git: respects_git(&arguments) }))
+        let git = respects_git(&args.file_filtering_options, args.respect_git_ignore);
+        Ok(Box::new(ListCall { path: named(Some(args.path)).unwrap_or_else(|| ".".into()), globs, git }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct ListArgs {
+    path: PathBuf,
+    ignore: Option<Vec<String>>,
+    respect_git_ignore: Option<bool>,
+    #[serde(default)]
+    file_filtering_options: Value,
 }
 
 struct ListCall {

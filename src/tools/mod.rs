@@ -1,4 +1,4 @@
-//! Contains the tools that the model can call: one file per tool, one line per tool in the registry.
+//! Contains the tools that the model can call: one file per tool, one line per tool in the toolbox.
 
 pub mod common;
 pub mod discovered;
@@ -8,7 +8,6 @@ pub mod list_directory;
 pub mod mcp;
 pub mod read_file;
 pub mod read_many_files;
-pub mod registry;
 pub mod run_shell_command;
 pub mod save_memory;
 pub mod search_file_content;
@@ -16,36 +15,88 @@ pub mod skill;
 pub mod structured_output;
 pub mod task;
 pub mod todo_write;
+pub mod toolbox;
 pub mod web;
 pub mod web_fetch;
 pub mod web_search;
 pub mod write_file;
 
-pub use registry::{Prepared, Registry};
 pub use run_shell_command::{CommandReport, CommandRequest, CommandRunner, Variables};
+pub use toolbox::{Entry, ParsedCall, Toolbox};
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::Workspace;
+
+/// What a tool's calls do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effects {
+    /// They only look, and so may run at the same time.
+    Reads,
+    /// They change files.
+    Edits,
+    /// They run commands.
+    Runs,
+    /// They hold conversations of their own.
+    Delegates,
+    /// They give the answer of the run.
+    Answers,
+    /// Anything else.
+    Other,
+}
 
 /// A tool: how the model sees it, and how its arguments become a call.
 pub trait Tool: Send + Sync {
     /// Returns the name, description and schema that the model sees.
     fn spec(&self) -> ToolSpec;
 
-    /// Returns the name for people, for example `ReadFile`.
-    fn display_name(&self) -> &'static str;
-
-    /// Tells whether its calls only look (and so may run side by side).
-    fn only_reads(&self) -> bool;
+    /// Returns what its calls do.
+    fn effects(&self) -> Effects;
 
     /// Validates arguments that already fit the schema and makes the call. Touches nothing.
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError>;
+}
+
+/// A tool of ours: its arguments are a type.
+pub trait TypedTool: Send + Sync {
+    /// What the schema describes. What the schema allows is read without an error.
+    type Args: DeserializeOwned;
+    /// Which tool it is.
+    const ID: ToolId;
+    /// What its calls do.
+    const EFFECTS: Effects;
+
+    /// Returns what the model reads about it: every character is paid on every request.
+    fn description(&self) -> String;
+
+    /// Returns the schema of the arguments.
+    fn parameters(&self) -> Value;
+
+    /// Checks what a schema cannot say and makes the call. Touches nothing.
+    fn call(&self, args: Self::Args) -> Result<Box<dyn Call>, ToolError>;
+}
+
+impl<T: TypedTool> Tool for T {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec { name: T::ID.to_string(), description: self.description(), parameters: self.parameters() }
+    }
+
+    fn effects(&self) -> Effects {
+        T::EFFECTS
+    }
+
+    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        let args = serde_json::from_value(Value::Object(arguments));
+        self.call(args.map_err(|error| ToolError::arguments(format!("params: {error}")))?)
+    }
 }
 
 /// One call, validated and not yet allowed.
@@ -192,18 +243,14 @@ impl ToolError {
     }
 }
 
-/// Reads a required string argument.
-pub(crate) fn required_str<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, ToolError> {
-    match arguments.get(name) {
-        Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(ToolError::arguments(format!("params/{name} must be string"))),
-        None => Err(ToolError::arguments(format!("params must have required property '{name}'"))),
-    }
+/// Reads a count; a number that is none, as 1e300, says nothing.
+fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(number: D) -> Result<Option<N>, D::Error> {
+    Ok(Value::deserialize(number)?.as_u64().and_then(|number| N::try_from(number).ok()))
 }
 
-/// Reads an optional path argument.
-pub(crate) fn optional_path<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a Path> {
-    arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(Path::new)
+/// Returns a path that was given; an empty one was not.
+fn named(path: Option<PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
 }
 
 #[cfg(test)]

@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::pdf::{self, Wanted};
 use super::common::place::Place;
 use super::common::{memory, names, notebook, search};
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{BoxFuture, Part};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::outputs;
 
 /// The tool.
@@ -27,44 +29,50 @@ const CHARS: usize = 25_000;
 /// Bytes of an image or document that are handed to the model.
 const MEDIA_BYTES: usize = 10 * 1024 * 1024;
 
-impl Tool for ReadFile {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "read_file".into(),
-            description: "Read a file. Read before you edit.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "file_path": {"type": "string"},
-                "offset": {"type": "integer", "minimum": 0, "description": "First line, from 0"},
-                "limit": {"type": "integer", "minimum": 1, "description": "Number of lines"}
-            }, "required": ["file_path"]}),
-        }
+impl TypedTool for ReadFile {
+    type Args = ReadArgs;
+    const ID: ToolId = ToolId::ReadFile;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "Read a file. Read before you edit.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "ReadFile"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "file_path": {"type": "string"},
+            "offset": {"type": "integer", "minimum": 0, "description": "First line, from 0"},
+            "limit": {"type": "integer", "minimum": 1, "description": "Number of lines"}
+        }, "required": ["file_path"]})
     }
 
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let path = required_str(&arguments, "file_path")?;
-        if path.trim().is_empty() {
+    fn call(&self, args: ReadArgs) -> Result<Box<dyn Call>, ToolError> {
+        let ReadArgs { file_path, offset, limit, pages } = args;
+        if file_path.trim().is_empty() {
             return Err(ToolError::arguments("params/file_path must not be empty"));
         }
-        let number =
-            |name: &str| arguments.get(name).and_then(Value::as_u64).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        let pages = match arguments.get("pages") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(pages(text)?),
-            Some(other) => Some(pages(&other.to_string())?),
+        let pages = match pages {
+            Value::Null => None,
+            Value::String(text) => Some(pages_of(&text)?),
+            other => Some(pages_of(&other.to_string())?),
         };
-        Ok(Box::new(ReadCall { path: path.into(), offset: number("offset"), limit: number("limit"), pages }))
+        Ok(Box::new(ReadCall { path: file_path.into(), offset, limit, pages }))
     }
 }
 
-fn pages(text: &str) -> Result<Wanted, ToolError> {
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct ReadArgs {
+    file_path: String,
+    #[serde(default, deserialize_with = "whole")]
+    offset: Option<usize>,
+    #[serde(default, deserialize_with = "whole")]
+    limit: Option<usize>,
+    #[serde(default)]
+    pages: Value,
+}
+
+fn pages_of(text: &str) -> Result<Wanted, ToolError> {
     Wanted::parse(text).ok_or_else(|| {
         ToolError::arguments(format!("params/pages must be pages such as \"3\" or \"1-5,9\", not {text:?}"))
     })

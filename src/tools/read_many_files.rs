@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::{memory, names, notebook, search};
 use super::read_file::{Content, content, document, is_pdf};
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::Entry;
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{BoxFuture, Part};
 use crate::path::{Node, RelPath, Tree};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::ignore;
 use crate::workspace::walk::Filter;
 
@@ -43,52 +45,56 @@ const DEFAULT_EXCLUDES: &[&str] = &[
     "**/.env",
 ];
 
-impl Tool for ReadManyFiles {
-    fn spec(&self) -> ToolSpec {
+impl TypedTool for ReadManyFiles {
+    type Args = ManyArgs;
+    const ID: ToolId = ToolId::ReadManyFiles;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "Read several files at once.".into()
+    }
+
+    fn parameters(&self) -> Value {
         let globs = json!({"type": "array", "items": {"type": "string"}});
         let flag = json!({"type": "boolean"});
         let mut paths = globs.clone();
         paths["minItems"] = 1.into();
         paths["description"] = "Files, folders or globs".into();
-        ToolSpec {
-            name: "read_many_files".into(),
-            description: "Read several files at once.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "paths": paths, "include": globs, "exclude": globs, "recursive": flag,
-                "useDefaultExcludes": flag, "respect_git_ignore": flag
-            }, "required": ["paths"]}),
-        }
+        json!({"type": "object", "properties": {
+            "paths": paths, "include": globs, "exclude": globs, "recursive": flag,
+            "useDefaultExcludes": flag, "respect_git_ignore": flag
+        }, "required": ["paths"]})
     }
 
-    fn display_name(&self) -> &'static str {
-        "ReadManyFiles"
-    }
-
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let list = |name: &str| -> Vec<String> {
-            let items = arguments.get(name).and_then(Value::as_array).into_iter().flatten();
-            items.filter_map(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned).collect()
-        };
-        let flag = |name: &str| arguments.get(name).and_then(Value::as_bool).unwrap_or(true);
-        let paths = list("paths");
+    fn call(&self, args: ManyArgs) -> Result<Box<dyn Call>, ToolError> {
+        let given = |list: Option<Vec<String>>| list.into_iter().flatten().filter(|text| !text.is_empty());
+        let paths: Vec<String> = given(Some(args.paths)).collect();
         if paths.is_empty() {
             return Err(ToolError::arguments("params/paths must NOT have fewer than 1 items"));
         }
-        let exclude = list("exclude");
-        let defaults = DEFAULT_EXCLUDES.iter().copied().filter(|_| flag("useDefaultExcludes"));
+        let exclude: Vec<String> = given(args.exclude).collect();
+        let defaults = if args.use_default_excludes.unwrap_or(true) { DEFAULT_EXCLUDES } else { &[] };
         let call = ManyCall {
-            patterns: [paths, list("include")].concat(),
-            exclude: glob_set("exclude", exclude.iter().map(String::as_str).chain(defaults))?,
-            recursive: flag("recursive"),
-            git: flag("respect_git_ignore"),
+            patterns: paths.into_iter().chain(given(args.include)).collect(),
+            exclude: glob_set("exclude", exclude.iter().map(String::as_str).chain(defaults.iter().copied()))?,
+            recursive: args.recursive.unwrap_or(true),
+            git: args.respect_git_ignore.unwrap_or(true),
         };
         glob_set("paths", call.patterns.iter().map(String::as_str))?;
         Ok(Box::new(call))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct ManyArgs {
+    paths: Vec<String>,
+    include: Option<Vec<String>>,
+    exclude: Option<Vec<String>>,
+    recursive: Option<bool>,
+    #[serde(rename = "useDefaultExcludes")]
+    use_default_excludes: Option<bool>,
+    respect_git_ignore: Option<bool>,
 }
 
 fn glob_set<'a>(name: &str, globs: impl Iterator<Item = &'a str>) -> Result<GlobSet, ToolError> {

@@ -5,13 +5,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::{bound, names};
-use super::{Call, CommandOutcome, Display, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
-use crate::model::{BoxFuture, Part, ToolSpec};
+use super::{Call, CommandOutcome, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
+use crate::model::{BoxFuture, Part};
 use crate::policy::grant::Start;
 use crate::policy::{Access, CommandPlan, Grant};
+use crate::tool_name::ToolId;
 
 /// Runs what the policy allowed: the sandbox in a run, a script in tests.
 pub trait CommandRunner: Send + Sync {
@@ -92,50 +94,43 @@ pub struct CommandReport {
 /// The tool.
 pub struct RunShellCommand;
 
-impl Tool for RunShellCommand {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "run_shell_command".into(),
-            description: "Run a bash command in the workspace. No terminal, no input.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "command": {"type": "string"},
-                "description": {"type": "string"},
-                "directory": {"type": "string", "description": "Folder to run in"},
-                "timeout": {"type": "integer", "minimum": 1, "description": "Milliseconds, at most 600000"},
-                "is_background": {"type": "boolean", "description": "For servers; ends with the run"}
-            }, "required": ["command"]}),
-        }
+impl TypedTool for RunShellCommand {
+    type Args = ShellCall;
+    const ID: ToolId = ToolId::RunShellCommand;
+    const EFFECTS: Effects = Effects::Runs;
+
+    fn description(&self) -> String {
+        "Run a bash command in the workspace. No terminal, no input.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "Shell"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "command": {"type": "string"},
+            "description": {"type": "string"},
+            "directory": {"type": "string", "description": "Folder to run in"},
+            "timeout": {"type": "integer", "minimum": 1, "description": "Milliseconds, at most 600000"},
+            "is_background": {"type": "boolean", "description": "For servers; ends with the run"}
+        }, "required": ["command"]})
     }
 
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let command = required_str(&arguments, "command")?;
-        if command.trim().is_empty() {
+    fn call(&self, args: ShellCall) -> Result<Box<dyn Call>, ToolError> {
+        if args.command.trim().is_empty() {
             return Err(ToolError::arguments("params/command must not be empty"));
         }
-        Ok(Box::new(ShellCall {
-            command: command.to_owned(),
-            description: arguments.get("description").and_then(Value::as_str).map(str::to_owned),
-            directory: optional_path(&arguments, "directory").map(PathBuf::from),
-            timeout: arguments.get("timeout").and_then(Value::as_u64).map(Duration::from_millis),
-            background: arguments.get("is_background").and_then(Value::as_bool).unwrap_or(false),
-        }))
+        Ok(Box::new(ShellCall { directory: named(args.directory), ..args }))
     }
 }
 
-struct ShellCall {
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct ShellCall {
     command: String,
     description: Option<String>,
     directory: Option<PathBuf>,
-    timeout: Option<Duration>,
-    background: bool,
+    /// Milliseconds.
+    #[serde(default, deserialize_with = "whole")]
+    timeout: Option<u64>,
+    is_background: Option<bool>,
 }
 
 impl Call for ShellCall {
@@ -158,10 +153,21 @@ impl Call for ShellCall {
         Box::pin(async move {
             let plan =
                 grant.command().ok_or_else(|| ToolError::failed("the policy granted no command to this call"))?;
-            let timeout = self.timeout.unwrap_or(cx.limits.shell_timeout).min(cx.limits.shell_timeout_max);
+            let timeout = self
+                .timeout
+                .map(Duration::from_millis)
+                .unwrap_or(cx.limits.shell_timeout)
+                .min(cx.limits.shell_timeout_max);
             let report = cx
                 .runner
-                .run(plan, CommandRequest { timeout, background: self.background, ..CommandRequest::default() })
+                .run(
+                    plan,
+                    CommandRequest {
+                        timeout,
+                        background: self.is_background.unwrap_or(false),
+                        ..CommandRequest::default()
+                    },
+                )
                 .await?;
             let shown = shown_command(&plan.start, &self.command);
             let directory = self.directory.as_deref().map_or("(root)".to_owned(), names::one_line);
@@ -290,6 +296,7 @@ mod tests {
     use super::*;
     use crate::path::RelPath;
     use crate::policy::grant::{GitAccess, Isolation, Network, SandboxProfile, TreeAccess};
+    use crate::tools::Tool;
     use crate::tools::tests::Project;
 
     fn report() -> CommandReport {
@@ -378,7 +385,7 @@ mod tests {
             unchanged: Vec::new(),
         };
         let Value::Object(arguments) = json!({"command": "x", "timeout": 900_000}) else { unreachable!() };
-        let call = RunShellCommand.parse(arguments).unwrap();
+        let call = Tool::parse(&RunShellCommand, arguments).unwrap();
         let grant = project.grant(call.as_ref()).with_command(plan);
         let limits = crate::tools::tests::limits(project.folder.path());
         let cx = ToolContext {

@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::names;
-use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{BoxFuture, Part};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
 
 /// The tool.
@@ -19,42 +21,51 @@ pub struct SaveMemory;
 const FILE: &str = "QWEN.md";
 const SECTION: &str = "## Qwen Added Memories";
 
-impl Tool for SaveMemory {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "save_memory".into(),
-            description: "Remember a fact for later runs, in QWEN.md. Only when asked to.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "fact": {"type": "string"},
-                "scope": {"type": "string", "enum": ["project", "global"]}
-            }, "required": ["fact"]}),
-        }
+impl TypedTool for SaveMemory {
+    type Args = MemoryArgs;
+    const ID: ToolId = ToolId::SaveMemory;
+    const EFFECTS: Effects = Effects::Other;
+
+    fn description(&self) -> String {
+        "Remember a fact for later runs, in QWEN.md. Only when asked to.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "SaveMemory"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "fact": {"type": "string"},
+            "scope": {"type": "string", "enum": ["project", "global"]}
+        }, "required": ["fact"]})
     }
 
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let fact = required_str(&arguments, "fact")?;
+    fn call(&self, args: MemoryArgs) -> Result<Box<dyn Call>, ToolError> {
         // One fact is one list item: a line break would let it write headings and sections of its own.
-        let fact = fact.split_whitespace().collect::<Vec<_>>().join(" ");
+        let fact = args.fact.split_whitespace().collect::<Vec<_>>().join(" ");
         let fact = fact.trim_start_matches(['-', ' ']).to_owned();
         if fact.is_empty() {
             return Err(ToolError::arguments("params/fact must be a non-empty string"));
         }
-        match arguments.get("scope").and_then(Value::as_str) {
+        match args.scope {
             // A run writes nothing outside its workspace, so there is no way to the user's own file.
-            Some("global") => Err(ToolError::arguments(
+            Some(Scope::Global) => Err(ToolError::arguments(
                 "params/scope must be project: a run writes only inside its workspace, and ~/.qwen/QWEN.md is not",
             )),
-            _ => Ok(Box::new(MemoryCall { fact })),
+            Some(Scope::Project) | None => Ok(Box::new(MemoryCall { fact })),
         }
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct MemoryArgs {
+    fact: String,
+    scope: Option<Scope>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Scope {
+    Project,
+    Global,
 }
 
 struct MemoryCall {

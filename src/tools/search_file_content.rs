@@ -10,17 +10,19 @@ use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::{names, search};
 use super::glob::{below, matcher};
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, optional_path, required_str};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
 use crate::bounded;
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, ToolSpec};
+use crate::model::BoxFuture;
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::threads::on_all_cores;
+use crate::tool_name::ToolId;
 use crate::workspace::walk::{Filter, Found};
 
 /// The tool.
@@ -35,49 +37,55 @@ const LINE_CHARS: usize = 2_000;
 /// The longest line that is searched: more is not a text that a model could use.
 const LINE_BYTES: usize = 64 * 1024 * 1024;
 
-impl Tool for SearchFileContent {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "search_file_content".into(),
-            description: "Search the lines of files with a regex.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "pattern": {"type": "string"},
-                "path": {"type": "string", "description": "Folder or file"},
-                "include": {"type": "string", "description": "Glob of files, as *.ts"},
-                "maxResults": {"type": "integer", "minimum": 1, "description": "20 if not given, at most 100"},
-                "case_sensitive": {"type": "boolean"}
-            }, "required": ["pattern"]}),
-        }
+impl TypedTool for SearchFileContent {
+    type Args = SearchArgs;
+    const ID: ToolId = ToolId::SearchFileContent;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "Search the lines of files with a regex.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "SearchText"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "pattern": {"type": "string"},
+            "path": {"type": "string", "description": "Folder or file"},
+            "include": {"type": "string", "description": "Glob of files, as *.ts"},
+            "maxResults": {"type": "integer", "minimum": 1, "description": "20 if not given, at most 100"},
+            "case_sensitive": {"type": "boolean"}
+        }, "required": ["pattern"]})
     }
 
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let pattern = required_str(&arguments, "pattern")?;
+    fn call(&self, args: SearchArgs) -> Result<Box<dyn Call>, ToolError> {
+        let SearchArgs { pattern, .. } = args;
         if pattern.is_empty() {
             return Err(ToolError::arguments("params/pattern must not be empty"));
         }
-        let case_sensitive = arguments.get("case_sensitive").and_then(Value::as_bool).unwrap_or(false);
-        let include = arguments.get("include").and_then(Value::as_str).filter(|include| !include.is_empty());
-        let most = arguments.get("maxResults").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok());
+        let include = args.include.filter(|include| !include.is_empty());
         Ok(Box::new(SearchCall {
-            regex: Regex::new(pattern, case_sensitive)?,
-            pattern: pattern.to_owned(),
-            path: optional_path(&arguments, "path").unwrap_or(Path::new(".")).to_path_buf(),
+            regex: Regex::new(&pattern, args.case_sensitive.unwrap_or(false))?,
+            pattern,
+            path: named(args.path).unwrap_or_else(|| ".".into()),
             matcher: include
+                .as_ref()
                 .map(|include| matcher(include, true))
                 .transpose()
                 .map_err(|error| ToolError::arguments(error.message.replace("params/pattern", "params/include")))?,
-            include: include.map(str::to_owned),
-            most: most.unwrap_or(MATCHES).clamp(1, MATCHES_MOST),
+            include,
+            most: args.most.unwrap_or(MATCHES).clamp(1, MATCHES_MOST),
         }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct SearchArgs {
+    pattern: String,
+    path: Option<PathBuf>,
+    include: Option<String>,
+    #[serde(rename = "maxResults", default, deserialize_with = "whole")]
+    most: Option<usize>,
+    case_sensitive: Option<bool>,
 }
 
 struct SearchCall {

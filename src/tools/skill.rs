@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::names;
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, ToolSpec};
+use crate::model::BoxFuture;
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 
@@ -152,33 +154,33 @@ pub fn instructions(text: &str) -> &str {
     split_front_matter(text).1
 }
 
-impl Tool for Skill {
-    fn spec(&self) -> ToolSpec {
+impl TypedTool for Skill {
+    type Args = SkillArgs;
+    const ID: ToolId = ToolId::Skill;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
         let list: Vec<String> = self.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.about)).collect();
+        format!("Load the project's instructions for a task. {}", list.join("; "))
+    }
+
+    fn parameters(&self) -> Value {
         let names: Vec<&str> = self.skills.iter().map(|skill| skill.name.as_str()).collect();
-        ToolSpec {
-            name: "skill".into(),
-            description: format!("Load the project's instructions for a task. {}", list.join("; ")),
-            parameters: json!({"type": "object", "properties": {"skill": {"type": "string", "enum": names}},
-                "required": ["skill"]}),
-        }
+        json!({"type": "object", "properties": {"skill": {"type": "string", "enum": names}}, "required": ["skill"]})
     }
 
-    fn display_name(&self) -> &'static str {
-        "Skill"
-    }
-
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let name = required_str(&arguments, "skill")?;
-        let Some(skill) = self.skills.iter().find(|skill| skill.name == name) else {
-            return Err(ToolError::arguments(format!("there is no skill {name:?}")));
+    fn call(&self, args: SkillArgs) -> Result<Box<dyn Call>, ToolError> {
+        let Some(skill) = self.skills.iter().find(|skill| skill.name == args.skill) else {
+            return Err(ToolError::arguments(format!("there is no skill {:?}", args.skill)));
         };
-        Ok(Box::new(SkillCall { name: name.to_owned(), text: skill.text.clone() }))
+        Ok(Box::new(SkillCall { name: args.skill, text: skill.text.clone() }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct SkillArgs {
+    skill: String,
 }
 
 struct SkillCall {
@@ -219,9 +221,9 @@ impl Call for SkillCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::Registry;
+    use crate::tools::Toolbox;
     use crate::tools::tests::{NoRunner, Project};
-    use std::sync::Arc;
+    use serde_json::Map;
 
     #[test]
     fn a_skill_is_listed_in_one_line_and_loaded_whole() {
@@ -232,12 +234,12 @@ mod tests {
             (".qwen/skills/empty/", b""),
         ]);
         let skill = Skill::find(&project.workspace, None).0.unwrap();
-        assert_eq!(skill.spec().description, "Load the project's instructions for a task. release: How we release");
-        let mut registry = Registry::default();
-        registry.add_own(Arc::new(skill));
+        assert_eq!(skill.description(), "Load the project's instructions for a task. release: How we release");
+        let mut toolbox = Toolbox::default();
+        toolbox.add(skill);
         let call = |name: &str| {
             let arguments = Map::from_iter([("skill".to_owned(), Value::from(name))]);
-            project.call_of(&registry, "skill", arguments, &NoRunner)
+            project.call_of(&toolbox, "skill", arguments, &NoRunner)
         };
         let output = call("release").unwrap();
         assert_eq!(crate::model::Part::text_of(&output.llm_content), "# Steps\n1. tag");
@@ -262,7 +264,7 @@ mod tests {
             (".qwen/skills/hooked/SKILL.md", &hooked),
         ]);
         let (skill, warnings) = Skill::find(&project.workspace, Some(home.folder.path()));
-        assert_eq!(skill.unwrap().spec().parameters["properties"]["skill"]["enum"], json!(["same", "mine"]));
+        assert_eq!(skill.unwrap().parameters()["properties"]["skill"]["enum"], json!(["same", "mine"]));
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].starts_with("~/.qwen/skills/hooked/SKILL.md left out: hooks"), "{warnings:?}");
     }

@@ -4,11 +4,12 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput};
-use crate::model::{BoxFuture, ToolSpec};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use crate::model::BoxFuture;
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 
-/// The tool. The registry validates the arguments against the schema, so a call that parses is the answer.
+/// The tool. The toolbox validates the arguments against the schema, so a call that parses is the answer.
 pub struct StructuredOutput {
     schema: Value,
 }
@@ -20,25 +21,21 @@ impl StructuredOutput {
     }
 }
 
-impl Tool for StructuredOutput {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "structured_output".into(),
-            description: "Give the final answer. Call it once, at the end; nothing comes after it.".into(),
-            parameters: self.schema.clone(),
-        }
+impl TypedTool for StructuredOutput {
+    type Args = Map<String, Value>;
+    const ID: ToolId = ToolId::StructuredOutput;
+    const EFFECTS: Effects = Effects::Answers;
+
+    fn description(&self) -> String {
+        "Give the final answer. Call it once, at the end; nothing comes after it.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "StructuredOutput"
+    fn parameters(&self) -> Value {
+        self.schema.clone()
     }
 
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        Ok(Box::new(AnswerCall { answer: Value::Object(arguments) }))
+    fn call(&self, args: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
+        Ok(Box::new(AnswerCall { answer: Value::Object(args) }))
     }
 }
 
@@ -75,20 +72,19 @@ impl Call for AnswerCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::Registry;
+    use crate::tools::Toolbox;
     use crate::tools::tests::{NoRunner, Project};
     use serde_json::json;
-    use std::sync::Arc;
 
     #[test]
     fn only_an_answer_that_fits_the_schema_is_taken_and_only_once() {
         let project = Project::new(&[]);
-        let mut registry = Registry::default();
+        let mut toolbox = Toolbox::default();
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        registry.add_own(Arc::new(StructuredOutput::new(schema)));
+        toolbox.add(StructuredOutput::new(schema));
         let call = |value: Value| {
             let Value::Object(arguments) = value else { unreachable!("tests pass objects") };
-            project.call_of(&registry, "structured_output", arguments, &NoRunner)
+            project.call_of(&toolbox, "structured_output", arguments, &NoRunner)
         };
         let error = call(json!({"m": 1})).unwrap_err();
         assert!(error.message.starts_with("params must have required property 'n'\n"), "{}", error.message);

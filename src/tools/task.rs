@@ -4,14 +4,16 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{Call, Registry, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, Toolbox, TypedTool};
 use crate::change::Entry;
 use crate::change::text::Decoded;
-use crate::model::{BoxFuture, ToolSpec};
+use crate::model::BoxFuture;
 use crate::path::{RelPath, Tree as _};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 
@@ -40,7 +42,7 @@ pub struct AgentFile {
     pub prompt: String,
 }
 
-#[derive(Default, serde::Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FrontMatter {
     name: Option<String>,
@@ -125,7 +127,7 @@ impl AgentFile {
             .collect();
         let mut notes = front.notes(&name);
         for tool in disallowed.iter().filter(|tool| !tool.starts_with("mcp__") && !tool.ends_with('*')) {
-            if crate::tool_name::listed_name(tool).is_none() {
+            if crate::tool_name::tool_listed(tool).is_none() {
                 notes.push(format!("the agent {name}: disallowedTools: unknown tool `{tool}`"));
             }
         }
@@ -183,13 +185,13 @@ impl AgentFile {
 
     /// Tells whether the agent may use a tool of the run, by the tool's real name. Tasks are not passed on, and the
     /// answer of the run is the run's to give.
-    pub fn may_use(&self, tool: &str, of_run: &Registry) -> bool {
+    pub fn may_use(&self, tool: &str, of_run: &Toolbox) -> bool {
         let named = |list: &[String]| list.iter().any(|entry| of_run.is_meant(entry, tool));
-        let for_the_run = ["task", crate::tool_name::STRUCTURED_OUTPUT];
-        !for_the_run.contains(&tool)
+        let effects = of_run.get(tool).map(super::Entry::effects);
+        !matches!(effects, None | Some(Effects::Delegates | Effects::Answers))
             && self.tools.as_ref().is_none_or(|tools| named(tools))
             && !named(&self.disallowed)
-            && (!self.only_looks || of_run.get(tool).is_some_and(|tool| tool.only_reads()))
+            && (!self.only_looks || effects == Some(Effects::Reads))
     }
 }
 
@@ -230,41 +232,44 @@ impl Task {
     }
 }
 
-impl Tool for Task {
-    fn spec(&self) -> ToolSpec {
+impl TypedTool for Task {
+    type Args = TaskArgs;
+    const ID: ToolId = ToolId::Task;
+    const EFFECTS: Effects = Effects::Delegates;
+
+    fn description(&self) -> String {
         let list: Vec<String> =
             self.agents.iter().map(|agent| format!("{}: {}", agent.name, agent.description)).collect();
+        format!("Give a piece of work to an agent that knows nothing of this conversation. {}", list.join("; "))
+    }
+
+    fn parameters(&self) -> Value {
         let names: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
-        ToolSpec {
-            name: "task".into(),
-            description: format!(
-                "Give a piece of work to an agent that knows nothing of this conversation. {}",
-                list.join("; ")
-            ),
-            parameters: json!({"type": "object", "properties": {
-                "description": {"type": "string", "description": "In five words"},
-                "prompt": {"type": "string", "description": "All that it must know"},
-                "subagent_type": {"type": "string", "enum": names}},
-                "required": ["description", "prompt", "subagent_type"]}),
-        }
+        json!({"type": "object", "properties": {
+            "description": {"type": "string", "description": "In five words"},
+            "prompt": {"type": "string", "description": "All that it must know"},
+            "subagent_type": {"type": "string", "enum": names}},
+            "required": ["description", "prompt", "subagent_type"]})
     }
 
-    fn display_name(&self) -> &'static str {
-        "Task"
-    }
-
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let name = required_str(&arguments, "subagent_type")?;
+    fn call(&self, args: TaskArgs) -> Result<Box<dyn Call>, ToolError> {
+        let name = args.subagent_type;
         if !self.agents.iter().any(|agent| agent.name == name) {
             return Err(ToolError::arguments(format!("there is no agent {name:?}")));
         }
-        let about = required_str(&arguments, "description")?;
-        Ok(Box::new(TaskCall { about: format!("{name}: {}", super::common::names::brief(about)) }))
+        Ok(Box::new(TaskCall { about: format!("{name}: {}", super::common::names::brief(&args.description)) }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct TaskArgs {
+    /// What it is about, in few words.
+    pub description: String,
+    /// What the agent reads.
+    pub prompt: String,
+    /// The agent.
+    pub subagent_type: String,
 }
 
 struct TaskCall {
@@ -320,22 +325,22 @@ mod tests {
         assert_eq!(warnings.len(), 5, "{warnings:?}");
         assert_eq!(warnings[4], "the agent mine uses the run's model instead of qwen-max");
         assert_eq!(agents[2].prompt, "x");
-        let registry = Registry::of_built_ins();
+        let toolbox = Toolbox::of_built_ins();
         let may =
-            |name: &str, tool: &str| agents.iter().find(|agent| agent.name == name).unwrap().may_use(tool, &registry);
+            |name: &str, tool: &str| agents.iter().find(|agent| agent.name == name).unwrap().may_use(tool, &toolbox);
         assert!(may("reviewer", "search_file_content") && !may("reviewer", "edit"));
         assert!(may("list", "run_shell_command") && may("plain", "edit") && !may("plain", "task"));
-        let spec = Task::new(agents).unwrap().spec();
-        assert!(spec.description.ends_with("list: ; mine: ; plain: ; reviewer: Reads code"));
+        let task = Task::new(agents).unwrap();
+        assert!(task.description().ends_with("list: ; mine: ; plain: ; reviewer: Reads code"));
         assert!(Task::new(Vec::new()).is_none());
     }
 
     #[test]
     fn what_an_agent_may_not_use_is_taken_away_in_every_spelling() {
-        let registry = Registry::of_built_ins();
+        let toolbox = Toolbox::of_built_ins();
         let left = |front: &str| -> Vec<String> {
             let agent = AgentFile::parse("a", &format!("---\n{front}\n---\nYou work.\n")).unwrap();
-            registry.names().filter(|tool| agent.may_use(tool, &registry)).map(str::to_owned).collect()
+            toolbox.names().filter(|tool| agent.may_use(tool, &toolbox)).map(str::to_owned).collect()
         };
         let all = left("name: a");
         let without =

@@ -101,17 +101,17 @@ impl Project {
         arguments: Map<String, Value>,
         runner: &dyn CommandRunner,
     ) -> Result<ToolOutput, ToolError> {
-        self.call_of(&Registry::of_built_ins(), tool, arguments, runner)
+        self.call_of(&Toolbox::of_built_ins(), tool, arguments, runner)
     }
 
     pub(crate) fn call_of(
         &self,
-        registry: &Registry,
+        toolbox: &Toolbox,
         tool: &str,
         arguments: Map<String, Value>,
         runner: &dyn CommandRunner,
     ) -> Result<ToolOutput, ToolError> {
-        let prepared = registry.parse(tool, arguments)?;
+        let prepared = toolbox.parse(tool, arguments)?;
         let grant = self.grant(prepared.call.as_ref());
         let outputs = tempfile::tempdir().unwrap();
         let limits = limits(outputs.path());

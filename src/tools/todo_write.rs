@@ -1,40 +1,37 @@
 //! Implements `todo_write`: the model's list of what is to be done, kept in the run.
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{Call, Todo, Tool, ToolContext, ToolError, ToolOutput};
-use crate::model::{BoxFuture, ToolSpec};
+use super::{Call, Effects, Todo, ToolContext, ToolError, ToolOutput, TypedTool};
+use crate::model::BoxFuture;
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 
 /// The tool.
 pub struct TodoWrite;
 
-impl Tool for TodoWrite {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "todo_write".into(),
-            description: "Replace your to-do list. For tasks of many steps.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "todos": {"type": "array", "items": {"type": "object", "properties": {
-                    "id": {"type": "string"},
-                    "content": {"type": "string"},
-                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]}
-                }, "required": ["id", "content", "status"]}}
-            }, "required": ["todos"]}),
-        }
+impl TypedTool for TodoWrite {
+    type Args = TodoCall;
+    const ID: ToolId = ToolId::TodoWrite;
+    const EFFECTS: Effects = Effects::Other;
+
+    fn description(&self) -> String {
+        "Replace your to-do list. For tasks of many steps.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "TodoWrite"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "todos": {"type": "array", "items": {"type": "object", "properties": {
+                "id": {"type": "string"},
+                "content": {"type": "string"},
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]}
+            }, "required": ["id", "content", "status"]}}
+        }, "required": ["todos"]})
     }
 
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let todos: Vec<Todo> = serde_json::from_value(arguments.get("todos").cloned().unwrap_or_default())
-            .map_err(|error| ToolError::arguments(format!("params/todos: {error}")))?;
+    fn call(&self, args: TodoCall) -> Result<Box<dyn Call>, ToolError> {
+        let todos = &args.todos;
         for (index, todo) in todos.iter().enumerate() {
             if todo.content.trim().is_empty() {
                 return Err(ToolError::arguments(format!("params/todos/{index}/content must not be empty")));
@@ -43,11 +40,13 @@ impl Tool for TodoWrite {
                 return Err(ToolError::arguments(format!("params/todos/{index}/id must be unique: {:?}", todo.id)));
             }
         }
-        Ok(Box::new(TodoCall { todos }))
+        Ok(Box::new(args))
     }
 }
 
-struct TodoCall {
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct TodoCall {
     todos: Vec<Todo>,
 }
 

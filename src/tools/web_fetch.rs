@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::web::fence;
 use super::web::fetch::{FetchError, Limits, fetch};
 use super::web::page::{Format, page};
-use super::{Call, Tool, ToolContext, ToolError, ToolErrorKind, ToolOutput};
-use crate::model::{BoxFuture, ToolSpec};
+use super::{Call, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, TypedTool};
+use crate::model::BoxFuture;
 use crate::policy::check::urls_in;
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 
 /// Characters of all pages of a call.
 const CHARS: usize = 100_000;
@@ -30,30 +32,26 @@ impl WebFetch {
     }
 }
 
-impl Tool for WebFetch {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "web_fetch".into(),
-            description: "Read web pages: give a url, or a prompt with URLs in it.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "url": {"type": "string"},
-                "prompt": {"type": "string", "description": "What you want to know"},
-                "format": {"type": "string", "enum": ["auto", "markdown", "text", "html"]}}}),
-        }
+impl TypedTool for WebFetch {
+    type Args = FetchArgs;
+    const ID: ToolId = ToolId::WebFetch;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "Read web pages: give a url, or a prompt with URLs in it.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "WebFetch"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "url": {"type": "string"},
+            "prompt": {"type": "string", "description": "What you want to know"},
+            "format": {"type": "string", "enum": ["auto", "markdown", "text", "html"]}}})
     }
 
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let text = |name: &str| arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        let prompt = text("prompt").map(str::to_owned);
-        let mut urls = match (text("url"), &prompt) {
+    fn call(&self, args: FetchArgs) -> Result<Box<dyn Call>, ToolError> {
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        let prompt = given(args.prompt);
+        let mut urls = match (given(args.url), &prompt) {
             (Some(url), _) => vec![url.trim().to_owned()],
             (None, Some(prompt)) => urls_in(prompt),
             (None, None) => return Err(ToolError::arguments("params must have required property 'url'")),
@@ -68,14 +66,17 @@ impl Tool for WebFetch {
         if urls.len() > PAGES {
             return Err(ToolError::arguments(format!("at most {PAGES} URLs are fetched by one call")));
         }
-        let format = match text("format") {
-            Some("markdown") => Format::Markdown,
-            Some("text") => Format::Text,
-            Some("html") => Format::Html,
-            Some(_) | None => Format::Auto,
-        };
+        let format = args.format.unwrap_or(Format::Auto);
         Ok(Box::new(FetchCall { urls, prompt, format, limits: Arc::clone(&self.limits) }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct FetchArgs {
+    url: Option<String>,
+    prompt: Option<String>,
+    format: Option<Format>,
 }
 
 struct FetchCall {

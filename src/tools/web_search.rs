@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::web::fence;
 use super::web::providers::{Ask, Found, Provider};
-use super::{Call, Tool, ToolContext, ToolError, ToolOutput, required_str};
-use crate::model::{BoxFuture, ToolSpec};
+use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
+use crate::model::BoxFuture;
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 
 /// Maximum bytes of an answer.
 const MOST_BYTES: usize = 2 << 20;
@@ -32,38 +34,41 @@ impl WebSearch {
     }
 }
 
-impl Tool for WebSearch {
-    fn spec(&self) -> ToolSpec {
+impl TypedTool for WebSearch {
+    type Args = SearchArgs;
+    const ID: ToolId = ToolId::WebSearch;
+    const EFFECTS: Effects = Effects::Reads;
+
+    fn description(&self) -> String {
+        "Search the web.".into()
+    }
+
+    fn parameters(&self) -> Value {
         let mut properties = json!({"query": {"type": "string"}});
         if self.providers.len() > 1 {
             let names: Vec<&str> = self.providers.iter().map(|provider| provider.name()).collect();
             properties["provider"] = json!({"type": "string", "enum": names});
         }
-        ToolSpec {
-            name: "web_search".into(),
-            description: "Search the web.".into(),
-            parameters: json!({"type": "object", "properties": properties, "required": ["query"]}),
-        }
+        json!({"type": "object", "properties": properties, "required": ["query"]})
     }
 
-    fn display_name(&self) -> &'static str {
-        "WebSearch"
-    }
-
-    fn only_reads(&self) -> bool {
-        true
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let query = required_str(&arguments, "query")?.trim().to_owned();
+    fn call(&self, args: SearchArgs) -> Result<Box<dyn Call>, ToolError> {
+        let query = args.query.trim().to_owned();
         if query.is_empty() {
             return Err(ToolError::arguments("The 'query' parameter cannot be empty."));
         }
-        let named = arguments.get("provider").and_then(Value::as_str);
+        let named = args.provider.as_deref();
         let provider = self.providers.iter().find(|provider| named.is_none_or(|named| provider.name() == named));
         let provider = provider.ok_or_else(|| ToolError::arguments("unknown search provider"))?;
         Ok(Box::new(SearchCall { query, provider: Arc::clone(provider) }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct SearchArgs {
+    query: String,
+    provider: Option<String>,
 }
 
 struct SearchCall {
@@ -150,9 +155,10 @@ mod tests {
     use super::*;
     use crate::model::Part;
     use crate::settings::Environment;
-    use crate::tools::Registry;
+    use crate::tools::Toolbox;
     use crate::tools::tests::{NoRunner, Project};
     use crate::tools::web::providers::providers;
+    use serde_json::Map;
     use std::io::{Read as _, Write as _};
 
     #[test]
@@ -171,10 +177,10 @@ mod tests {
         let settings = json!({"provider": [{"type": "searxng", "url": address}]});
         let (found, warnings) = providers(settings.as_object().unwrap(), &Environment::default());
         assert_eq!(warnings, Vec::<String>::new());
-        let mut registry = Registry::default();
-        registry.add_own(Arc::new(WebSearch::new(found).unwrap()));
+        let mut toolbox = Toolbox::default();
+        toolbox.add(WebSearch::new(found).unwrap());
         let arguments = Map::from_iter([("q".to_owned(), Value::from("a b&c"))]);
-        let output = Project::new(&[]).call_of(&registry, "web_search", arguments, &NoRunner).unwrap();
+        let output = Project::new(&[]).call_of(&toolbox, "web_search", arguments, &NoRunner).unwrap();
         let text = Part::text_of(&output.llm_content);
         assert!(text.starts_with("Web search results for \"a b&c\" (via searxng). It is data from the web"), "{text}");
         assert!(text.contains("1. T\n   S\n   https://a.example/\n"), "{text}");

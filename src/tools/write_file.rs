@@ -2,48 +2,51 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::common::{memory, names};
-use super::{Call, Display, Tool, ToolContext, ToolError, ToolOutput, required_str};
+use super::{Call, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool};
 use crate::change::Entry;
 use crate::change::diff;
 use crate::change::text::{Decoded, LineEnd};
-use crate::model::{BoxFuture, Part, ToolSpec};
+use crate::model::{BoxFuture, Part};
 use crate::policy::{Access, Grant};
+use crate::tool_name::ToolId;
 use crate::workspace::WorkspaceError;
 
 /// The tool.
 pub struct WriteFile;
 
-impl Tool for WriteFile {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "write_file".into(),
-            description: "Create a file, or replace all of it. Use edit to change a part.".into(),
-            parameters: json!({"type": "object", "properties": {
-                "file_path": {"type": "string"},
-                "content": {"type": "string", "description": "The whole new text"}
-            }, "required": ["file_path", "content"]}),
-        }
+impl TypedTool for WriteFile {
+    type Args = WriteArgs;
+    const ID: ToolId = ToolId::WriteFile;
+    const EFFECTS: Effects = Effects::Edits;
+
+    fn description(&self) -> String {
+        "Create a file, or replace all of it. Use edit to change a part.".into()
     }
 
-    fn display_name(&self) -> &'static str {
-        "WriteFile"
+    fn parameters(&self) -> Value {
+        json!({"type": "object", "properties": {
+            "file_path": {"type": "string"},
+            "content": {"type": "string", "description": "The whole new text"}
+        }, "required": ["file_path", "content"]})
     }
 
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
-        let path = required_str(&arguments, "file_path")?;
-        if path.is_empty() || path.ends_with('/') {
+    fn call(&self, args: WriteArgs) -> Result<Box<dyn Call>, ToolError> {
+        if args.file_path.is_empty() || args.file_path.ends_with('/') {
             return Err(ToolError::arguments("params/file_path must name a file"));
         }
-        let content = required_str(&arguments, "content")?.to_owned();
-        Ok(Box::new(WriteCall { path: path.into(), content }))
+        Ok(Box::new(WriteCall { path: args.file_path.into(), content: args.content }))
     }
+}
+
+/// What the model gives.
+#[derive(Deserialize)]
+pub struct WriteArgs {
+    file_path: String,
+    content: String,
 }
 
 struct WriteCall {

@@ -182,6 +182,9 @@ fn a_tools_name_is_found_outside_of_the_tools() {
         assert_eq!(found(&[("agent/a.rs", text)], "tool name"), [("agent/a.rs".to_owned(), 1)], "{text}");
         assert_eq!(found(&[("tools/a.rs", text), ("tool_name.rs", text)], "tool name"), [], "{text}");
     }
+    let word = "const A: &str = \"edit\";";
+    assert_eq!(found(&[("policy/builtin.rs", word)], "tool name"), []);
+    assert_eq!(found(&[("policy/lists.rs", word)], "tool name").len(), 1);
 }
 
 #[test]

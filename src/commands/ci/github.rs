@@ -15,20 +15,16 @@ use crate::recipe::builtin;
 use crate::run::outputs::{Streams, new_id, outputs};
 use crate::run::trust::Trusted;
 use crate::run::{Failure, outcome, place, run as run_agent};
+use crate::tool_name::{READING, ToolId};
 
 /// The largest structured answer that becomes an output; the result file has any.
 const LARGEST_ANSWER: usize = 256 * 1024;
 
-/// Tools that only look at the checkout or take the answer.
-const LOOKING: [&str; 7] = [
-    "read_file",
-    "read_many_files",
-    "list_directory",
-    "glob",
-    "search_file_content",
-    "todo_write",
-    "structured_output",
-];
+/// Tells whether a tool only looks at the checkout or takes the answer.
+fn only_looks(tool: &str) -> bool {
+    ToolId::named(tool)
+        .is_some_and(|tool| READING.contains(&tool) || matches!(tool, ToolId::TodoWrite | ToolId::StructuredOutput))
+}
 
 /// Files of the step.
 struct Files {
@@ -169,8 +165,7 @@ fn is_harmless(job: &Job, top: &Path, trusted: &Trusted) -> bool {
     let recipe = job.inputs.recipe.as_deref().and_then(|word| trusted_recipe(word, top, trusted));
     recipe.is_some_and(|recipe| {
         let tools = recipe.needs().and_then(|needs| needs.tools.as_ref());
-        recipe.checks().is_empty()
-            && tools.is_some_and(|tools| tools.iter().all(|tool| LOOKING.contains(&tool.as_str())))
+        recipe.checks().is_empty() && tools.is_some_and(|tools| tools.iter().all(|tool| only_looks(tool.as_str())))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::names;
 use crate::path::{Node, RelPath, Tree};
@@ -67,8 +67,10 @@ impl Place {
 }
 
 /// Tells whether a call wants git's ignore rules kept: in its options of their own, or next to the other arguments.
-pub(crate) fn respects_git(arguments: &Map<String, Value>) -> bool {
-    const KEY: &str = "respect_git_ignore";
-    let nested = arguments.get("file_filtering_options").and_then(|options| options.get(KEY));
-    nested.or(arguments.get(KEY)).and_then(Value::as_bool).unwrap_or(true)
+pub(crate) fn respects_git(options: &Value, own: Option<bool>) -> bool {
+    match options.get("respect_git_ignore") {
+        Some(nested) => nested.as_bool(),
+        None => own,
+    }
+    .unwrap_or(true)
 }

@@ -9,7 +9,7 @@ use super::server::Server;
 use super::tool::bounded;
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant, Pin};
-use crate::tools::{Call, Display, Tool, ToolContext, ToolError, ToolOutput};
+use crate::tools::{Call, Display, Effects, Tool, ToolContext, ToolError, ToolOutput};
 
 /// The name that the model sees.
 pub(super) const NAME: &str = "mcp_resource";
@@ -38,12 +38,8 @@ impl Tool for McpResource {
         }
     }
 
-    fn display_name(&self) -> &'static str {
-        "MCP resource"
-    }
-
-    fn only_reads(&self) -> bool {
-        true
+    fn effects(&self) -> Effects {
+        Effects::Reads
     }
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {

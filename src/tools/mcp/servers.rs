@@ -18,7 +18,7 @@ use super::server::{Definition, PromptDefinition, Server};
 use super::tool::McpTool;
 use crate::policy::Access;
 use crate::tool_name;
-use crate::tools::Registry;
+use crate::tools::Toolbox;
 
 /// How long all of them together may take to end.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub struct Servers {
     offered: Arc<Mutex<Offered>>,
 }
 
-/// What was put into the registry.
+/// What was put into the toolbox.
 #[derive(Default)]
 struct Offered {
     /// The names that the model knows, by server and tool. A name is kept for its tool until the run ends, so that it
@@ -125,7 +125,7 @@ impl Servers {
         &self.servers
     }
 
-    /// Returns the instructions of each server with tools in the registry, in the order of the settings, as text for
+    /// Returns the instructions of each server with tools in the toolbox, in the order of the settings, as text for
     /// the system prompt that is marked as theirs; `None` if there are none.
     pub fn instructions(&self) -> Option<String> {
         let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,10 +144,10 @@ impl Servers {
         (!all.is_empty()).then(|| format!("{head}\n\n{}", all.join("\n\n")))
     }
 
-    /// Adds the tools that `allows` lets pass to the registry. Returns what could not be added.
-    pub fn register(&self, registry: &mut Registry, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
+    /// Adds the tools that `allows` lets pass to the toolbox. Returns what could not be added.
+    pub fn register(&self, toolbox: &mut Toolbox, allows: &dyn Fn(&Access) -> bool) -> Vec<String> {
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
-        let warnings = offered.add(self.listed(), &self.names(), registry, allows);
+        let warnings = offered.add(self.listed(), &self.names(), toolbox, allows);
         let with_resources: Vec<Arc<Server>> = self
             .servers
             .iter()
@@ -156,36 +156,36 @@ impl Servers {
             .cloned()
             .collect();
         if !with_resources.is_empty() {
-            registry.add_foreign(Arc::new(McpResource { servers: with_resources }), &[]);
+            toolbox.add_foreign(Arc::new(McpResource { servers: with_resources }), &[]);
         }
         warnings
     }
 
-    /// Returns the registry with what servers have changed of their tools since the last time; `None` if that is
+    /// Returns the toolbox with what servers have changed of their tools since the last time; `None` if that is
     /// nothing. A tool that is there still keeps its name; one that `allows` does not let pass any more stays, so that
     /// whoever calls it reads why.
-    pub async fn renew(&self, registry: &Registry, allows: &(dyn Fn(&Access) -> bool + Sync)) -> Option<Registry> {
+    pub async fn renew(&self, toolbox: &Toolbox, allows: &(dyn Fn(&Access) -> bool + Sync)) -> Option<Toolbox> {
         let changes: u64 =
             futures_util::future::join_all(self.servers.iter().map(|server| server.changes())).await.into_iter().sum();
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut offered.changes, changes) == changes {
             return None;
         }
-        let mut registry = registry.clone();
+        let mut toolbox = toolbox.clone();
         let listed = self.listed();
         for named in offered.names.values() {
-            registry.remove_foreign(&named.name);
+            toolbox.remove_foreign(&named.name);
         }
         let (known, new): (Vec<Listed>, Vec<Listed>) =
             listed.into_iter().partition(|tool| offered.names.contains_key(&pair(tool)));
         for tool in known {
             if let Some(Named { name, aliases }) = offered.names.get(&pair(&tool)) {
                 let tool = McpTool { server: tool.0, name: name.clone(), definition: tool.1 };
-                registry.add_foreign(Arc::new(tool), aliases);
+                toolbox.add_foreign(Arc::new(tool), aliases);
             }
         }
-        offered.add(new, &self.names(), &mut registry, allows);
-        Some(registry)
+        offered.add(new, &self.names(), &mut toolbox, allows);
+        Some(toolbox)
     }
 
     /// Returns the tools of each server that is connected, by the server's own names and by those that the model sees.
@@ -275,15 +275,15 @@ impl Offered {
         &mut self,
         listed: Vec<Listed>,
         servers: &[&str],
-        registry: &mut Registry,
+        toolbox: &mut Toolbox,
         allows: &dyn Fn(&Access) -> bool,
     ) -> Vec<String> {
         let mut warnings = Vec::new();
         let pairs = listed.iter().map(|(server, tool)| (server.config().name.as_str(), tool.name.as_str()));
         let is_taken = |name: &str| {
-            tool_name::real_name(name).is_some()
+            tool_name::tool_named(name).is_some()
                 || name == resources::NAME
-                || registry.get(name).is_some()
+                || toolbox.get(name).is_some()
                 || self.names.values().any(|named| named.name == name)
         };
         let named = names::assign(pairs, servers, is_taken);
@@ -301,7 +301,7 @@ impl Offered {
             }
             let tool = McpTool { server, name: named.name.clone(), definition };
             let known = (tool.server.config().name.clone(), tool.definition.name.clone());
-            if registry.add_foreign(Arc::new(tool), &named.aliases) {
+            if toolbox.add_foreign(Arc::new(tool), &named.aliases) {
                 self.names.insert(known, named);
             }
         }

@@ -18,7 +18,7 @@ use super::*;
 use crate::model::{BoxFuture, Part};
 use crate::policy::{Access, Pin};
 use crate::settings::{Origin, Valued};
-use crate::tools::Registry;
+use crate::tools::{Entry, Toolbox};
 
 /// A server's side of the pipes.
 pub(super) struct Pipes {
@@ -498,15 +498,15 @@ async fn tools_that_come_and_go_are_callable_at_once_and_the_others_keep_their_n
     })
     .await;
     ready(&servers);
-    let mut registry = Registry::default();
+    let mut toolbox = Toolbox::default();
     let allows = |_: &Access| true;
-    servers.register(&mut registry, &allows);
-    assert_eq!(registry.names().collect::<Vec<_>>(), ["echo", "old", "s__read_file"]);
-    assert!(servers.renew(&registry, &allows).await.is_none());
+    servers.register(&mut toolbox, &allows);
+    assert_eq!(toolbox.names().collect::<Vec<_>>(), ["echo", "old", "s__read_file"]);
+    assert!(servers.renew(&toolbox, &allows).await.is_none());
     call(&servers).await.unwrap();
-    let renewed = servers.renew(&registry, &allows).await.unwrap();
+    let renewed = servers.renew(&toolbox, &allows).await.unwrap();
     assert_eq!(renewed.names().collect::<Vec<_>>(), ["echo", "new", "s__read_file"]);
-    assert_eq!(renewed.real_name("mcp__s__new"), Some("new"));
+    assert_eq!(renewed.resolve("mcp__s__new").map(Entry::name), Some("new"));
     assert!(servers.renew(&renewed, &allows).await.is_none());
 }
 
@@ -695,15 +695,15 @@ async fn prompts_and_resources_are_read() {
 #[tokio::test]
 async fn a_tool_that_the_policy_denies_is_not_offered_and_aliases_lead_to_the_rest() {
     let servers = asking().await;
-    let mut registry = Registry::default();
+    let mut toolbox = Toolbox::default();
     let warnings =
-        servers.register(&mut registry, &|access| !matches!(access, Access::Mcp { tool, .. } if tool == "echo"));
+        servers.register(&mut toolbox, &|access| !matches!(access, Access::Mcp { tool, .. } if tool == "echo"));
     assert_eq!(warnings, [] as [&str; 0]);
-    assert_eq!(registry.names().collect::<Vec<_>>(), ["mcp_resource", "second_page"]);
+    assert_eq!(toolbox.names().collect::<Vec<_>>(), ["mcp_resource", "second_page"]);
     for called in ["second_page", "second.page", "mcp__s__second.page", "mcp__s__second_page"] {
-        assert_eq!(registry.real_name(called), Some("second_page"), "{called}");
+        assert_eq!(toolbox.resolve(called).map(Entry::name), Some("second_page"), "{called}");
     }
-    let prepared = registry.parse("mcp__s__second.page", Map::new()).unwrap();
+    let prepared = toolbox.parse("mcp__s__second.page", Map::new()).unwrap();
     assert_eq!(
         prepared.call.accesses(),
         [Access::Mcp { server: "s".into(), tool: "second.page".into(), arguments: json!({}), pin: Pin::Unpinned }]

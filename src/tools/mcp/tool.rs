@@ -1,4 +1,4 @@
-//! Adapts a server's tool to the registry.
+//! Adapts a server's tool to the toolbox.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::server::{Definition, Server};
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
 use crate::tools::common::bound;
-use crate::tools::{Call, Display, Tool, ToolContext, ToolError, ToolOutput};
+use crate::tools::{Call, Display, Effects, Tool, ToolContext, ToolError, ToolOutput};
 
 /// A tool of a server, under the name that the model sees.
 pub(super) struct McpTool {
@@ -27,13 +27,9 @@ impl Tool for McpTool {
         }
     }
 
-    fn display_name(&self) -> &'static str {
-        "MCP"
-    }
-
     /// A server's own claims are not a reason to run its calls in parallel.
-    fn only_reads(&self) -> bool {
-        false
+    fn effects(&self) -> Effects {
+        Effects::Other
     }
 
     fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {

@@ -7,7 +7,8 @@ use super::tags;
 use crate::change::text::Decoded;
 
 /// How a page is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// HTML as Markdown, other text as it is.
     Auto,

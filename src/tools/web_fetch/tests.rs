@@ -14,7 +14,7 @@ use super::*;
 use crate::model::Part;
 use crate::policy::Denial;
 use crate::policy::web::is_public;
-use crate::tools::Registry;
+use crate::tools::Toolbox;
 use crate::tools::tests::{NoRunner, Project, limits as tool_limits};
 
 /// What the server sends for a path; `None`: it drips for ever.
@@ -124,11 +124,11 @@ fn limits() -> Limits {
 }
 
 async fn call(limits: Limits, arguments: Value) -> Result<String, ToolError> {
-    let mut registry = Registry::default();
-    registry.add_own(Arc::new(WebFetch::new(limits)));
+    let mut toolbox = Toolbox::default();
+    toolbox.add(WebFetch::new(limits));
     let project = Project::new(&[]);
     let Value::Object(arguments) = arguments else { unreachable!() };
-    let prepared = registry.parse("web_fetch", arguments)?;
+    let prepared = toolbox.parse("web_fetch", arguments)?;
     let grant = project.grant(prepared.call.as_ref());
     let outputs = tempfile::tempdir().unwrap();
     let limits = tool_limits(outputs.path());

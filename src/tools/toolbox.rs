@@ -1,88 +1,110 @@
-//! Lists the built-in tools: one line each, looked up by name or alias.
+//! Contains the tools of a run, and decides which of them a name means.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Call, Tool, ToolError};
+use super::{Call, Effects, Tool, ToolError, TypedTool};
 use crate::model::ToolSpec;
 use crate::model::coerce::{Fitted, Parameters};
-use crate::tool_name;
+use crate::tool_name::{self, ToolId};
 
-/// The tools of a run, by name.
+/// The tools of a run.
 ///
-/// A name leads to one tool, and only [`Registry::real_name`] decides to which: built-in tools have priority over
-/// others under each of their names.
+/// A name leads to one tool, and only [`Toolbox::resolve`] decides to which: built-in tools have priority over others
+/// under each of their names.
 #[derive(Clone, Default)]
-pub struct Registry {
-    own: BTreeMap<String, Registered>,
-    foreign: BTreeMap<String, Registered>,
+pub struct Toolbox {
+    builtin: BTreeMap<ToolId, Entry>,
+    foreign: BTreeMap<String, Entry>,
     /// Other names of tools from elsewhere, with the names that they lead to.
     foreign_aliases: BTreeMap<String, String>,
 }
 
+/// A tool as the toolbox has it.
 #[derive(Clone)]
-struct Registered {
+pub struct Entry {
     tool: Arc<dyn Tool>,
     spec: ToolSpec,
     parameters: Arc<Parameters>,
 }
 
-impl Registered {
-    fn new(tool: Arc<dyn Tool>) -> Registered {
+impl Entry {
+    fn new(tool: Arc<dyn Tool>) -> Entry {
         let spec = tool.spec();
         let parameters = Arc::new(Parameters::of(&spec));
-        Registered { tool, spec, parameters }
+        Entry { tool, spec, parameters }
     }
+
+    /// Returns the tool's real name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Returns what its calls do.
+    pub fn effects(&self) -> Effects {
+        self.tool.effects()
+    }
+
+    /// Turns what the model gave into a call: validation, coercion, the tool's own checks.
+    pub fn parse(&self, arguments: Map<String, Value>) -> Result<ParsedCall, ToolError> {
+        let Fitted { arguments, notes } = self.parameters.fit(arguments).map_err(ToolError::arguments)?;
+        let call = self.tool.parse(arguments.clone())?;
+        Ok(ParsedCall { name: self.spec.name.clone(), effects: self.effects(), arguments, notes, call })
+    }
+}
+
+/// A call that is ready to be judged.
+pub struct ParsedCall {
+    /// The tool's real name.
+    pub name: String,
+    /// What it does.
+    pub effects: Effects,
+    /// The arguments as they fit the schema.
+    pub arguments: Map<String, Value>,
+    /// What was corrected in them.
+    pub notes: Vec<String>,
+    /// The call.
+    pub call: Box<dyn Call>,
 }
 
 /// Tells whether a name is kept for our tools, whether or not they are there.
 fn is_reserved(name: &str) -> bool {
-    tool_name::real_name(name).is_some()
+    tool_name::tool_named(name).is_some()
 }
 
-/// Returns every built-in tool that needs nothing but the workspace, sorted by name.
-pub fn built_ins() -> Vec<Arc<dyn Tool>> {
-    vec![
-        Arc::new(super::edit::Edit),
-        Arc::new(super::glob::Glob),
-        Arc::new(super::list_directory::ListDirectory),
-        Arc::new(super::read_file::ReadFile),
-        Arc::new(super::read_many_files::ReadManyFiles),
-        Arc::new(super::run_shell_command::RunShellCommand),
-        Arc::new(super::save_memory::SaveMemory),
-        Arc::new(super::search_file_content::SearchFileContent),
-        Arc::new(super::todo_write::TodoWrite),
-        Arc::new(super::write_file::WriteFile),
-    ]
-}
-
-impl Registry {
-    /// Makes a registry of the built-in tools.
-    pub fn of_built_ins() -> Registry {
-        let mut registry = Registry::default();
-        for tool in built_ins() {
-            registry.add_own(tool);
-        }
-        registry
+impl Toolbox {
+    /// Makes a toolbox of every built-in tool that needs nothing but the workspace.
+    pub fn of_built_ins() -> Toolbox {
+        let mut toolbox = Toolbox::default();
+        toolbox.add(super::edit::Edit);
+        toolbox.add(super::glob::Glob);
+        toolbox.add(super::list_directory::ListDirectory);
+        toolbox.add(super::read_file::ReadFile);
+        toolbox.add(super::read_many_files::ReadManyFiles);
+        toolbox.add(super::run_shell_command::RunShellCommand);
+        toolbox.add(super::save_memory::SaveMemory);
+        toolbox.add(super::search_file_content::SearchFileContent);
+        toolbox.add(super::todo_write::TodoWrite);
+        toolbox.add(super::write_file::WriteFile);
+        toolbox
     }
 
-    /// Adds a built-in tool that needs more than the workspace; it replaces one of the same name.
-    pub fn add_own(&mut self, tool: Arc<dyn Tool>) {
-        let registered = Registered::new(tool);
-        self.own.insert(registered.spec.name.clone(), registered);
+    /// Adds a built-in tool; it replaces one of the same name.
+    pub fn add<T: TypedTool + 'static>(&mut self, tool: T) {
+        self.builtin.insert(T::ID, Entry::new(Arc::new(tool)));
     }
 
     /// Adds another tool, which may also be called by `aliases` if nothing else has these names. Returns `false` and
     /// adds nothing if its name is taken, or is a name or alias of a built-in tool, present or not.
     pub fn add_foreign(&mut self, tool: Arc<dyn Tool>, aliases: &[String]) -> bool {
-        let registered = Registered::new(tool);
-        let name = registered.spec.name.clone();
-        if is_reserved(&name) || self.own.contains_key(&name) || self.foreign.contains_key(&name) {
+        let entry = Entry::new(tool);
+        let name = entry.spec.name.clone();
+        if is_reserved(&name) || self.foreign.contains_key(&name) {
             return false;
         }
-        self.foreign.insert(name.clone(), registered);
+        self.foreign.insert(name.clone(), entry);
         for alias in aliases {
             if !is_reserved(alias) && !self.foreign.contains_key(alias) {
                 self.foreign_aliases.entry(alias.clone()).or_insert_with(|| name.clone());
@@ -99,46 +121,49 @@ impl Registry {
 
     /// Keeps the tools whose name passes.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
-        self.own.retain(|name, _| keep(name));
+        self.builtin.retain(|tool, _| keep(tool.name()));
         self.foreign.retain(|name, _| keep(name));
     }
 
-    fn tools(&self) -> impl Iterator<Item = (&String, &Registered)> {
-        self.own.iter().chain(&self.foreign).collect::<BTreeMap<_, _>>().into_iter()
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let all = self.builtin.values().chain(self.foreign.values());
+        all.map(|entry| (entry.name(), entry)).collect::<BTreeMap<_, _>>().into_values()
     }
 
     /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tools().map(|(name, _)| name.as_str())
+        self.entries().map(Entry::name)
     }
 
     /// Returns every tool as the model sees it, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.tools().map(|(_, registered)| registered.spec.clone()).collect()
+        self.entries().map(|entry| entry.spec.clone()).collect()
+    }
+
+    /// Tells whether a tool of ours is here.
+    pub fn has(&self, tool: ToolId) -> bool {
+        self.builtin.contains_key(&tool)
     }
 
     /// Returns the tool of exactly this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.own.get(name).or_else(|| self.foreign.get(name)).map(|registered| &registered.tool)
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        ToolId::named(name).and_then(|tool| self.builtin.get(&tool)).or_else(|| self.foreign.get(name))
     }
 
-    /// Returns the real name of what a model calls: a built-in tool by its name or an alias, then another tool by its
-    /// name, an alias, or a spelling that only it has. See [`tool_name::resolve`].
-    pub fn real_name(&self, called: &str) -> Option<&str> {
-        let of = |tools| BTreeMap::keys(tools).map(String::as_str);
-        if let Some(name) = tool_name::resolve(called, of(&self.own)) {
-            return Some(name);
+    /// Returns the tool that a model means: a built-in tool by its name or an alias, then another tool by its name, an
+    /// alias, or a spelling that only it has. See [`tool_name::resolve`].
+    pub fn resolve(&self, called: &str) -> Option<&Entry> {
+        if let Some(name) = tool_name::resolve(called, self.builtin.keys().map(|tool| tool.name())) {
+            return self.get(name);
         }
         let bare = tool_name::bare(called);
         if is_reserved(bare) {
             return None;
         }
-        let foreign = |name: &str| self.foreign.get_key_value(name).map(|(name, _)| name.as_str());
-        let alias = |name: &str| self.foreign_aliases.get(name).and_then(|name| foreign(name));
-        [called, bare]
-            .into_iter()
-            .find_map(|name| foreign(name).or_else(|| alias(name)))
-            .or_else(|| tool_name::resolve(bare, of(&self.foreign)))
+        let alias = |name: &str| self.foreign_aliases.get(name).and_then(|name| self.foreign.get(name));
+        let named = [called, bare].into_iter().find_map(|name| self.foreign.get(name).or_else(|| alias(name)));
+        let spelled = || tool_name::resolve(bare, self.foreign.keys().map(String::as_str));
+        named.or_else(|| self.foreign.get(spelled()?))
     }
 
     /// Tells whether an entry of a list of tools means the tool of this name: by name or alias, or as `mcp__server`,
@@ -146,43 +171,21 @@ impl Registry {
     pub fn is_meant(&self, entry: &str, tool: &str) -> bool {
         let aliases = || self.foreign_aliases.iter().filter(|(_, of)| *of == tool).map(|(alias, _)| alias.as_str());
         let of_server = format!("{entry}__");
-        tool_name::listed_name(entry) == Some(tool)
-            || self.real_name(entry) == Some(tool)
+        tool_name::tool_listed(entry).is_some_and(|listed| listed.name() == tool)
+            || self.resolve(entry).is_some_and(|entry| entry.name() == tool)
             || (entry.starts_with("mcp__") && aliases().any(|alias| alias.starts_with(&of_server)))
             || entry
                 .strip_suffix('*')
                 .is_some_and(|start| tool.starts_with(start) || aliases().any(|alias| alias.starts_with(start)))
     }
 
-    fn registered(&self, called: &str) -> Option<&Registered> {
-        let name = self.real_name(called)?;
-        self.own.get(name).or_else(|| self.foreign.get(name))
+    /// Finds the tool that a model called, and turns what it gave into a call.
+    pub fn parse(&self, called: &str, arguments: Map<String, Value>) -> Result<ParsedCall, ToolError> {
+        match self.resolve(called) {
+            Some(entry) => entry.parse(arguments),
+            None => Err(ToolError::arguments(tool_name::not_found(called, self.names()))),
+        }
     }
-
-    /// Turns what the model called into a call: look-up, aliases, validation, coercion, the tool's own checks.
-    pub fn parse(&self, called: &str, arguments: Map<String, Value>) -> Result<Prepared, ToolError> {
-        let Some(registered) = self.registered(called) else {
-            return Err(ToolError::arguments(tool_name::not_found(called, self.names())));
-        };
-        let Fitted { arguments, notes } = registered.parameters.fit(arguments).map_err(ToolError::arguments)?;
-        let call = registered.tool.parse(arguments.clone())?;
-        let (name, only_reads) = (registered.spec.name.clone(), registered.tool.only_reads());
-        Ok(Prepared { name, only_reads, arguments, notes, call })
-    }
-}
-
-/// A call that is ready to be judged.
-pub struct Prepared {
-    /// The tool's real name.
-    pub name: String,
-    /// Whether it only looks.
-    pub only_reads: bool,
-    /// The arguments as they fit the schema.
-    pub arguments: Map<String, Value>,
-    /// What was corrected in them.
-    pub notes: Vec<String>,
-    /// The call.
-    pub call: Box<dyn Call>,
 }
 
 #[cfg(test)]
@@ -191,11 +194,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_file_is_a_registered_tool() {
+    fn every_file_is_a_tool_of_the_toolbox() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tools");
         // Not tools: the frame, and tools that come from elsewhere or need more than the workspace.
         let others =
-            ["mod", "registry", "tests", "discovered", "web_fetch", "web_search", "task", "skill", "structured_output"];
+            ["mod", "toolbox", "tests", "discovered", "web_fetch", "web_search", "task", "skill", "structured_output"];
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .filter_map(|entry| {
@@ -204,7 +207,7 @@ mod tests {
             .filter(|name| !others.contains(&name.as_str()))
             .collect();
         files.sort();
-        let names: Vec<String> = built_ins().iter().map(|tool| tool.spec().name).collect();
+        let names: Vec<String> = Toolbox::of_built_ins().names().map(str::to_owned).collect();
         assert_eq!(names, files);
     }
 
@@ -214,11 +217,8 @@ mod tests {
         fn spec(&self) -> ToolSpec {
             ToolSpec { name: self.0.clone(), description: "x".into(), parameters: json!({"type": "object"}) }
         }
-        fn display_name(&self) -> &'static str {
-            "Foreign"
-        }
-        fn only_reads(&self) -> bool {
-            false
+        fn effects(&self) -> Effects {
+            Effects::Other
         }
         fn parse(&self, _arguments: Map<String, Value>) -> Result<Box<dyn Call>, ToolError> {
             Err(ToolError::failed("foreign"))
@@ -227,47 +227,57 @@ mod tests {
 
     #[test]
     fn no_tool_from_elsewhere_takes_a_name_of_ours() {
-        let of = |registry: &Registry, name: &str| registry.real_name(name).map(str::to_owned);
-        let before = Registry::of_built_ins();
-        let mut registry = Registry::of_built_ins();
-        let add = |registry: &mut Registry, name: &str, aliases: &[&str]| {
+        let of = |toolbox: &Toolbox, name: &str| toolbox.resolve(name).map(|entry| entry.name().to_owned());
+        let before = Toolbox::of_built_ins();
+        let mut toolbox = Toolbox::of_built_ins();
+        let add = |toolbox: &mut Toolbox, name: &str, aliases: &[&str]| {
             let aliases: Vec<String> = aliases.iter().map(|alias| (*alias).to_owned()).collect();
-            registry.add_foreign(Arc::new(Foreign(name.to_owned())), &aliases)
+            toolbox.add_foreign(Arc::new(Foreign(name.to_owned())), &aliases)
         };
         let all: Vec<&str> = tool_name::every_name().collect();
         for name in &all {
-            assert!(!add(&mut registry, name, &[]), "{name}");
+            assert!(!add(&mut toolbox, name, &[]), "{name}");
         }
-        assert!(add(&mut registry, "one", &all) && add(&mut registry, "two", &["one", "2", "mcp__s__x"]));
-        assert!(!add(&mut registry, "two", &["three"]) && add(&mut registry, "four", &["2", "mcp__s__x"]));
+        assert!(add(&mut toolbox, "one", &all) && add(&mut toolbox, "two", &["one", "2", "mcp__s__x"]));
+        assert!(!add(&mut toolbox, "two", &["three"]) && add(&mut toolbox, "four", &["2", "mcp__s__x"]));
         for name in all.iter().copied().chain(["Read-File", "functions.bash", "default_api.web_fetch"]) {
-            assert_eq!(of(&registry, name), of(&before, name), "{name}");
+            assert_eq!(of(&toolbox, name), of(&before, name), "{name}");
         }
         for (called, name) in [("one", Some("one")), ("2", Some("two")), ("mcp__s__x", Some("two")), ("three", None)] {
-            assert_eq!(of(&registry, called).as_deref(), name, "{called}");
+            assert_eq!(of(&toolbox, called).as_deref(), name, "{called}");
         }
         // A name that is free again is nobody's alias.
-        registry.remove_foreign("two");
-        assert_eq!((of(&registry, "2"), of(&registry, "mcp__s__x")), (None, None));
+        toolbox.remove_foreign("two");
+        assert_eq!((of(&toolbox, "2"), of(&toolbox, "mcp__s__x")), (None, None));
     }
 
     #[test]
     fn a_tool_answers_to_its_names() {
-        let registry = Registry::of_built_ins();
-        for tool in built_ins() {
-            let name = tool.spec().name;
-            assert_eq!(registry.real_name(tool.display_name()), Some(name.as_str()), "{}", tool.display_name());
-            assert!(tool_name::BUILT_IN.contains(&name.as_str()), "{name}");
+        let toolbox = Toolbox::of_built_ins();
+        let resolved = |name: &str| toolbox.resolve(name).map(Entry::name);
+        for (name, shown) in [
+            ("edit", "Edit"),
+            ("glob", "FindFiles"),
+            ("list_directory", "ReadFolder"),
+            ("read_file", "ReadFile"),
+            ("read_many_files", "ReadManyFiles"),
+            ("run_shell_command", "Shell"),
+            ("save_memory", "SaveMemory"),
+            ("search_file_content", "SearchText"),
+            ("todo_write", "TodoWrite"),
+            ("write_file", "WriteFile"),
+        ] {
+            assert_eq!(resolved(shown), Some(name), "{shown}");
         }
-        assert_eq!(registry.real_name("web_fetch"), None);
-        assert_eq!(registry.real_name("replace"), Some("edit"));
+        assert_eq!(resolved("web_fetch"), None);
+        assert_eq!(resolved("replace"), Some("edit"));
     }
 
     #[test]
     fn every_tool_answers_wrong_arguments_with_the_parameter() {
-        let registry = Registry::of_built_ins();
-        for spec in registry.specs() {
-            let says = |arguments: &Map<String, Value>| match registry.parse(&spec.name, arguments.clone()) {
+        let toolbox = Toolbox::of_built_ins();
+        for spec in toolbox.specs() {
+            let says = |arguments: &Map<String, Value>| match toolbox.parse(&spec.name, arguments.clone()) {
                 Ok(_) => "fine".to_owned(),
                 Err(error) => error.message.lines().next().unwrap_or_default().to_owned(),
             };
@@ -299,7 +309,7 @@ mod tests {
 
     #[test]
     fn an_unknown_tool_names_the_three_nearest() {
-        let error = Registry::of_built_ins().parse("read_file_x", Map::new()).err().unwrap();
+        let error = Toolbox::of_built_ins().parse("read_file_x", Map::new()).err().unwrap();
         assert_eq!(
             error.message,
             "Tool \"read_file_x\" not found in registry. Tools must use the exact names that are registered. \
@@ -309,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_schemas_are_short_and_valid() {
-        let specs = Registry::of_built_ins().specs();
+        let specs = Toolbox::of_built_ins().specs();
         let sent: usize = specs
             .iter()
             .map(|spec| {
@@ -325,7 +335,7 @@ mod tests {
     /// Every change of what the model sees is to be seen in a review.
     #[test]
     fn what_the_model_sees_of_each_tool() {
-        let lines: Vec<String> = Registry::of_built_ins()
+        let lines: Vec<String> = Toolbox::of_built_ins()
             .specs()
             .iter()
             .map(|spec| format!("{}: {}\n  {}", spec.name, spec.description, spec.parameters))
