@@ -8,9 +8,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use qwen_run::model::assemble::{Assembler, Ending, Options};
-use qwen_run::model::coerce::ToolSet;
+use qwen_run::model::assemble::{Assembler, Options};
+use qwen_run::model::assembled::Ending;
 use qwen_run::model::sse::{Decoder, Frame};
+use qwen_run::model::tool_set::ToolSet;
 use qwen_run::model::{Arguments, Delta, ToolSpec};
 use serde_json::json;
 

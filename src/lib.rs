@@ -39,7 +39,7 @@
 //!
 //! - a new tool: a file in [`tools`] and a line in its registry
 //! - what a program's options mean to the policy: its table in [`policy::programs`]
-//! - a server's quirk: the table in [`model::quirks`]
+//! - a server's quirk: the table in [`model::providers`]
 //! - a new output format: a renderer in [`emit`]
 //! - a new key of recipes: its type in [`recipe::file`], what it must be in [`recipe::check`]
 //! - what a run reads, and in which order: [`run::prepare`]; what it holds then: [`run::setup`]

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use qwen_run::git::repository::Repository;
 use qwen_run::model::ToolSpec;
-use qwen_run::model::assemble::{Assembler, Ending, Options as TurnOptions};
-use qwen_run::model::coerce::ToolSet;
+use qwen_run::model::assemble::{Assembler, Options as TurnOptions};
+use qwen_run::model::assembled::Ending;
 use qwen_run::model::leaked_calls::TextTools;
 use qwen_run::model::sse::{Decoder, Frame};
+use qwen_run::model::tool_set::ToolSet;
 use qwen_run::policy::Policy;
 use qwen_run::policy::check::check_call;
 use qwen_run::policy::layers::{LayerText, Standing};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use qwen_run::model::assemble::{Assembler, Ending, Options};
-use qwen_run::model::coerce::ToolSet;
+use qwen_run::model::assemble::{Assembler, Options};
+use qwen_run::model::assembled::Ending;
+use qwen_run::model::tool_set::ToolSet;
 use qwen_run::model::leaked_calls::TextTools;
 use qwen_run::model::sse::{Decoder, Frame};
 use qwen_run::model::{Arguments, ToolSpec};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use qwen_run::model::coerce::ToolSet;
+use qwen_run::model::tool_set::ToolSet;
 use qwen_run::model::{ToolSpec, leaked_calls};
 
 fuzz_target!(|text: String| {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Emit;
 use super::estimate::{estimate_text, estimate_tokens};
+use super::events::Emit;
 use super::limits::Account;
+use super::side_request;
 use super::transcript::Transcript;
-use crate::event::{Event, SideRequest, TokenUsage};
-use crate::model::{Delta, Message, Model, Part, Request, Stop, ToolSpec, Usage};
+use crate::event::Event;
+use crate::model::{Message, Model, Part, Request, Stop, ToolSpec, Usage};
 
 /// The share of the window (less the output limit) at which a conversation is compacted.
 const FULL: f64 = 0.8;
@@ -126,38 +127,11 @@ impl Compaction {
             time_left: account.time_left(Instant::now()),
             ..Request::default()
         };
-        let mut ignored = |_: Delta| {};
-        let summary = match model.respond(&request, &mut ignored).await {
-            Ok(turn) => {
-                let is_cut = turn.stop == Stop::Repetition;
-                let estimate = estimate_tokens(&request.messages);
-                let cost_usd = account.spend(&turn.usage, estimate, model.facts().price.as_ref());
-                emit(Event::SideRequest(Box::new(SideRequest {
-                    purpose: "compaction".into(),
-                    usage: super::token_usage(&turn.usage, estimate),
-                    cost_usd,
-                    requests: turn.requests,
-                    api_ms: super::millis(turn.api_time),
-                })));
-                if is_cut { String::new() } else { turn.message.text }
-            }
+        let summary = match side_request::ask(model, &request, "compaction", account, emit).await {
+            Ok(turn) if turn.stop == Stop::Repetition => String::new(),
+            Ok(turn) => turn.message.text,
             Err(error) => {
                 self.failures += 1;
-                // A refusal costs nothing; an answer that broke off costs the tokens that the server counted so far.
-                let counted = error.usage.input_tokens.is_some() || error.usage.output_tokens.is_some();
-                let (usage, cost_usd) = if counted {
-                    let cost = account.spend(&error.usage, 0, model.facts().price.as_ref());
-                    (super::token_usage(&error.usage, 0), cost)
-                } else {
-                    (TokenUsage { input_tokens: Some(0), output_tokens: Some(0), ..TokenUsage::default() }, Some(0.0))
-                };
-                emit(Event::SideRequest(Box::new(SideRequest {
-                    purpose: "compaction".into(),
-                    usage,
-                    cost_usd,
-                    requests: error.requests,
-                    api_ms: 0,
-                })));
                 emit(Event::Warning { message: format!("the conversation could not be compacted: {}", error.message) });
                 return false;
             }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::invoke::Invoker;
+use super::invoke::{Delegate, Invoker, TaskOutcome, TurnContext};
 use super::limits::Account;
 use super::transcript::Transcript;
-use super::{Agent, AgentOptions, Emit, Ending, OnDeny, Stopped};
+use super::{Agent, AgentOptions, Ending};
 use crate::event::{Event, Limits};
-use crate::model::{Model, Part, ToolSpec};
+use crate::model::{BoxFuture, Model, Part, ToolSpec};
 use crate::tools::task::{AgentFile, TaskArgs};
 use crate::tools::{ToolError, ToolOutput, Toolbox};
 
@@ -24,57 +24,53 @@ pub struct Delegates<'a> {
     pub max_output_tokens: Option<u64>,
 }
 
-/// The result of a task.
-pub(super) enum Outcome {
-    /// The agent's last message.
-    Done(ToolOutput),
-    /// There is no such agent.
-    Refused(ToolError),
-    /// What ended it ends the whole run.
-    Ended(Stopped),
-}
-
-impl Delegates<'_> {
+impl Delegate for Delegates<'_> {
     /// Holds the conversation. Its turns, calls, tokens and denials count against the run's limits.
-    pub(super) async fn run(
-        &self,
-        parent: &Invoker<'_>,
-        arguments: &Map<String, Value>,
-        call_id: &str,
-        account: &mut Account,
-        on_deny: OnDeny,
-        emit: Emit<'_>,
-    ) -> Outcome {
-        let args: TaskArgs = match serde_json::from_value(Value::Object(arguments.clone())) {
-            Ok(args) => args,
-            Err(error) => return Outcome::Refused(ToolError::arguments(format!("params: {error}"))),
-        };
-        let Some(agent) = self.agents.iter().find(|agent| agent.name == args.subagent_type) else {
-            return Outcome::Refused(ToolError::arguments(format!("unknown agent {:?}", args.subagent_type)));
-        };
-        let toolbox = subset(parent.toolbox(), agent);
-        let offered: Arc<[ToolSpec]> =
-            parent.offered().iter().filter(|spec| toolbox.get(&spec.name).is_some()).cloned().collect();
-        let emit = |event: Event| emit(of_task(event, call_id));
-        let system = format!(
-            "{}\n\nYou work for another agent. It sees only your last message: end with everything it needs to know. \
-             Nobody can be asked.",
-            agent.prompt
-        );
-        let transcript = Transcript::begin(system, vec![Part::Text(args.prompt)]);
-        let options = AgentOptions { on_deny, max_output_tokens: self.max_output_tokens, changes_expected: false };
-        let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
-        let invoker = parent.narrowed(&toolbox, offered);
-        let mut delegate = Agent::new(self.model, invoker, borrowed, transcript, options, &emit);
-        // The loop calls itself here: a future of unknown size.
-        let ending = Box::pin(delegate.converse()).await;
-        *account = delegate.into_account();
-        match ending {
-            Ending::Answer(answer) => Outcome::Done(ToolOutput::text(answer, format!("{} is done", agent.name))),
-            // The answer of the run is not an agent's to give, so the agent does not get the tool for it.
-            Ending::Misfit(problem) => Outcome::Refused(ToolError::failed(problem)),
-            Ending::Stopped(stopped) => Outcome::Ended(stopped),
-        }
+    fn run<'s>(
+        &'s self,
+        parent: &'s Invoker<'s>,
+        arguments: &'s Map<String, Value>,
+        call_id: &'s str,
+        account: &'s mut Account,
+        turn: TurnContext<'s>,
+    ) -> BoxFuture<'s, TaskOutcome> {
+        Box::pin(async move {
+            let args: TaskArgs = match serde_json::from_value(Value::Object(arguments.clone())) {
+                Ok(args) => args,
+                Err(error) => return TaskOutcome::Refused(ToolError::arguments(format!("params: {error}"))),
+            };
+            let Some(agent) = self.agents.iter().find(|agent| agent.name == args.subagent_type) else {
+                return TaskOutcome::Refused(ToolError::arguments(format!("unknown agent {:?}", args.subagent_type)));
+            };
+            let toolbox = subset(parent.toolbox(), agent);
+            let offered: Arc<[ToolSpec]> =
+                parent.offered().iter().filter(|spec| toolbox.get(&spec.name).is_some()).cloned().collect();
+            let emit = |event: Event| (turn.emit)(of_task(event, call_id));
+            let system = format!(
+                "{}\n\nYou work for another agent. It sees only your last message: end with everything it needs to \
+                 know. Nobody can be asked.",
+                agent.prompt
+            );
+            let transcript = Transcript::begin(system, vec![Part::Text(args.prompt)]);
+            let options = AgentOptions {
+                on_deny: turn.on_deny,
+                max_output_tokens: self.max_output_tokens,
+                changes_expected: false,
+            };
+            let borrowed = std::mem::replace(account, Account::open(Limits::default(), std::time::Instant::now()));
+            let invoker = parent.narrowed(&toolbox, offered);
+            let mut delegate = Agent::new(self.model, invoker, borrowed, transcript, options, &emit);
+            let ending = delegate.converse().await;
+            *account = delegate.into_account();
+            match ending {
+                Ending::Answer(answer) => {
+                    TaskOutcome::Done(ToolOutput::text(answer, format!("{} is done", agent.name)))
+                }
+                // The answer of the run is not an agent's to give, so the agent does not get the tool for it.
+                Ending::Misfit(problem) => TaskOutcome::Refused(ToolError::failed(problem)),
+                Ending::Stopped(stopped) => TaskOutcome::Ended(stopped),
+            }
+        })
     }
 }
 

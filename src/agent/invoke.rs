@@ -1,5 +1,7 @@
 //! Handles the calls of one turn: looks up, validates, judges and runs each, and answers each exactly once.
 
+mod prepare;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,19 +9,20 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
-use super::delegate::{Delegates, Outcome};
-use super::limits::{Account, Exceeded};
+use super::denials::{denial, deny, taken_back};
+use super::ending::{OnDeny, Stopped};
+use super::events::{Emit, millis, shown};
+use super::limits::Account;
 use super::loop_guard::LoopGuard;
-use super::{Emit, OnDeny, Stopped, exceeded, page_reader, shown, stopped};
+use super::page_reader;
 use crate::change::{Change, ChangeSet, diff};
-use crate::event::{DecisionRecord, Event, PermissionDenial, ToolResult};
-use crate::exit::Exit;
-use crate::model::{Arguments, BoxFuture, Model, Part, ToolCall, ToolSpec, prompted};
+use crate::event::{Event, ToolResult};
+use crate::model::{BoxFuture, Model, Part, ToolCall, ToolSpec};
 use crate::path::RelPath;
 use crate::policy::redact::Secrets;
-use crate::policy::{Access, Decision, Denial, Grant};
-use crate::tool_name::{ToolId, WRITING};
-use crate::tools::{Call, Display, Effects, Entry, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
+use crate::policy::{Access, Decision, Grant};
+use crate::tool_name::ToolId;
+use crate::tools::{Call, Display, Effects, ToolContext, ToolError, ToolErrorKind, ToolOutput, Toolbox};
 
 /// Judges calls: the policy with the facts of this run, and whatever narrows it further.
 pub trait Judge: Send + Sync {
@@ -54,27 +57,66 @@ pub trait Renewal: Sync {
     fn renewed<'a>(&'a self, toolbox: &'a Toolbox) -> BoxFuture<'a, Option<Toolbox>>;
 }
 
+/// What answers tasks.
+pub trait Delegate: Send + Sync {
+    /// Lets another agent do a task; `parent` lends its tools and rules.
+    fn run<'s>(
+        &'s self,
+        parent: &'s Invoker<'s>,
+        arguments: &'s Map<String, Value>,
+        call_id: &'s str,
+        account: &'s mut Account,
+        turn: TurnContext<'s>,
+    ) -> BoxFuture<'s, TaskOutcome>;
+}
+
+/// The result of a task.
+pub enum TaskOutcome {
+    /// The agent's last message.
+    Done(ToolOutput),
+    /// It was not begun, or came to nothing.
+    Refused(ToolError),
+    /// What ended it ends the whole run.
+    Ended(Stopped),
+}
+
+/// The turn whose calls are answered.
+#[derive(Clone, Copy)]
+pub struct TurnContext<'t> {
+    /// Its number, from 1.
+    pub number: u32,
+    /// What a denial does.
+    pub on_deny: OnDeny,
+    /// Where events go.
+    pub emit: Emit<'t>,
+}
+
 /// Runs the calls of a turn.
 pub struct Invoker<'a> {
-    toolbox: Cow<'a, Toolbox>,
-    renewal: Option<&'a dyn Renewal>,
-    /// Whether there are tools that the model has not seen yet.
-    grown: bool,
+    offer: Offer<'a>,
     judge: &'a dyn Judge,
     context: ToolContext<'a>,
-    offered: Arc<[ToolSpec]>,
     guard: LoopGuard,
     redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     hooks: Option<&'a dyn Hooks>,
     text_tools: bool,
     secrets: Option<&'a Secrets>,
-    delegates: Option<Delegates<'a>>,
+    delegates: Option<Box<dyn Delegate + 'a>>,
     page_reader: Option<&'a dyn Model>,
+}
+
+/// The tools, and what the model sees of them.
+struct Offer<'a> {
+    toolbox: Cow<'a, Toolbox>,
+    specs: Arc<[ToolSpec]>,
+    renewal: Option<&'a dyn Renewal>,
+    /// Whether there are tools that the model has not seen yet.
+    grown: bool,
 }
 
 /// The answer to one call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ToolResponse {
     /// What the model sees.
     pub content: Vec<Part>,
     /// Whether it is an error.
@@ -87,14 +129,6 @@ pub struct Answer {
     pub ends: Option<Stopped>,
 }
 
-/// A call in progress.
-enum Step {
-    /// Not executed: the model reads why.
-    Refused(ToolError),
-    /// Allowed.
-    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Box<Grant>, only_reads: bool },
-}
-
 impl<'a> Invoker<'a> {
     /// Makes an invoker that offers these tools.
     pub fn new(
@@ -105,12 +139,9 @@ impl<'a> Invoker<'a> {
         redact: &'a (dyn Fn(String) -> (String, u64) + Send + Sync),
     ) -> Invoker<'a> {
         Invoker {
-            toolbox: Cow::Borrowed(toolbox),
-            renewal: None,
-            grown: false,
+            offer: Offer { toolbox: Cow::Borrowed(toolbox), specs: offered, renewal: None, grown: false },
             judge,
             context,
-            offered,
             guard: LoopGuard::default(),
             redact,
             hooks: None,
@@ -136,8 +167,8 @@ impl<'a> Invoker<'a> {
 
     /// Lets calls of `task` be answered by other agents.
     #[must_use]
-    pub fn with_delegates(self, delegates: Delegates<'a>) -> Invoker<'a> {
-        Invoker { delegates: Some(delegates), ..self }
+    pub fn with_delegates(self, delegates: impl Delegate + 'a) -> Invoker<'a> {
+        Invoker { delegates: Some(Box::new(delegates)), ..self }
     }
 
     /// Lets this model read fetched pages in separate requests, if the call asks a question.
@@ -148,25 +179,26 @@ impl<'a> Invoker<'a> {
 
     /// Lets tools change: calls see it at once, the model with its next offer of tools.
     #[must_use]
-    pub fn renewing(self, renewal: &'a dyn Renewal) -> Invoker<'a> {
-        Invoker { renewal: Some(renewal), ..self }
+    pub fn renewing(mut self, renewal: &'a dyn Renewal) -> Invoker<'a> {
+        self.offer.renewal = Some(renewal);
+        self
     }
 
     /// Offers the current tools; `false` if nothing has changed.
     pub(super) async fn offer_anew(&mut self) -> bool {
         self.renew().await;
-        let grown = std::mem::take(&mut self.grown);
+        let grown = std::mem::take(&mut self.offer.grown);
         if grown {
-            self.offered = self.toolbox.specs().into();
+            self.offer.specs = self.offer.toolbox.specs().into();
         }
         grown
     }
 
     async fn renew(&mut self) {
-        let Some(renewal) = self.renewal else { return };
-        if let Some(toolbox) = renewal.renewed(&self.toolbox).await {
-            self.toolbox = Cow::Owned(toolbox);
-            self.grown = true;
+        let Some(renewal) = self.offer.renewal else { return };
+        if let Some(toolbox) = renewal.renewed(&self.offer.toolbox).await {
+            self.offer.toolbox = Cow::Owned(toolbox);
+            self.offer.grown = true;
         }
     }
 
@@ -191,383 +223,168 @@ impl<'a> Invoker<'a> {
 
     /// Returns the available tools.
     pub(super) fn toolbox(&self) -> &Toolbox {
-        &self.toolbox
+        &self.offer.toolbox
     }
 
     /// Returns the tools that the model sees.
     pub fn offered(&self) -> Arc<[ToolSpec]> {
-        Arc::clone(&self.offered)
+        Arc::clone(&self.offer.specs)
     }
 
     /// Answers every call, in the order of the calls; consecutive calls that only read run in parallel.
     pub async fn answer(
         &mut self,
-        turn: u32,
         calls: &[ToolCall],
         account: &mut Account,
-        on_deny: OnDeny,
-        emit: Emit<'_>,
-    ) -> Vec<Answer> {
+        turn: TurnContext<'_>,
+    ) -> Vec<ToolResponse> {
         self.renew().await;
-        let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
-        let mut reads: Vec<(&ToolCall, Prepared)> = Vec::new();
+        let mut answers: Vec<ToolResponse> = Vec::with_capacity(calls.len());
+        let mut reads: Vec<Prepared<'_>> = Vec::new();
         let mut ended = false;
         for call in calls {
             if ended {
-                answers.push(self.finish(turn, call, &call.name, "", not_executed(), Instant::now(), emit));
+                let rest = Prepared::new(call, call.name.clone());
+                answers.push(self.finish(&rest, not_executed(), Instant::now(), turn));
                 continue;
             }
             // Each call is judged when its turn comes, so that it sees what the calls before it staged.
-            let prepared = self.prepare(turn, call, account, on_deny, emit);
-            let prepared = self.ask_hooks(turn, call, prepared, account, on_deny, emit).await;
-            if matches!(&prepared.step, Step::Ready { only_reads: true, .. }) {
-                reads.push((call, prepared));
+            let prepared = self.prepare(call, account, turn).await;
+            if matches!(&prepared.state, CallState::Ready { effects: Effects::Reads, .. }) {
+                reads.push(prepared);
                 continue;
             }
-            answers.extend(self.run_reads(turn, std::mem::take(&mut reads), account, emit).await);
-            let Prepared { name, about, notes, step, mut ends, input, question: _ } = prepared;
-            let started = Instant::now();
-            let outcome = match (step, self.delegates) {
-                (Step::Refused(error), _) => Err(error),
-                (Step::Ready { arguments, .. }, Some(delegates)) if name == ToolId::Task.name() => {
-                    match delegates.run(self, &arguments, &call.id, account, on_deny, emit).await {
-                        Outcome::Done(output) => Ok(output),
-                        Outcome::Refused(error) => Err(error),
-                        Outcome::Ended(stopped) => {
-                            ends = Some(stopped);
-                            Err(not_executed())
-                        }
-                    }
-                }
-                (Step::Ready { call: ready, grant, arguments, .. }, _) => {
-                    let workspace = self.context.workspace;
-                    let (before, _of_others) = (workspace.changes(), workspace.take_refusals());
-                    let outcome = ready.run(&grant, &self.context).await;
-                    let changed = emit_changes(&before, &workspace.changes(), emit);
-                    workspace.note_maker(changed, &format!("{name}: {about}"));
-                    if let Some(decision) = taken_back(&workspace.take_refusals()) {
-                        ends = deny(account, on_deny, &name, &decision);
-                        emit(denial(turn, call, name.clone(), Value::Object(arguments), &decision));
-                    }
-                    tell_hooks(self.hooks, &name, &input, outcome).await
-                }
-            };
-            let mut answer = self.complete(turn, call, &name, &about, with_notes(outcome, &notes), started, emit);
-            ended = ends.is_some();
-            answer.ends = ends;
+            answers.extend(self.run_reads(std::mem::take(&mut reads), account, turn).await);
+            let answer = self.run_alone(prepared, account, turn).await;
+            ended = answer.ends.is_some();
             answers.push(answer);
         }
-        answers.extend(self.run_reads(turn, reads, account, emit).await);
+        answers.extend(self.run_reads(reads, account, turn).await);
         answers
+    }
+
+    async fn run_alone(
+        &mut self,
+        mut prepared: Prepared<'_>,
+        account: &mut Account,
+        turn: TurnContext<'_>,
+    ) -> ToolResponse {
+        let started = Instant::now();
+        let outcome = match (prepared.take(), &self.delegates) {
+            (CallState::Refused(error), _) => Err(error),
+            (CallState::Ready { effects: Effects::Delegates, arguments, .. }, Some(delegates)) => {
+                match delegates.run(self, &arguments, &prepared.call.id, account, turn).await {
+                    TaskOutcome::Done(output) => Ok(output),
+                    TaskOutcome::Refused(error) => Err(error),
+                    TaskOutcome::Ended(stopped) => {
+                        prepared.ends = Some(stopped);
+                        Err(not_executed())
+                    }
+                }
+            }
+            (CallState::Ready { call: ready, grant, arguments, .. }, _) => {
+                let (workspace, name) = (self.context.workspace, &prepared.name);
+                let (before, _of_others) = (workspace.changes(), workspace.take_refusals());
+                let outcome = ready.run(&grant, &self.context).await;
+                let changed = emit_changes(&before, &workspace.changes(), turn.emit);
+                workspace.note_maker(changed, &format!("{name}: {}", prepared.about));
+                if let Some(decision) = taken_back(&workspace.take_refusals()) {
+                    prepared.ends = deny(account, turn.on_deny, name, &decision);
+                    let input = Value::Object(arguments);
+                    (turn.emit)(denial(turn.number, prepared.call, name.clone(), input, &decision));
+                }
+                tell_hooks(self.hooks, name, &prepared.input, outcome).await
+            }
+        };
+        let answer = self.complete(&prepared, with_notes(outcome, &prepared.notes), started, turn);
+        ToolResponse { ends: prepared.ends, ..answer }
     }
 
     async fn run_reads(
         &mut self,
-        turn: u32,
-        batch: Vec<(&ToolCall, Prepared)>,
+        batch: Vec<Prepared<'_>>,
         account: &mut Account,
-        emit: Emit<'_>,
-    ) -> Vec<Answer> {
+        turn: TurnContext<'_>,
+    ) -> Vec<ToolResponse> {
         let (context, hooks) = (&self.context, self.hooks);
-        let runs = batch.into_iter().map(|(call, prepared)| async move {
+        let runs = batch.into_iter().map(|mut prepared| async move {
             let started = Instant::now();
-            let outcome = match prepared.step {
-                Step::Ready { call: ready, grant, .. } => {
+            let outcome = match prepared.take() {
+                CallState::Ready { call: ready, grant, .. } => {
                     let outcome = ready.run(&grant, context).await;
                     tell_hooks(hooks, &prepared.name, &prepared.input, outcome).await
                 }
-                Step::Refused(error) => Err(error),
+                CallState::Refused(error) => Err(error),
             };
-            (call, prepared.name, prepared.about, prepared.question, with_notes(outcome, &prepared.notes), started)
+            let outcome = with_notes(outcome, &prepared.notes);
+            (prepared, outcome, started)
         });
         let outcomes = join_all(runs).await;
         let mut answers = Vec::with_capacity(outcomes.len());
-        for (call, name, about, question, mut outcome, started) in outcomes {
-            if let (Ok(output), Some(question), Some(model)) = (&mut outcome, question, self.page_reader) {
+        for (prepared, mut outcome, started) in outcomes {
+            if let (Ok(output), Some(question), Some(model)) = (&mut outcome, &prepared.question, self.page_reader) {
                 let (pages, _) = (self.redact)(shown(&output.llm_content));
-                if let Some(answer) = page_reader::answer(model, &question, &pages, account, emit).await {
+                if let Some(answer) = page_reader::answer(model, question, &pages, account, turn.emit).await {
                     output.llm_content = vec![Part::Text(answer)];
                 }
             }
-            answers.push(self.complete(turn, call, &name, &about, outcome, started, emit));
+            answers.push(self.complete(&prepared, outcome, started, turn));
         }
         answers
     }
 
-    /// Does everything before the call runs: limits, loop guard, look-up, validation, policy.
-    fn prepare(
-        &mut self,
-        turn: u32,
-        call: &ToolCall,
-        account: &mut Account,
-        on_deny: OnDeny,
-        emit: Emit<'_>,
-    ) -> Prepared {
-        let name = self.toolbox.resolve(&call.name).map_or(call.name.as_str(), Entry::name).to_owned();
-        let mut prepared = Prepared {
-            name: name.clone(),
-            about: String::new(),
-            notes: call.notes.clone(),
-            step: Step::Refused(not_executed()),
-            ends: None,
-            input: Value::Null,
-            question: None,
-        };
-        if let Some(why) = call.left_out() {
-            // Nothing looked at the call, so it counts for no limit.
-            prepared.step = Step::Refused(ToolError::arguments(why));
-            return prepared;
-        }
-        let is_command = name == ToolId::RunShellCommand.name();
-        if let Err(limit) = account.take_call(is_command, Instant::now()) {
-            prepared.step = Step::Refused(limit_reached(&limit));
-            prepared.ends = Some(exceeded(limit));
-            return prepared;
-        }
-        let arguments = match &call.arguments {
-            Arguments::Object(map) => map.clone(),
-            Arguments::Incomplete { raw } => {
-                prepared.step = Step::Refused(ToolError::arguments(format!(
-                    "The call was cut off after {} characters (output limit or broken stream) and was not executed. \
-                     Send it again with complete arguments; if the content is large, write_file a skeleton first and \
-                     add to it with edit.",
-                    raw.chars().count()
-                )));
-                return prepared;
-            }
-            Arguments::Invalid { problem, .. } => {
-                prepared.step = Step::Refused(ToolError::arguments(self.in_shape(problem.clone(), &name)));
-                return prepared;
-            }
-        };
-        if self.guard.repeats(&name, &Value::Object(arguments.clone()).to_string()) {
-            prepared.step =
-                Step::Refused(ToolError::failed("The same call was made again and again; the run ends here."));
-            prepared.ends = Some(stopped(
-                Exit::Failed,
-                "loop",
-                format!("the model made the same call of {name} five times in a row"),
-                Some("try a larger model, or a prompt that names files and the steps"),
-            ));
-            return prepared;
-        }
-        let ready = match self.toolbox.parse(&name, arguments) {
-            Ok(ready) => ready,
-            Err(error) => {
-                let message = self.in_shape(error.message, &name);
-                prepared.step = Step::Refused(ToolError { message, ..error });
-                return prepared;
-            }
-        };
-        prepared.about = ready.call.describe();
-        let accesses = ready.call.accesses();
-        let (decision, grant) = self.judge.authorize(&name, &accesses);
-        emit(Event::Decided(Box::new(DecisionRecord {
-            turn,
-            call_id: call.id.clone(),
-            tool: name.clone(),
-            allowed: decision.is_allowed(),
-            rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
-            source: decision.rule.as_ref().map(|rule| rule.source.clone()),
-            reason: decision.reason.clone(),
-            effects: decision.effects.clone(),
-            tier: self.judge.tier(),
-            policy_sha256: self.judge.digest(),
-        })));
-        match grant {
-            Some(grant) if decision.is_allowed() => {
-                let call = match self.with_secrets(&name, &ready.arguments, &accesses, &grant) {
-                    Ok(None) => ready.call,
-                    Ok(Some(call)) => call,
-                    Err(error) => {
-                        prepared.step = Step::Refused(error);
-                        return prepared;
-                    }
-                };
-                prepared.notes.extend(ready.notes);
-                if name == ToolId::WebFetch.name() && self.page_reader.is_some() {
-                    prepared.question = ready.arguments.get("prompt").and_then(Value::as_str).map(str::to_owned);
-                }
-                if self.hooks.is_some() {
-                    prepared.input = Value::Object(ready.arguments.clone());
-                }
-                let (arguments, only_reads) = (ready.arguments, ready.effects == Effects::Reads);
-                prepared.step = Step::Ready { call, arguments, grant: Box::new(grant), only_reads };
-            }
-            Some(_) | None => {
-                let input = Value::Object(ready.arguments);
-                prepared.ends = deny(account, on_deny, &name, &decision);
-                emit(denial(turn, call, name, input, &decision));
-                prepared.step = Step::Refused(denied(&decision));
-            }
-        }
-        prepared
-    }
-
-    /// Runs the hooks for a call that the policy allows; a block counts as a denial.
-    async fn ask_hooks(
-        &mut self,
-        turn: u32,
-        call: &ToolCall,
-        mut prepared: Prepared,
-        account: &mut Account,
-        on_deny: OnDeny,
-        emit: Emit<'_>,
-    ) -> Prepared {
-        let (Some(hooks), Step::Ready { .. }) = (self.hooks, &prepared.step) else { return prepared };
-        let Some(reason) = hooks.before(&prepared.name, &prepared.input).await else { return prepared };
-        let denial = Denial::new(format!("a hook blocks this call: {reason}")).by("hooks");
-        let decision = Decision::from(denial);
-        prepared.ends = deny(account, on_deny, &prepared.name, &decision);
-        emit(Event::Denied(Box::new(PermissionDenial {
-            tool_name: prepared.name.clone(),
-            tool_use_id: call.id.clone(),
-            tool_input: prepared.input.clone(),
-            rule: Some("hooks.PreToolUse".into()),
-            source: Some("settings".into()),
-            reason: decision.reason.clone(),
-            hint: None,
-            turn,
-        })));
-        let message = format!("Denied: {}", decision.reason);
-        prepared.step = Step::Refused(ToolError { message, kind: ToolErrorKind::Denied });
-        prepared
-    }
-
-    /// Corrects a call in the format in which the model currently writes calls.
-    fn in_shape(&self, message: String, name: &str) -> String {
-        if self.text_tools {
-            prompted::correction(&message, self.offered.iter().find(|tool| tool.name == name))
-        } else {
-            message
-        }
-    }
-
-    /// Returns the call with its placeholders replaced by secrets; `None` if it has none. A secret is restored only
-    /// into the file that contained it when the run began.
-    fn with_secrets(
-        &self,
-        name: &str,
-        arguments: &Map<String, Value>,
-        accesses: &[Access],
-        grant: &Grant,
-    ) -> Result<Option<Box<dyn Call>>, ToolError> {
-        let Some(secrets) = self.secrets.filter(|_| WRITING.map(ToolId::name).contains(&name)) else {
-            return Ok(None);
-        };
-        let written = accesses.iter().find_map(|access| match access {
-            Access::Write { path } => grant.writable(path),
-            _ => None,
-        });
-        let Some(path) = written else { return Ok(None) };
-        let workspace = self.context.workspace;
-        let at_start = || {
-            let first = workspace.changes().get(path).map(|change| change.before.clone());
-            let entry = first.or_else(|| workspace.entry(path).ok());
-            entry.map(|entry| String::from_utf8_lossy(diff::text_of(&entry)).into_owned()).unwrap_or_default()
-        };
-        let mut held = None;
-        let mut restored = arguments.clone();
-        let mut changed = false;
-        for (key, value) in &mut restored {
-            let Value::String(text) = value else { continue };
-            if key == "file_path" || !text.contains("[redacted:") {
-                continue;
-            }
-            let back = secrets
-                .restore(text, held.get_or_insert_with(at_start))
-                .map_err(|refused| ToolError::arguments(format!("The call was not executed: {refused}.")))?;
-            if *back != **text {
-                changed = true;
-                *value = Value::String(back.into_owned());
-            }
-        }
-        if !changed {
-            return Ok(None);
-        }
-        self.toolbox.parse(name, restored).map(|ready| Some(ready.call))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
+    /// Reports the result of a call.
     fn complete(
         &mut self,
-        turn: u32,
-        call: &ToolCall,
-        name: &str,
-        about: &str,
+        prepared: &Prepared<'_>,
         outcome: Result<ToolOutput, ToolError>,
         started: Instant,
-        emit: Emit<'_>,
-    ) -> Answer {
+        turn: TurnContext<'_>,
+    ) -> ToolResponse {
         let output = match outcome {
             Err(mut error) => {
-                if let Some(directive) = self.guard.failed(name, &error.message) {
+                if let Some(directive) = self.guard.failed(&prepared.name, &error.message) {
                     error.message = format!("{}\n{directive}", error.message);
                 }
-                return self.finish(turn, call, name, about, error, started, emit);
+                return self.finish(prepared, error, started, turn);
             }
             Ok(output) => output,
         };
         if let Some(command) = &output.command {
-            emit(Event::Command {
+            (turn.emit)(Event::Command {
                 argv: command.argv.clone(),
                 exit_code: command.exit_code,
                 duration_ms: millis(command.duration),
                 sandboxed: command.sandboxed,
             });
         }
-        if name == ToolId::TodoWrite.name() {
+        if prepared.name == ToolId::TodoWrite.name() {
             let todos = self.context.memory.todos.lock().expect("no holder panics");
             let todos = todos.iter().map(|todo| serde_json::to_value(todo).expect("plain strings")).collect();
-            emit(Event::Todos { todos });
+            (turn.emit)(Event::Todos { todos });
         }
-        let content = self.redacted(output.llm_content, emit);
+        let content = self.redacted(output.llm_content, turn.emit);
         let (display, diff) = match output.display {
             Display::Markdown(text) => (text, false),
             Display::Diff(text) => (text, true),
         };
-        emit(Event::ToolResult(Box::new(ToolResult {
-            parent: None,
-            turn,
-            call_id: call.id.clone(),
-            tool: name.to_owned(),
-            description: about.to_owned(),
-            is_error: false,
-            content: shown(&content),
-            display,
-            diff,
-            duration_ms: millis(started.elapsed()),
-        })));
-        Answer { content, is_error: false, wrong_arguments: None, name: name.to_owned(), ends: None }
+        let result = ToolResult { display, diff, ..prepared.result(shown(&content), false, started, turn) };
+        (turn.emit)(Event::ToolResult(Box::new(result)));
+        ToolResponse { content, is_error: false, wrong_arguments: None, name: prepared.name.clone(), ends: None }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the facts of one call, all of them different things")]
+    /// Reports the error of a call.
     fn finish(
         &self,
-        turn: u32,
-        call: &ToolCall,
-        name: &str,
-        about: &str,
+        prepared: &Prepared<'_>,
         error: ToolError,
         started: Instant,
-        emit: Emit<'_>,
-    ) -> Answer {
-        let wrong_arguments = error.kind == ToolErrorKind::Arguments;
-        let content = self.redacted(vec![Part::Text(error.message)], emit);
-        let wrong_arguments = wrong_arguments.then(|| shown(&content));
-        emit(Event::ToolResult(Box::new(ToolResult {
-            parent: None,
-            turn,
-            call_id: call.id.clone(),
-            tool: name.to_owned(),
-            description: about.to_owned(),
-            is_error: true,
-            content: shown(&content),
-            display: shown(&content),
-            diff: false,
-            duration_ms: millis(started.elapsed()),
-        })));
-        Answer { content, is_error: true, wrong_arguments, name: name.to_owned(), ends: None }
+        turn: TurnContext<'_>,
+    ) -> ToolResponse {
+        let content = self.redacted(vec![Part::Text(error.message)], turn.emit);
+        let wrong_arguments = (error.kind == ToolErrorKind::Arguments).then(|| shown(&content));
+        (turn.emit)(Event::ToolResult(Box::new(prepared.result(shown(&content), true, started, turn))));
+        ToolResponse { content, is_error: true, wrong_arguments, name: prepared.name.clone(), ends: None }
     }
 
     fn redacted(&self, parts: Vec<Part>, emit: Emit<'_>) -> Vec<Part> {
@@ -590,17 +407,63 @@ impl<'a> Invoker<'a> {
     }
 }
 
-struct Prepared {
+/// A call on its way.
+struct Prepared<'c> {
+    call: &'c ToolCall,
+    /// The tool's real name.
     name: String,
     about: String,
     /// Corrections of the arguments, which the model reads before the answer.
     notes: Vec<String>,
-    step: Step,
+    state: CallState,
     ends: Option<Stopped>,
     /// The arguments, for hooks.
     input: Value,
     /// The question to answer from the fetched pages.
     question: Option<String>,
+}
+
+/// Whether a call runs.
+enum CallState {
+    /// Not executed: the model reads why.
+    Refused(ToolError),
+    /// Allowed.
+    Ready { call: Box<dyn Call>, arguments: Map<String, Value>, grant: Box<Grant>, effects: Effects },
+}
+
+impl<'c> Prepared<'c> {
+    fn new(call: &'c ToolCall, name: String) -> Prepared<'c> {
+        Prepared {
+            call,
+            name,
+            about: String::new(),
+            notes: call.notes.clone(),
+            state: CallState::Refused(not_executed()),
+            ends: None,
+            input: Value::Null,
+            question: None,
+        }
+    }
+
+    /// Takes what is to be done out of it.
+    fn take(&mut self) -> CallState {
+        std::mem::replace(&mut self.state, CallState::Refused(not_executed()))
+    }
+
+    fn result(&self, content: String, is_error: bool, started: Instant, turn: TurnContext<'_>) -> ToolResult {
+        ToolResult {
+            parent: None,
+            turn: turn.number,
+            call_id: self.call.id.clone(),
+            tool: self.name.clone(),
+            description: self.about.clone(),
+            is_error,
+            display: content.clone(),
+            content,
+            diff: false,
+            duration_ms: millis(started.elapsed()),
+        }
+    }
 }
 
 /// Tells the hooks the result of a call, and adds their output to its answer.
@@ -638,65 +501,6 @@ fn not_executed() -> ToolError {
     ToolError::failed("This call was not executed: the run is ending.")
 }
 
-fn limit_reached(limit: &Exceeded) -> ToolError {
-    let what = match limit {
-        Exceeded::Turns { .. } => "turn",
-        Exceeded::Denials { .. } => "denial",
-        Exceeded::Budget(budget) => &budget.kind.replace('_', " "),
-    };
-    ToolError::failed(format!("The {what} limit of this run is reached; the call was not executed."))
-}
-
-fn denied(decision: &Decision) -> ToolError {
-    let mut message = format!("Denied by policy: {}.", decision.reason);
-    if let Some(rule) = &decision.rule {
-        message.push_str(&format!(" Rule: {} ({}).", rule.rule, rule.source));
-    }
-    if let Some(hint) = &decision.hint {
-        message.push_str(&format!(" Hint: {hint}."));
-    }
-    ToolError { message, kind: ToolErrorKind::Denied }
-}
-
-/// A forbidden change of a command is a denial like any other, although the command itself was allowed.
-fn taken_back(refused: &[(RelPath, String)]) -> Option<Decision> {
-    let (path, reason) = refused.first()?;
-    let more = match refused.len() - 1 {
-        0 => String::new(),
-        more => format!(" (and {more} more)"),
-    };
-    let denial = Denial::new(format!("the change to {path} was undone{more}: {reason}")).by("gate");
-    Some(denial.hint("allow it under `paths.write`, or leave it to files that may be written").into())
-}
-
-fn denial(turn: u32, call: &ToolCall, tool_name: String, tool_input: Value, decision: &Decision) -> Event {
-    Event::Denied(Box::new(PermissionDenial {
-        tool_name,
-        tool_use_id: call.id.clone(),
-        tool_input,
-        rule: decision.rule.as_ref().map(|rule| rule.rule.clone()),
-        source: decision.rule.as_ref().map(|rule| rule.source.clone()),
-        reason: decision.reason.clone(),
-        hint: decision.hint.clone(),
-        turn,
-    }))
-}
-
-fn deny(account: &mut Account, on_deny: OnDeny, tool: &str, decision: &Decision) -> Option<Stopped> {
-    let rule = decision.rule.as_ref().map(|rule| rule.rule.as_str()).unwrap_or_default();
-    let limit = account.deny(&format!("{tool} {rule} {}", decision.reason));
-    match (limit, on_deny) {
-        (Err(limit), _) => Some(exceeded(limit)),
-        (Ok(()), OnDeny::Stop) => Some(stopped(
-            Exit::Denied,
-            "denied",
-            format!("the policy denied a call of {tool}: {}", decision.reason),
-            decision.hint.as_deref(),
-        )),
-        (Ok(()), OnDeny::Fail | OnDeny::Continue) => None,
-    }
-}
-
 /// Reports which paths a call staged, compared with what was staged before it.
 fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) -> Vec<RelPath> {
     let changed = after.iter().map(|(path, change)| {
@@ -720,8 +524,4 @@ fn emit_changes(before: &ChangeSet, after: &ChangeSet, emit: Emit<'_>) -> Vec<Re
         });
     }
     paths
-}
-
-fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,75 +4,48 @@
 
 pub mod compaction;
 pub mod delegate;
+mod denials;
+mod ending;
 mod estimate;
+mod events;
 pub mod invoke;
 pub mod limits;
 pub mod loop_guard;
 mod page_reader;
 pub mod session;
+mod side_request;
 pub mod transcript;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::event::{AssistantTurn, CallFacts, DeltaKind, Event, Retry, RunError, TokenUsage};
+pub use ending::{Ending, OnDeny, Stopped};
+pub use events::Emit;
+
+use crate::event::Event;
 use crate::exit::Exit;
-use crate::model::coerce::ToolSet;
+use crate::model::tool_set::ToolSet;
 use crate::model::{
-    Arguments, AssistantMessage, Delta, ErrorClass, Message, Model, ModelError, Notice, Part, Request, Stop,
-    StreamFault, ToolMessage, ToolSpec, Turn, Usage, leaked_calls, prompted,
+    AssistantMessage, Delta, ErrorClass, Message, Model, Request, Stop, StreamFault, ToolMessage, Turn, leaked_calls,
+    prompted,
 };
 use crate::tool_name::ToolId;
-use invoke::{Answer, Invoker};
-use limits::{Account, Exceeded};
+use ending::{exceeded, model_error, stopped};
+use events::{assistant_event, delta_event};
+use invoke::{Invoker, ToolResponse, TurnContext};
+use limits::Account;
 use transcript::Transcript;
-
-/// Where events go.
-pub type Emit<'a> = &'a (dyn Fn(Event) + Send + Sync);
-
-/// What to do when a call is denied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDeny {
-    /// Continue, and end with exit 60.
-    Fail,
-    /// Continue, and end as if nothing had been denied.
-    Continue,
-    /// End at the first denial.
-    Stop,
-}
-
-/// How a conversation ended.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ending {
-    /// The model gave its answer.
-    Answer(String),
-    /// The model gave its answer by the tool for it, and it does not fit the schema. The model knows why: another
-    /// [`Agent::converse`] lets it correct the answer.
-    Misfit(String),
-    /// Something ended the run.
-    Stopped(Stopped),
-}
 
 /// Characters of the reasoning that a model is shown again after it repeated itself.
 const SHOWN_REASONING: usize = 2_000;
 
 /// The result of a turn.
-enum Outcome {
+enum TurnOutcome {
     /// There is more to do.
-    GoOn,
+    Continue,
     /// The final text.
     Answer(String),
     /// A structured answer that does not fit its schema: why.
     Misfit(String),
-}
-
-/// Why the run ended without an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stopped {
-    /// The exit code.
-    pub exit: Exit,
-    /// What happened.
-    pub error: Box<RunError>,
 }
 
 /// What the loop needs to know besides its parts.
@@ -90,22 +63,27 @@ pub struct AgentOptions {
 pub struct Agent<'a> {
     model: &'a dyn Model,
     invoker: Invoker<'a>,
-    offered: Arc<[ToolSpec]>,
     tools: ToolSet,
     options: AgentOptions,
     emit: Emit<'a>,
     account: Account,
     transcript: Transcript,
     compaction: compaction::Compaction,
-    /// The answer that was questioned, because nothing had been done for it.
-    nudged: Option<String>,
-    reprompted: bool,
-    /// The model was told that its answer only repeated itself.
-    told_of_repetition: bool,
+    said: Said,
     /// The model has called a tool natively.
     calls_natively: bool,
     keep: Option<Keep<'a>>,
     kept: usize,
+}
+
+/// What the model was told once.
+#[derive(Debug, Default)]
+struct Said {
+    /// The answer that was questioned, because nothing had been done for it.
+    nudged: Option<String>,
+    reprompted: bool,
+    /// Its answer only repeated itself.
+    repetition: bool,
 }
 
 /// Where new messages go as they are made, for a session that outlives a kill.
@@ -123,7 +101,6 @@ impl<'a> Agent<'a> {
     ) -> Agent<'a> {
         Agent {
             tools: ToolSet::new(invoker.offered()),
-            offered: invoker.offered(),
             model,
             invoker,
             options,
@@ -131,9 +108,7 @@ impl<'a> Agent<'a> {
             account,
             transcript,
             compaction: compaction::Compaction::default(),
-            nudged: None,
-            reprompted: false,
-            told_of_repetition: false,
+            said: Said::default(),
             calls_natively: false,
             keep: None,
             kept: 0,
@@ -185,21 +160,21 @@ impl<'a> Agent<'a> {
             let turn = self.turn().await;
             self.keep();
             match turn {
-                Ok(Outcome::GoOn) => {}
-                Ok(Outcome::Answer(answer)) => return Ending::Answer(answer),
-                Ok(Outcome::Misfit(problem)) => return Ending::Misfit(problem),
+                Ok(TurnOutcome::Continue) => {}
+                Ok(TurnOutcome::Answer(answer)) => return Ending::Answer(answer),
+                Ok(TurnOutcome::Misfit(problem)) => return Ending::Misfit(problem),
                 Err(stopped) => return Ending::Stopped(stopped),
             }
         }
     }
 
     /// One turn.
-    async fn turn(&mut self) -> Result<Outcome, Stopped> {
+    async fn turn(&mut self) -> Result<TurnOutcome, Stopped> {
         let number = self.account.take_turn(Instant::now()).map_err(exceeded)?;
         self.keep();
         let compacted = self
             .compaction
-            .before_request(self.model, &mut self.transcript, &mut self.account, &self.offered, self.emit)
+            .before_request(self.model, &mut self.transcript, &mut self.account, &self.invoker.offered(), self.emit)
             .await;
         if compacted {
             self.offer_anew().await;
@@ -223,7 +198,7 @@ impl<'a> Agent<'a> {
         self.calls_natively |= turn.message.calls.iter().any(|call| call.recovered.is_none());
         let text = turn.message.text.trim().to_owned();
         let outcome = self.answer_calls(number, turn.message, text).await?;
-        if !matches!(outcome, Outcome::Answer(_)) {
+        if !matches!(outcome, TurnOutcome::Answer(_)) {
             self.account.check_budgets(Instant::now()).map_err(exceeded)?;
         }
         Ok(outcome)
@@ -234,7 +209,7 @@ impl<'a> Agent<'a> {
             let request = Request {
                 messages: self.transcript.shared(),
                 lineage: self.transcript.lineage(),
-                tools: Arc::clone(&self.offered),
+                tools: self.invoker.offered(),
                 max_output_tokens: self.options.max_output_tokens,
                 turn: number - 1,
                 time_left: self.account.time_left(Instant::now()),
@@ -249,13 +224,13 @@ impl<'a> Agent<'a> {
                 Ok(turn) => return Ok(turn),
                 Err(error) => match error.class {
                     // The same request would bring an empty answer again; another message may help.
-                    ErrorClass::Stream(StreamFault::Empty) if !self.reprompted => {
-                        self.reprompted = true;
+                    ErrorClass::Stream(StreamFault::Empty) if !self.said.reprompted => {
+                        self.said.reprompted = true;
                         self.transcript
                             .say("Your answer was empty. Make the next call, or say in a sentence what was done.");
                     }
                     ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => {
-                        let (model, offered) = (self.model, &self.offered);
+                        let (model, offered) = (self.model, &self.invoker.offered());
                         let shrunk = self
                             .compaction
                             .after_overflow(model, &mut self.transcript, &mut self.account, offered, self.emit)
@@ -275,14 +250,13 @@ impl<'a> Agent<'a> {
     /// Shows the model the current tools: the server's cache of the prefix is invalid anyway.
     async fn offer_anew(&mut self) {
         if self.invoker.offer_anew().await {
-            self.offered = self.invoker.offered();
             self.tools = ToolSet::new(self.invoker.offered());
         }
     }
 
     /// Handles an answer that only repeated itself and was cut: the model continues from what it had, once.
-    fn repetition(&mut self, message: AssistantMessage) -> Result<Outcome, Stopped> {
-        if self.told_of_repetition {
+    fn repetition(&mut self, message: AssistantMessage) -> Result<TurnOutcome, Stopped> {
+        if self.said.repetition {
             return Err(stopped(
                 Exit::Failed,
                 "loop",
@@ -290,7 +264,7 @@ impl<'a> Agent<'a> {
                 Some("use a larger model, or a prompt with a single task"),
             ));
         }
-        self.told_of_repetition = true;
+        self.said.repetition = true;
         (self.emit)(Event::Warning { message: "the answer repeated itself without end and was cut".into() });
         let mut said = "Your answer repeated itself without end and was cut off where the repetition began. \
              Do not write that again: make the next call, or give the final answer in a few sentences."
@@ -303,22 +277,22 @@ impl<'a> Agent<'a> {
         }
         self.transcript.turn(message, Vec::new());
         self.transcript.say(said);
-        Ok(Outcome::GoOn)
+        Ok(TurnOutcome::Continue)
     }
 
     /// Handles a turn without calls: it is the answer, or a reason to ask once more.
-    fn without_calls(&mut self, turn: Turn) -> Result<Outcome, Stopped> {
+    fn without_calls(&mut self, turn: Turn) -> Result<TurnOutcome, Stopped> {
         let text = turn.message.text.trim().to_owned();
         if let Some(problem) = leaked_calls::broken_call(&turn.message.text, &self.tools, self.calls_natively) {
             self.transcript.turn(turn.message, Vec::new());
-            let named = self.offered.iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
+            let named = self.tools.specs().iter().find(|tool| problem.contains(&format!("`{}`", tool.name)));
             let is_answer = named.is_some_and(|tool| tool.name == ToolId::StructuredOutput.name());
             let said = if self.model.text_tools() { prompted::correction(&problem, named) } else { problem.clone() };
             self.transcript.say(said);
-            return Ok(if is_answer { Outcome::Misfit(problem) } else { Outcome::GoOn });
+            return Ok(if is_answer { TurnOutcome::Misfit(problem) } else { TurnOutcome::Continue });
         }
         if text.is_empty() {
-            if self.reprompted {
+            if self.said.reprompted {
                 return Err(stopped(
                     Exit::Failed,
                     "no_answer",
@@ -326,23 +300,23 @@ impl<'a> Agent<'a> {
                     Some("use another model, or a prompt with a single task"),
                 ));
             }
-            self.reprompted = true;
+            self.said.reprompted = true;
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say("You produced only reasoning; call a tool or give the final answer.");
-            return Ok(Outcome::GoOn);
+            return Ok(TurnOutcome::Continue);
         }
         if self.options.changes_expected
             && self.account.tool_calls() == 0
-            && self.nudged.is_none()
-            && !self.offered.is_empty()
+            && self.said.nudged.is_none()
+            && !self.tools.specs().is_empty()
         {
-            self.nudged = Some(text);
+            self.said.nudged = Some(text);
             self.transcript.turn(turn.message, Vec::new());
             self.transcript.say(
                 "Nothing has been done yet: no tool was called, so no file has changed. \
                  If the task needs a change, make it now with the tools. If it needs none, say why.",
             );
-            return Ok(Outcome::GoOn);
+            return Ok(TurnOutcome::Continue);
         }
         if turn.stop == Stop::Length {
             (self.emit)(Event::Warning { message: "the answer was cut by the output limit".into() });
@@ -350,23 +324,28 @@ impl<'a> Agent<'a> {
         self.transcript.turn(turn.message, Vec::new());
         // If nothing is done after the question either, that reply is about the question; the answer to the task came
         // before it.
-        match self.nudged.take() {
-            Some(answer) if self.account.tool_calls() == 0 => Ok(Outcome::Answer(answer)),
-            _ => Ok(Outcome::Answer(text)),
+        match self.said.nudged.take() {
+            Some(answer) if self.account.tool_calls() == 0 => Ok(TurnOutcome::Answer(answer)),
+            _ => Ok(TurnOutcome::Answer(text)),
         }
     }
 
     /// Answers the calls of a turn; `text` is the turn's text.
-    async fn answer_calls(&mut self, number: u32, message: AssistantMessage, text: String) -> Result<Outcome, Stopped> {
+    async fn answer_calls(
+        &mut self,
+        number: u32,
+        message: AssistantMessage,
+        text: String,
+    ) -> Result<TurnOutcome, Stopped> {
         let mut answers: Vec<ToolMessage> = Vec::new();
         let mut is_answered = false;
         let mut misfit = None;
         let mut end: Option<Stopped> = None;
         self.invoker.set_text_tools(self.model.text_tools());
-        let outcomes =
-            self.invoker.answer(number, &message.calls, &mut self.account, self.options.on_deny, self.emit).await;
+        let turn = TurnContext { number, on_deny: self.options.on_deny, emit: self.emit };
+        let outcomes = self.invoker.answer(&message.calls, &mut self.account, turn).await;
         for (call, outcome) in message.calls.iter().zip(outcomes) {
-            let Answer { content, is_error, wrong_arguments, name, ends } = outcome;
+            let ToolResponse { content, is_error, wrong_arguments, name, ends } = outcome;
             if name == ToolId::StructuredOutput.name() {
                 is_answered |= !is_error;
                 misfit = wrong_arguments.or(misfit);
@@ -377,175 +356,9 @@ impl<'a> Agent<'a> {
         self.transcript.turn(message, answers);
         match (end, misfit) {
             (Some(stopped), _) => Err(stopped),
-            (None, _) if is_answered => Ok(Outcome::Answer(text)),
-            (None, Some(problem)) => Ok(Outcome::Misfit(problem)),
-            (None, None) => Ok(Outcome::GoOn),
+            (None, _) if is_answered => Ok(TurnOutcome::Answer(text)),
+            (None, Some(problem)) => Ok(TurnOutcome::Misfit(problem)),
+            (None, None) => Ok(TurnOutcome::Continue),
         }
     }
-}
-
-/// Makes an ending without a budget.
-pub(crate) fn stopped(exit: Exit, code: &str, message: impl Into<String>, hint: Option<&str>) -> Stopped {
-    Stopped {
-        exit,
-        error: Box::new(RunError {
-            code: code.into(),
-            message: message.into(),
-            retryable: exit == Exit::Unavailable,
-            hint: hint.map(str::to_owned),
-            budget: None,
-        }),
-    }
-}
-
-/// Converts an exceeded limit to the ending of the run.
-pub(crate) fn exceeded(exceeded: Exceeded) -> Stopped {
-    match exceeded {
-        Exceeded::Turns { limit } => stopped(
-            Exit::Turns,
-            "turns",
-            format!("the turn limit of {limit} was reached before the model was done"),
-            Some("raise --max-session-turns, or give a smaller task"),
-        ),
-        Exceeded::Denials { limit, same } => stopped(
-            Exit::Denied,
-            if same { "same_denial" } else { "denials" },
-            if same {
-                format!("the model repeated the same denied call {limit} times in a row")
-            } else {
-                format!("the policy denied {limit} calls")
-            },
-            Some("look at permission_denials in the result: allow what is needed, or say in the prompt what not to do"),
-        ),
-        Exceeded::Budget(budget) => {
-            let flag = match budget.kind.as_str() {
-                "wall_time" => "--max-wall-time",
-                "tool_calls" => "--max-tool-calls",
-                "total_tokens" => "--max-total-tokens",
-                "cost_usd" => "--max-cost-usd",
-                _ => "the policy's limits",
-            };
-            let (limit, spent) = match budget.kind.as_str() {
-                "wall_time" => (format!("{} s", budget.limit / 1000.0), format!("{:.1} s", budget.spent / 1000.0)),
-                "cost_usd" => (format!("${}", budget.limit), format!("${:.4}", budget.spent)),
-                _ => (budget.limit.to_string(), budget.spent.to_string()),
-            };
-            let mut ending = stopped(
-                Exit::Budget,
-                "budget",
-                format!("the {} budget of {limit} is used up ({spent} spent)", budget.kind),
-                Some(&format!("raise {flag}, or give a smaller task")),
-            );
-            ending.error.budget = Some(budget);
-            ending
-        }
-    }
-}
-
-fn model_error(error: ModelError, account: &Account) -> Stopped {
-    let (exit, code) = match &error.class {
-        ErrorClass::Auth | ErrorClass::Permission | ErrorClass::Billing => (Exit::Auth, "auth"),
-        ErrorClass::ModelNotFound => (Exit::Config, "config"),
-        ErrorClass::BadRequest { .. } | ErrorClass::OutputTooLong { .. } | ErrorClass::Unsupported(_) => {
-            (Exit::Failed, "bad_request")
-        }
-        ErrorClass::ContextOverflow { .. } | ErrorClass::PayloadTooLarge => (Exit::Failed, "context_overflow"),
-        ErrorClass::ContentFilter => (Exit::Failed, "content_filter"),
-        ErrorClass::Timeout(crate::model::TimeoutKind::Deadline) => match account.check_budgets(Instant::now()) {
-            Err(reached) => return exceeded(reached),
-            Ok(()) => (Exit::Unavailable, "unavailable"),
-        },
-        ErrorClass::RateLimit { .. }
-        | ErrorClass::Overloaded { .. }
-        | ErrorClass::Server
-        | ErrorClass::Timeout(_)
-        | ErrorClass::Network
-        | ErrorClass::Stream(_)
-        | ErrorClass::RawGeneration(_) => (Exit::Unavailable, "unavailable"),
-        ErrorClass::Cancelled => (Exit::Interrupted, "interrupted"),
-        ErrorClass::ReplayMismatch(_) => (Exit::Replay, "replay"),
-    };
-    let message = match &error.request_id {
-        Some(id) => format!("{} (request {id})", error.message),
-        None => error.message.clone(),
-    };
-    stopped(exit, code, message, error.hint.as_deref())
-}
-
-fn delta_event(turn: u32, delta: Delta) -> Event {
-    match delta {
-        Delta::Text(text) => Event::Delta { turn, kind: DeltaKind::Text, text },
-        Delta::Reasoning(text) => Event::Delta { turn, kind: DeltaKind::Reasoning, text },
-        Delta::Notice(Notice::Retry { attempt, wait, class, message }) => {
-            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            Event::Retry(Retry { turn, attempt, wait_ms, class, message })
-        }
-        Delta::Notice(Notice::Downgrade { feature, message }) => {
-            Event::Warning { message: format!("the server refuses {feature}; going on without it ({message})") }
-        }
-        Delta::Notice(Notice::Fallback { from, to }) => Event::ModelFallback { from, to },
-        Delta::Notice(Notice::Warning(message)) => Event::Warning { message },
-    }
-}
-
-/// Returns the tokens for events; the estimate replaces what the server did not report.
-fn token_usage(usage: &Usage, estimate: u64) -> TokenUsage {
-    let reported = usage.input_tokens.is_some() || usage.output_tokens.is_some();
-    TokenUsage {
-        input_tokens: usage.input_tokens,
-        cache_read_input_tokens: usage.cache_read_input_tokens,
-        output_tokens: usage.output_tokens,
-        reasoning_tokens: usage.reasoning_tokens,
-        estimated: (!reported).then_some(estimate),
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn assistant_event(number: u32, turn: &Turn, model: &str, estimate: u64, cost_usd: Option<f64>) -> AssistantTurn {
-    AssistantTurn {
-        parent: None,
-        turn: number,
-        id: turn.response_id.clone().unwrap_or_else(|| format!("turn_{number}")),
-        model: turn.model.clone().unwrap_or_else(|| model.to_owned()),
-        text: turn.message.text.clone(),
-        reasoning: turn.message.reasoning.as_ref().map(|reasoning| reasoning.text.clone()).unwrap_or_default(),
-        calls: turn
-            .message
-            .calls
-            .iter()
-            .map(|call| CallFacts {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                input: match &call.arguments {
-                    Arguments::Object(map) => serde_json::Value::Object(map.clone()),
-                    Arguments::Incomplete { raw } | Arguments::Invalid { raw, .. } => serde_json::json!({ "raw": raw }),
-                },
-                recovered: call.recovered.map(str::to_owned),
-            })
-            .collect(),
-        stop_reason: match turn.stop {
-            Stop::End => "end_turn",
-            Stop::Calls => "tool_use",
-            Stop::Length | Stop::Repetition => "max_tokens",
-        }
-        .into(),
-        usage: token_usage(&turn.usage, estimate),
-        cost_usd,
-        requests: turn.requests,
-        api_ms: millis(turn.api_time),
-    }
-}
-
-/// Returns the parts of a message as the text for events.
-pub(crate) fn shown(parts: &[Part]) -> String {
-    parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Media { mime_type, name, data } => format!("[{mime_type} {name}, {} bytes of base64]", data.len()),
-        })
-        .collect()
 }

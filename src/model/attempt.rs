@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::assemble::{
-    Assembled, Assembler, BodyError, Ending, ErrorFrame, Failed, Fault, Finish, Options, Partial, from_body,
-};
-use super::coerce::ToolSet;
+use super::assemble::{Assembler, Options, from_body};
+use super::assembled::{Assembled, BodyError, Ending, Failed, Fault, Partial};
+use super::chunk::{ErrorFrame, Finish};
 use super::errors::classify;
-use super::printed::Printed;
-use super::quirks::Quirks;
+use super::providers::Quirks;
 use super::sse::{Decoder, Frame};
+use super::streamed::Streamed;
+use super::tool_set::ToolSet;
 use super::transport::{Body, End, Transport, TransportError, WireRequest, WireResponse};
 use super::{ErrorClass, StreamFault, TimeoutKind};
 
@@ -190,7 +190,7 @@ impl Attempt<'_> {
         request: WireRequest,
         tools: Arc<ToolSet>,
         options: Options,
-        printed: &mut Printed<'_>,
+        streamed: &mut Streamed<'_>,
     ) -> Result<Assembled, Box<Failure>> {
         let mut clock = Clock::start(self);
         let mut response = self.open(request, &clock).await?;
@@ -204,7 +204,7 @@ impl Attempt<'_> {
                 let body = self.read_all(&mut response, &mut clock).await?;
                 Err(Box::new(not_an_answer(&body)))
             }
-            Some(_) | None => self.read_turn(&mut response, &mut clock, tools, options, printed).await,
+            Some(_) | None => self.read_turn(&mut response, &mut clock, tools, options, streamed).await,
         };
         result.map_err(|mut failure| {
             failure.status = failure.status.or(Some(status));
@@ -289,15 +289,10 @@ impl Attempt<'_> {
         clock: &mut Clock,
         tools: Arc<ToolSet>,
         options: Options,
-        printed: &mut Printed<'_>,
+        streamed: &mut Streamed<'_>,
     ) -> Result<Assembled, Box<Failure>> {
         let mut decoder = Decoder::new();
-        let mut reading = Reading {
-            assembler: Assembler::new(tools.clone(), options.clone()).cutting_repetition(),
-            status: None,
-            events: 0,
-            deltas: Vec::new(),
-        };
+        let mut reading = Reading::new(tools.clone(), options.clone());
         let ending = loop {
             let (frames, at_end) = match self.next(response.body.as_mut(), clock).await {
                 Ok(Some(bytes)) => {
@@ -307,38 +302,27 @@ impl Attempt<'_> {
                 Ok(None) => (decoder.finish(), true),
                 Err(failure) => {
                     // An answer that was complete stays one when the connection breaks after it.
-                    let end = reading.finish(Ending::Broken, printed);
+                    let end = reading.finish(Ending::Broken, streamed);
                     return end.map_err(|failed| Box::new(failure.after(*failed.partial)));
                 }
             };
-            let mut over = None;
-            let mut has_data = false;
-            for frame in frames {
-                match reading.take(frame) {
-                    Step::More => {}
-                    Step::Data => has_data = true,
-                    Step::Done => {
-                        over = Some(Ok(Ending::Done));
-                        break;
-                    }
-                    Step::Error(frame) => {
-                        over = Some(Err(self.of_frame(&frame, response)));
-                        break;
-                    }
-                    Step::Whole(body) => return self.whole(&body, tools, options, printed, response),
-                    Step::TooLarge => {
-                        let words = "sent more than an answer can be";
-                        over = Some(Err(Failure::new(ErrorClass::Stream(StreamFault::TooLarge), words)));
-                        break;
-                    }
-                }
-            }
+            let (step, has_data) = reading.take_all(frames);
+            let over = match step {
+                Step::More | Step::Data => None,
+                Step::Done => Some(Ok(Ending::Done)),
+                Step::Error(frame) => Some(Err(self.of_frame(&frame, response))),
+                Step::Whole(body) => return self.whole(&body, tools, options, streamed, response),
+                Step::TooLarge => Some(Err(Failure::new(
+                    ErrorClass::Stream(StreamFault::TooLarge),
+                    "sent more than an answer can be",
+                ))),
+            };
             if has_data {
                 clock.last_data = Some(Instant::now());
                 clock.alive = false;
             }
             for delta in reading.deltas.drain(..) {
-                printed.push(delta);
+                streamed.push(delta);
             }
             match over {
                 Some(Ok(ending)) => {
@@ -354,7 +338,7 @@ impl Attempt<'_> {
             }
         };
         let no_events = reading.events == 0;
-        reading.finish(ending, printed).map_err(|failed| Box::new(self.of_failed(*failed, no_events, response)))
+        reading.finish(ending, streamed).map_err(|failed| Box::new(self.of_failed(*failed, no_events, response)))
     }
 
     /// Reads on after `[DONE]` for a moment: at the end of its bytes a connection can be used again.
@@ -393,13 +377,13 @@ impl Attempt<'_> {
         body: &str,
         tools: Arc<ToolSet>,
         options: Options,
-        printed: &mut Printed<'_>,
+        streamed: &mut Streamed<'_>,
         response: &WireResponse,
     ) -> Result<Assembled, Box<Failure>> {
         let mut deltas = Vec::new();
         let result = from_body(body, tools, options, &mut deltas);
         for delta in deltas {
-            printed.push(delta);
+            streamed.push(delta);
         }
         result.map_err(|error| {
             Box::new(match error {
@@ -460,6 +444,24 @@ enum Step {
 }
 
 impl Reading {
+    fn new(tools: Arc<ToolSet>, options: Options) -> Reading {
+        let assembler = Assembler::new(tools, options).cutting_repetition();
+        Reading { assembler, status: None, events: 0, deltas: Vec::new() }
+    }
+
+    /// Takes frames up to one that ends the answer; tells that one, and whether there was data before it.
+    fn take_all(&mut self, frames: impl IntoIterator<Item = Frame>) -> (Step, bool) {
+        let mut has_data = false;
+        for frame in frames {
+            match self.take(frame) {
+                Step::More => {}
+                Step::Data => has_data = true,
+                last @ (Step::Done | Step::Error(_) | Step::Whole(_) | Step::TooLarge) => return (last, has_data),
+            }
+        }
+        (Step::More, has_data)
+    }
+
     fn take(&mut self, frame: Frame) -> Step {
         match frame {
             Frame::Comment(_) => Step::More,
@@ -484,10 +486,10 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, ending: Ending, printed: &mut Printed<'_>) -> Result<Assembled, Box<Failed>> {
+    fn finish(mut self, ending: Ending, streamed: &mut Streamed<'_>) -> Result<Assembled, Box<Failed>> {
         let result = self.assembler.finish(ending, &mut self.deltas);
         for delta in self.deltas {
-            printed.push(delta);
+            streamed.push(delta);
         }
         result.map_err(Box::new)
     }

@@ -5,10 +5,10 @@
 use serde_json::{Map, Value};
 
 use super::Arguments;
-use super::coerce::ToolSet;
 use super::repair::{self, ObjectError, Piece, Reading};
 use super::slots::MOST_CALLS;
-use super::xml_call::{self, XmlCall};
+use super::tool_set::ToolSet;
+use super::xml_call::{self, XmlCall, skip_spaces};
 use crate::tool_name;
 
 /// What a call in tags begins with.
@@ -360,22 +360,7 @@ fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -
         if !is_plain && !lenient {
             return None;
         }
-        let arguments = match &object[arguments_key] {
-            Value::Object(arguments) => Arguments::Object(arguments.clone()),
-            Value::String(raw) => match repair::read(raw) {
-                Reading::Pieces { mut pieces, .. } if pieces.len() == 1 => match pieces.remove(0) {
-                    Piece::Object(object) => Arguments::Object(object),
-                    Piece::Incomplete(raw) => Arguments::Incomplete { raw },
-                },
-                Reading::Pieces { .. } => return None,
-                Reading::Invalid { problem } => match tools.with_brace(&name, raw) {
-                    Some(object) => Arguments::Object(object),
-                    None => Arguments::Invalid { raw: raw.clone(), problem },
-                },
-            },
-            Value::Null => Arguments::Object(Map::new()),
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) => return None,
-        };
+        let arguments = arguments_of(&object[arguments_key], &name, tools)?;
         return Some(Candidate { name, arguments, shape, is_plain });
     }
     // {"name": "edit", "file_path": …}: the arguments are next to the name.
@@ -394,6 +379,27 @@ fn call_of(value: &Value, shape: &'static str, tools: &ToolSet, lenient: bool) -
         shape,
         is_plain: false,
     })
+}
+
+/// Reads the arguments of a call as its JSON has them; `None` if that is not a call.
+fn arguments_of(value: &Value, name: &str, tools: &ToolSet) -> Option<Arguments> {
+    let raw = match value {
+        Value::Object(arguments) => return Some(Arguments::Object(arguments.clone())),
+        Value::Null => return Some(Arguments::Object(Map::new())),
+        Value::String(raw) => raw,
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => return None,
+    };
+    match repair::read(raw) {
+        Reading::Pieces { mut pieces, .. } if pieces.len() == 1 => Some(match pieces.remove(0) {
+            Piece::Object(object) => Arguments::Object(object),
+            Piece::Incomplete(raw) => Arguments::Incomplete { raw },
+        }),
+        Reading::Pieces { .. } => None,
+        Reading::Invalid { problem } => Some(match tools.with_brace(name, raw) {
+            Some(object) => Arguments::Object(object),
+            None => Arguments::Invalid { raw: raw.clone(), problem },
+        }),
+    }
 }
 
 /// Finds the blocks in tags, outside of fences, code spans and quotations.
@@ -450,12 +456,12 @@ fn tagged_block(text: &str, at: usize, ends: &xml_call::Ends, tools: &ToolSet) -
         "<tools>" => (at + opener.len(), "</tools>"),
         _ => (at, "</tool_call>"),
     };
-    body = skip_blanks(text, body);
+    body = skip_spaces(text, body);
     let block = |end: usize, outcome: Outcome| Some(Block { start: at, end, is_tagged: true, outcome });
     if text[body..].starts_with("<function") {
         return match xml_call::read(text, body, ends, tools) {
             XmlCall::Call { name, arguments, mut end } => {
-                let after = skip_blanks(text, end);
+                let after = skip_spaces(text, end);
                 if let Some(closed) = strip_closer(text, after, closer) {
                     end = closed;
                 }
@@ -466,7 +472,7 @@ fn tagged_block(text: &str, at: usize, ends: &xml_call::Ends, tools: &ToolSet) -
             XmlCall::Cut { name } => block(text.len(), Outcome::Cut { name: known(name, tools) }),
             XmlCall::Bad { name, problem } => {
                 let end = text[body..].find("</function>").map_or(text.len(), |found| body + found + 11);
-                let end = strip_closer(text, skip_blanks(text, end), closer).unwrap_or(end);
+                let end = strip_closer(text, skip_spaces(text, end), closer).unwrap_or(end);
                 block(end, Outcome::Bad { name: known(name, tools), problem })
             }
             XmlCall::None => None,
@@ -477,10 +483,6 @@ fn tagged_block(text: &str, at: usize, ends: &xml_call::Ends, tools: &ToolSet) -
 
 fn known(name: String, tools: &ToolSet) -> Option<String> {
     tools.exact(&name).map(|spec| spec.name.clone())
-}
-
-pub(super) fn skip_blanks(text: &str, at: usize) -> usize {
-    text.len() - text[at..].trim_start().len()
 }
 
 /// Returns the end of a closing tag at `at`, which the end of the text may cut.
@@ -529,7 +531,7 @@ fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usi
     let mut at = body;
     let is_fenced = text[at..].starts_with("```");
     if is_fenced {
-        at = skip_blanks(text, at + text[at..].find('\n').unwrap_or(3));
+        at = skip_spaces(text, at + text[at..].find('\n').unwrap_or(3));
     }
     let bad = |name: Option<String>, problem: String, at: usize| {
         let end = text[at..].find(closer).map_or(text.len(), |found| at + found + closer.len());
@@ -565,13 +567,13 @@ fn hermes(text: &str, body: usize, closer: &str, tools: &ToolSet) -> Option<(usi
                 }
             }
         }
-        at = skip_blanks(text, end);
+        at = skip_spaces(text, end);
         // A brace too many is common and harmless.
         if text[at..].starts_with('}') {
-            at = skip_blanks(text, at + 1);
+            at = skip_spaces(text, at + 1);
         }
         if is_fenced && text[at..].starts_with("```") {
-            at = skip_blanks(text, at + 3);
+            at = skip_spaces(text, at + 3);
         }
         if let Some(end) = strip_closer(text, at, closer) {
             return Some((end, Outcome::Calls(calls)));

@@ -5,7 +5,6 @@
 use serde_json::{Map, Value};
 
 use super::Usage;
-use super::assemble::{ErrorFrame, Finish};
 
 /// What a chunk says, as far as it says it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,6 +33,34 @@ pub struct Chunk {
     pub error: Option<ErrorFrame>,
 }
 
+/// What a server says about the end, in classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    /// `stop`, `eos`, `end_turn`.
+    Stop,
+    /// `tool_calls`, `tool`, `function_call`.
+    Calls,
+    /// `length`, `max_tokens`.
+    Length,
+    /// `content_filter`.
+    ContentFilter,
+    /// `insufficient_system_resource`.
+    Overloaded,
+    /// `error`, `error_finish`.
+    Error,
+    /// Something else; the state decides.
+    Other(String),
+}
+
+/// An error that came inside a stream, for the classifier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorFrame {
+    /// The status, where the frame itself names one.
+    pub status: Option<u16>,
+    /// The frame's text: JSON, or the words that came with `error_finish`.
+    pub body: String,
+}
+
 /// A piece of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CallPiece {
@@ -45,6 +72,16 @@ pub struct CallPiece {
     pub name: Option<String>,
     /// The next piece of the arguments.
     pub arguments: String,
+}
+
+impl CallPiece {
+    pub(super) fn starts_object(&self) -> bool {
+        self.arguments.trim_start().starts_with('{')
+    }
+
+    pub(super) fn is_blank(&self) -> bool {
+        self.arguments.trim_start().is_empty()
+    }
 }
 
 /// Reads a chunk of any shape.

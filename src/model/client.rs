@@ -8,26 +8,26 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::advice::{class_name, feature_name, hint};
-use super::assemble::{self, BodyError};
+use super::assemble;
+use super::assembled::Assembled;
 use super::attempt::{Attempt, Failure, is_cut};
+use super::attempts::{Attempts, MAX_CONTINUATIONS, Recovered};
 use super::canonical::Masks;
 use super::cassette::Recorder;
 use super::catalogue;
-use super::coerce::ToolSet;
 use super::config::{ClientConfig, TextToolsMode};
 use super::endpoint::{Endpoint, EndpointError};
 use super::http::Http;
 use super::leaked_calls::{self, TextTools};
-use super::printed::Printed;
-use super::quirks::{Quirks, quirks_named};
+use super::providers::{Quirks, quirks_named};
 use super::request::Stem;
 use super::retry::{Budgets, Retry, Verdict, may_fall_back};
+use super::streamed::Streamed;
+use super::tool_set::ToolSet;
 use super::transport::{Method, Transport};
-use super::tries::{MAX_CONTINUATIONS, Tries};
 use super::{
-    Arguments, AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice,
-    Part, Request, ToolSpec, Turn, Usage,
+    AssistantMessage, BoxFuture, Delta, ErrorClass, Feature, Message, Model, ModelError, ModelFacts, Notice, Request,
+    ToolSpec, Turn, Usage,
 };
 
 /// The wait for a first byte from a server that is not this machine.
@@ -53,16 +53,23 @@ pub(super) struct State {
     pub(super) prompted: bool,
     /// A valid call came as one: the server knows how the model calls, and what is in the text is not a reason to
     /// put the tools there.
-    calls_natively: bool,
+    pub(super) calls_natively: bool,
     /// Whether the server was asked, or need not be asked, which context window it serves.
     pub(super) probed: bool,
     pub(super) learned_window: Option<u64>,
     pub(super) learned_output: Option<u64>,
-    warned_of_truncation: bool,
+    pub(super) warned_of_truncation: bool,
     /// What the server counted for each token of our guess.
     pub(super) calibration: f64,
     turns: u64,
     tools: Option<(Arc<[ToolSpec]>, Arc<ToolSet>)>,
+}
+
+impl State {
+    /// Tells whether a feature is still in use.
+    pub(super) fn has(&self, feature: Feature) -> bool {
+        !self.given_up.contains(&feature)
+    }
 }
 
 impl std::fmt::Debug for Client {
@@ -84,7 +91,7 @@ impl Client {
     /// Prepares a client that records a cassette while it works.
     pub fn recording(config: ClientConfig, out: Box<dyn Write + Send>, masks: Masks) -> Result<Client, ModelError> {
         let endpoint = checked_endpoint(&config)?;
-        let (base_url, model, served) = (endpoint.to_string(), config.model.clone(), config.served_window);
+        let (base_url, model, served) = (endpoint.to_string(), config.model.clone(), config.known.served_window);
         let http = Arc::new(Http::new(endpoint, &config));
         Client::with_transport(config, Arc::new(Recorder::new(http, out, masks, &base_url, &model, served)))
     }
@@ -110,7 +117,7 @@ impl Client {
             prompted,
             calls_natively: false,
             probed: false,
-            learned_window: config.served_window,
+            learned_window: config.known.served_window,
             learned_output: None,
             warned_of_truncation: false,
             calibration: 1.0,
@@ -145,7 +152,7 @@ impl Client {
         if index == 0 { &self.config.model } else { &self.config.fallback_models[index - 1] }
     }
 
-    fn tool_set(&self, request: &Request) -> Arc<ToolSet> {
+    pub(super) fn tool_set(&self, request: &Request) -> Arc<ToolSet> {
         let mut state = self.state();
         match &state.tools {
             Some((specs, set)) if Arc::ptr_eq(specs, &request.tools) => set.clone(),
@@ -157,7 +164,7 @@ impl Client {
         }
     }
 
-    fn assembler_options(&self, request: &Request) -> assemble::Options {
+    pub(super) fn assembler_options(&self, request: &Request) -> assemble::Options {
         let used_ids = request
             .messages
             .iter()
@@ -194,23 +201,8 @@ impl Client {
             // A first byte that may take that long leaves the answer its own time.
             lifetime: if timers.lifetime.is_zero() { Duration::ZERO } else { timers.lifetime.max(first_byte) },
             deadline,
-            now: self.config.now,
+            now: self.config.retry.now,
         }
-    }
-
-    /// Gives a feature up for the run; `None` if that was done before, so that it cannot be the cause.
-    fn give_up(&self, feature: Feature, request: &Request) -> Option<String> {
-        let mut state = self.state();
-        if feature == Feature::Tools {
-            if self.config.text_tools == TextToolsMode::Off || state.prompted || request.tools.is_empty() {
-                return None;
-            }
-            state.prompted = true;
-        }
-        if feature == Feature::Media && !has_media(request) {
-            return None;
-        }
-        state.given_up.insert(feature).then(|| feature_name(feature).to_owned())
     }
 
     pub(super) fn error(&self, failure: Failure, requests: u32, usage: Usage, reason: Option<String>) -> ModelError {
@@ -220,7 +212,7 @@ impl Client {
             if failure.class == ErrorClass::Auth {
                 Some(endpoint.hint_on_refused_key(self.config.key.as_ref()))
             } else {
-                hint(&failure.class, self.quirks, &model)
+                self.quirks.hint(&failure.class, &model)
             }
         });
         let mut message = format!("{} ({}) {}", self.quirks.name, endpoint.authority(), failure.message);
@@ -243,42 +235,21 @@ impl Client {
     }
 
     async fn answer(&self, request: &Request, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<Turn, ModelError> {
-        let began = Instant::now();
-        let deadline = request.time_left.map(|left| began + left);
+        let deadline = request.time_left.map(|left| Instant::now() + left);
         let seed = {
             let mut state = self.state();
             state.turns += 1;
-            self.config.jitter_seed.wrapping_add(state.turns)
+            self.config.retry.jitter_seed.wrapping_add(state.turns)
         };
-        let mut run = Tries::new(self.retries(seed));
-        let mut printed = Printed::new(on_delta);
+        let mut run = Attempts::new(self.retries(seed));
+        let mut streamed = Streamed::new(on_delta);
         loop {
-            let continued = (!run.kept.is_empty()).then_some(run.kept.as_str());
-            let body = self.body(request, continued);
-            let estimate = body.estimate;
-            let wire = self.wire_request(Method::Post, "chat/completions", body.bytes);
-            run.requests += 1;
-            let sent = Instant::now();
-            let tools = self.tool_set(request);
-            let options = self.assembler_options(request);
-            let result = self.attempt(deadline).turn(wire, tools, options, &mut printed).await;
-            run.api_time += sent.elapsed();
-            let failure = match result {
-                Ok(assembled) => {
-                    self.learn_usage(estimate, &assembled.usage, &mut printed);
-                    let cut = is_cut(&assembled)
-                        && request.max_output_tokens.or(self.config.max_output_tokens).is_none()
-                        && !assembled.text.trim().is_empty()
-                        && run.continuations < MAX_CONTINUATIONS;
-                    if !cut {
-                        let turn = run.turn(assembled);
-                        self.learn_calls(&turn, request, &mut printed);
-                        return Ok(turn);
-                    }
-                    run.keep(assembled);
-                    printed.begin(&run.kept);
-                    continue;
-                }
+            let (estimate, result) = self.send(request, deadline, &mut run, &mut streamed).await;
+            let mut failure = match result {
+                Ok(assembled) => match self.accept(assembled, estimate, request, &mut run, &mut streamed) {
+                    Some(turn) => return Ok(turn),
+                    None => continue,
+                },
                 Err(failure) => *failure,
             };
             // What was kept of an answer is worth more than an error about its continuation.
@@ -288,12 +259,11 @@ impl Client {
             {
                 return Ok(run.kept_turn());
             }
-            let failure = match self.recover(failure, request, &mut run, &mut printed) {
+            match self.recover(&mut failure, request, &mut run, &mut streamed) {
                 Recovered::Turn(turn) => return Ok(*turn),
                 Recovered::Again => continue,
-                Recovered::No(failure) => *failure,
-            };
-            let failure = self.judged(failure, estimate);
+                Recovered::No => self.judge(&mut failure, estimate),
+            }
             let time_left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             let verdict = if failure.last {
                 Verdict::GiveUp(None)
@@ -302,224 +272,110 @@ impl Client {
             };
             match verdict {
                 Verdict::After(wait) => {
-                    printed.push(Delta::Notice(Notice::Retry {
-                        attempt: run.requests + 1,
-                        wait,
-                        class: class_name(&failure.class).to_owned(),
-                        message: self.mask(&failure.message),
-                    }));
+                    streamed.push(Delta::Notice(self.retry_notice(&failure, wait, run.requests + 1)));
                     run.take_partial(&failure);
-                    printed.begin(&run.kept);
+                    streamed.begin(&run.kept);
                     tokio::time::sleep(self.transport.pause(wait)).await;
                 }
-                Verdict::GiveUp(reason) => {
-                    let next = self.state().model;
-                    if !may_fall_back(&failure.class) || next >= self.config.fallback_models.len() {
+                Verdict::GiveUp(reason) => match self.fall_back(&failure.class) {
+                    Some(notice) => {
+                        streamed.push(Delta::Notice(notice));
+                        run.retry = self.retries(seed);
+                        run.kept.clear();
+                        streamed.begin("");
+                    }
+                    None => {
                         let usage = run.spent(&failure);
                         return Err(self.error(failure, run.requests, usage, reason));
                     }
-                    let from = self.model_name().to_owned();
-                    {
-                        let mut state = self.state();
-                        state.model += 1;
-                        // What was learned of one model's limits says nothing of another's.
-                        state.learned_window = self.config.served_window;
-                        state.learned_output = None;
-                        state.calls_natively = false;
-                    }
-                    let to = self.model_name().to_owned();
-                    printed.push(Delta::Notice(Notice::Fallback { from, to }));
-                    run.retry = self.retries(seed);
-                    run.kept.clear();
-                    printed.begin("");
-                }
+                },
             }
         }
+    }
+
+    fn retry_notice(&self, failure: &Failure, wait: Duration, attempt: u32) -> Notice {
+        let class = failure.class.name().to_owned();
+        Notice::Retry { attempt, wait, class, message: self.mask(&failure.message) }
+    }
+
+    /// Sends a request as things are now; returns the estimate of its tokens, too.
+    async fn send(
+        &self,
+        request: &Request,
+        deadline: Option<Instant>,
+        run: &mut Attempts,
+        streamed: &mut Streamed<'_>,
+    ) -> (u64, Result<Assembled, Box<Failure>>) {
+        let continued = (!run.kept.is_empty()).then_some(run.kept.as_str());
+        let body = self.body(request, continued);
+        let wire = self.wire_request(Method::Post, "chat/completions", body.bytes);
+        run.requests += 1;
+        let sent = Instant::now();
+        let (tools, options) = (self.tool_set(request), self.assembler_options(request));
+        let result = self.attempt(deadline).turn(wire, tools, options, streamed).await;
+        run.api_time += sent.elapsed();
+        (body.estimate, result)
+    }
+
+    /// Takes an answer; `None` if it was cut and is to be continued.
+    fn accept(
+        &self,
+        assembled: Assembled,
+        estimate: u64,
+        request: &Request,
+        run: &mut Attempts,
+        streamed: &mut Streamed<'_>,
+    ) -> Option<Turn> {
+        self.learn_usage(estimate, &assembled.usage, streamed);
+        let is_continued = is_cut(&assembled)
+            && request.max_output_tokens.or(self.config.generation.max_output_tokens).is_none()
+            && !assembled.text.trim().is_empty()
+            && run.continuations < MAX_CONTINUATIONS;
+        if is_continued {
+            run.keep(assembled);
+            streamed.begin(&run.kept);
+            return None;
+        }
+        let turn = run.turn(assembled);
+        self.learn_calls(&turn, request, streamed);
+        Some(turn)
+    }
+
+    /// Lets the next model take over, where that may help.
+    fn fall_back(&self, class: &ErrorClass) -> Option<Notice> {
+        if !may_fall_back(class) || self.state().model >= self.config.fallback_models.len() {
+            return None;
+        }
+        let from = self.model_name().to_owned();
+        {
+            let mut state = self.state();
+            state.model += 1;
+            // What was learned of one model's limits says nothing of another's.
+            state.learned_window = self.config.known.served_window;
+            state.learned_output = None;
+            state.calls_natively = false;
+        }
+        Some(Notice::Fallback { from, to: self.model_name().to_owned() })
     }
 
     fn retries(&self, seed: u64) -> Retry {
-        Retry::new(Budgets::of(self.config.retries), self.config.first_wait, self.config.max_wait, seed)
+        Retry::new(
+            Budgets::of(self.config.retry.retries),
+            self.config.retry.first_wait,
+            self.config.retry.max_wait,
+            seed,
+        )
     }
 
-    fn mask(&self, text: &str) -> String {
+    pub(super) fn mask(&self, text: &str) -> String {
         self.config.key.as_ref().map_or_else(|| text.to_owned(), |key| key.mask_in(text))
     }
-
-    /// Tries what needs no wait: a feature given up, a limit learned, text read from an error.
-    fn recover(&self, failure: Failure, request: &Request, run: &mut Tries, printed: &mut Printed<'_>) -> Recovered {
-        match &failure.class {
-            ErrorClass::Unsupported(feature) => {
-                let feature = *feature;
-                match self.give_up(feature, request) {
-                    Some(feature) => {
-                        let message = self.mask(&failure.message);
-                        printed.push(Delta::Notice(Notice::Downgrade { feature, message }));
-                        printed.begin(&run.kept);
-                        Recovered::Again
-                    }
-                    None if feature == Feature::Tools => Recovered::No(Box::new(failure)),
-                    None => {
-                        Recovered::No(Box::new(Failure { class: ErrorClass::BadRequest { param: None }, ..failure }))
-                    }
-                }
-            }
-            ErrorClass::OutputTooLong { limit } => {
-                let mut state = self.state();
-                let known = state.learned_output;
-                let lower = match (limit, known) {
-                    (Some(limit), Some(known)) if *limit >= known => None,
-                    (Some(limit), _) if *limit > 0 => Some(*limit),
-                    (_, None) => Some(OUTPUT_WITHOUT_A_LIMIT),
-                    (_, Some(_)) => None,
-                };
-                match lower {
-                    Some(limit) => {
-                        state.learned_output = Some(limit);
-                        drop(state);
-                        let message = format!("the server gives at most {limit} output tokens");
-                        let feature = "max_tokens".to_owned();
-                        printed.push(Delta::Notice(Notice::Downgrade { feature, message }));
-                        printed.begin(&run.kept);
-                        Recovered::Again
-                    }
-                    None => {
-                        drop(state);
-                        Recovered::No(Box::new(failure))
-                    }
-                }
-            }
-            ErrorClass::ContextOverflow { limit: Some(limit), .. } if *limit > 0 => {
-                let mut state = self.state();
-                state.learned_window = Some(state.learned_window.map_or(*limit, |known| known.min(*limit)));
-                drop(state);
-                Recovered::No(Box::new(failure))
-            }
-            ErrorClass::RawGeneration(raw) => {
-                let options = self.assembler_options(request);
-                let tools = self.tool_set(request);
-                let mut deltas = Vec::new();
-                match assemble::from_body(&completion(raw), tools, options, &mut deltas) {
-                    Ok(assembled) if !assembled.calls.is_empty() => {
-                        for delta in deltas {
-                            printed.push(delta);
-                        }
-                        Recovered::Turn(Box::new(run.turn(assembled)))
-                    }
-                    Ok(_) | Err(BodyError::Frame(_) | BodyError::Failed(_) | BodyError::NotJson(_)) => {
-                        Recovered::No(Box::new(failure))
-                    }
-                }
-            }
-            ErrorClass::ModelNotFound if failure.status == Some(404) => {
-                let mut state = self.state();
-                if state.endpoint.lacks_version() && run.requests == 1 {
-                    state.endpoint = state.endpoint.with_version();
-                    let message =
-                        format!("the server knows nothing at the base URL; trying {} instead", state.endpoint);
-                    drop(state);
-                    printed.push(Delta::Notice(Notice::Warning(message)));
-                    return Recovered::Again;
-                }
-                drop(state);
-                Recovered::No(Box::new(failure))
-            }
-            ErrorClass::ModelNotFound
-            | ErrorClass::ContextOverflow { .. }
-            | ErrorClass::Auth
-            | ErrorClass::Permission
-            | ErrorClass::Billing
-            | ErrorClass::BadRequest { .. }
-            | ErrorClass::PayloadTooLarge
-            | ErrorClass::ContentFilter
-            | ErrorClass::RateLimit { .. }
-            | ErrorClass::Overloaded { .. }
-            | ErrorClass::Server
-            | ErrorClass::Timeout(_)
-            | ErrorClass::Network
-            | ErrorClass::Stream(_)
-            | ErrorClass::Cancelled
-            | ErrorClass::ReplayMismatch(_) => Recovered::No(Box::new(failure)),
-        }
-    }
-
-    /// Corrects what the class alone cannot know: a bare refusal of a short conversation is not an overflow.
-    fn judged(&self, failure: Failure, estimate: u64) -> Failure {
-        let bare = failure.class == ErrorClass::ContextOverflow { limit: None, actual: None };
-        let said_nothing = failure.message == format!("answered {}", failure.status.unwrap_or(0));
-        if bare && said_nothing && estimate < self.facts().context_window / 4 {
-            Failure { class: ErrorClass::BadRequest { param: None }, ..failure }
-        } else {
-            failure
-        }
-    }
-
-    /// Puts the tools into the prompt if a turn's calls all came as text and none ever came natively.
-    fn learn_calls(&self, turn: &Turn, request: &Request, printed: &mut Printed<'_>) {
-        let calls = &turn.message.calls;
-        let leaked = !calls.is_empty() && calls.iter().all(|call| call.recovered.is_some());
-        if !leaked {
-            let tools = self.tool_set(request);
-            let is_valid = calls.iter().any(|call| match &call.arguments {
-                Arguments::Object(arguments) => {
-                    call.recovered.is_none() && tools.check(&call.name, arguments.clone()).is_ok()
-                }
-                Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
-            });
-            self.state().calls_natively |= is_valid;
-        } else if !self.state().calls_natively && !self.text_tools() && self.switch_to_text_tools() {
-            printed.push(Delta::Notice(Notice::Warning(
-                "the model writes calls as text: they are read from it, and from now on the prompt describes the tools"
-                    .to_owned(),
-            )));
-        }
-    }
-
-    /// Compares the server's token count with the estimate: this calibrates the next estimate, and reveals a server
-    /// that cut the conversation without saying so.
-    fn learn_usage(&self, estimate: u64, usage: &Usage, printed: &mut Printed<'_>) {
-        const WORTH_COMPARING: u64 = 2_000;
-        let Some(counted) = usage.input_tokens.filter(|counted| *counted > 0 && estimate >= WORTH_COMPARING) else {
-            return;
-        };
-        let mut state = self.state();
-        if counted * 10 < estimate * 6 {
-            if !state.warned_of_truncation {
-                state.warned_of_truncation = true;
-                drop(state);
-                let remedy = hint(&ErrorClass::PayloadTooLarge, self.quirks, self.model_name()).unwrap_or_default();
-                printed.push(Delta::Notice(Notice::Warning(format!(
-                    "the server counted {counted} prompt tokens where about {estimate} were sent: it seems to cut the conversation; {remedy}"
-                ))));
-            }
-            return;
-        }
-        let ratio = counted as f64 / estimate as f64;
-        state.calibration = (state.calibration * 0.5 + ratio * 0.5).clamp(0.5, 3.0);
-    }
-}
-
-/// What is asked for where a server refuses the output limit and does not say which it takes.
-const OUTPUT_WITHOUT_A_LIMIT: u64 = 4_096;
-
-fn has_media(request: &Request) -> bool {
-    let is_media = |part: &Part| matches!(part, Part::Media { .. });
-    request.messages.iter().any(|message| match message {
-        Message::User(parts) => parts.iter().any(is_media),
-        Message::Tool(answer) => answer.content.iter().any(is_media),
-        Message::System(_) | Message::Assistant(_) => false,
-    })
 }
 
 /// Writes text as the completion that a server would have sent it in.
-fn completion(text: &str) -> String {
+pub(super) fn completion(text: &str) -> String {
     json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
         .to_string()
-}
-
-enum Recovered {
-    Turn(Box<Turn>),
-    Again,
-    No(Box<Failure>),
 }
 
 impl Model for Client {
@@ -574,7 +430,7 @@ impl Model for Client {
         let model = self.model_name().to_owned();
         let state = self.state();
         let mut facts = catalogue::facts_of(&model);
-        if let Some(window) = self.config.context_window {
+        if let Some(window) = self.config.known.context_window {
             facts.context_window = window;
         }
         if let Some(window) = state.learned_window {
@@ -584,12 +440,12 @@ impl Model for Client {
             facts.max_output = facts.max_output.min(output);
         }
         facts.max_output = facts.max_output.min(facts.context_window);
-        facts.images = self.config.images.unwrap_or(facts.images) && !state.given_up.contains(&Feature::Media);
+        facts.images = self.config.known.images.unwrap_or(facts.images) && state.has(Feature::Media);
         // What runs on this machine costs nothing.
         facts.price = if state.endpoint.is_loopback() {
             Some(super::Price::default())
         } else {
-            self.config.price.or(facts.price)
+            self.config.known.price.or(facts.price)
         };
         facts
     }
@@ -615,11 +471,10 @@ fn refused_endpoint(error: EndpointError) -> ModelError {
 
 fn checked_endpoint(config: &ClientConfig) -> Result<Endpoint, ModelError> {
     let endpoint = Endpoint::parse(&config.base_url).map_err(refused_endpoint)?;
-    endpoint.check_scheme(config.allow_http).map_err(refused_endpoint)?;
+    endpoint.check_scheme(config.connection.allow_http).map_err(refused_endpoint)?;
     endpoint.check_key(config.key.as_ref()).map_err(refused_endpoint)?;
     Ok(endpoint)
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

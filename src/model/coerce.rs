@@ -3,15 +3,15 @@
 //! Arguments are validated, corrected by the schema where only one value can be meant, and validated again. Nothing is
 //! guessed: an unreadable boolean stays an error.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use super::ToolSpec;
 use super::repair::{self, Piece, Reading};
-use super::violation::{explain, problems, shorten};
-use crate::tool_name::{self, ToolId, folded};
+use super::violation::{accepted, explain, problems, shorten};
+use crate::tool_name::{ToolId, folded};
 
 /// What models call our parameters, folded.
 const PARAMETER_ALIASES: &[(&str, &[&str])] = &[
@@ -119,68 +119,6 @@ impl Parameters {
     }
 }
 
-/// The tools on offer, for whoever reads calls.
-#[derive(Debug)]
-pub struct ToolSet {
-    specs: Arc<[ToolSpec]>,
-    parameters: Vec<Parameters>,
-}
-
-impl ToolSet {
-    /// Takes the tools of a run; compiles nothing yet.
-    pub fn new(specs: Arc<[ToolSpec]>) -> ToolSet {
-        let parameters = specs.iter().map(Parameters::of).collect();
-        ToolSet { specs, parameters }
-    }
-
-    /// Returns the tools.
-    pub fn specs(&self) -> &[ToolSpec] {
-        &self.specs
-    }
-
-    /// Finds the tool of this very name, known prefixes aside.
-    pub fn exact(&self, name: &str) -> Option<&ToolSpec> {
-        let find = |name: &str| self.specs.iter().find(|spec| spec.name == name);
-        find(name).or_else(|| find(tool_name::bare(name)))
-    }
-
-    /// Fits the arguments of the tool that a model means by a name; see [`Parameters::fit`].
-    pub fn check(&self, name: &str, arguments: Map<String, Value>) -> Result<Fitted, String> {
-        match self.position(name) {
-            Some(at) => self.parameters[at].fit(arguments),
-            None => Err(tool_name::not_found(name, self.names())),
-        }
-    }
-
-    /// Restores the brace that a server dropped before arguments, if they fit then.
-    pub(super) fn with_brace(&self, name: &str, raw: &str) -> Option<Map<String, Value>> {
-        let properties = properties(&self.specs[self.position(name)?].parameters)?;
-        ["{", "{\""].iter().find_map(|lost| {
-            let object = one_object(&format!("{lost}{}", raw.trim_start()))?;
-            // A tool that takes anything says nothing about what is meant.
-            let is_known = object.keys().any(|key| properties.contains_key(key));
-            (is_known && self.check(name, object.clone()).is_ok()).then_some(object)
-        })
-    }
-
-    /// Tells whether a tool has parameters that must be there.
-    pub(super) fn has_required(&self, name: &str) -> bool {
-        self.position(name)
-            .and_then(|at| self.specs[at].parameters.get("required"))
-            .and_then(Value::as_array)
-            .is_some_and(|required| !required.is_empty())
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.specs.iter().map(|spec| spec.name.as_str())
-    }
-
-    fn position(&self, name: &str) -> Option<usize> {
-        let name = tool_name::resolve(name, self.names())?;
-        self.specs.iter().position(|spec| spec.name == name)
-    }
-}
-
 fn into_object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
@@ -190,29 +128,8 @@ fn into_object(value: Value) -> Map<String, Value> {
     }
 }
 
-fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+pub(super) fn properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
-}
-
-/// Returns the types that a schema takes; none if it does not say.
-pub(super) fn accepted(schema: &Value) -> Vec<&str> {
-    let mut types = Vec::new();
-    match schema.get("type") {
-        Some(Value::String(one)) => types.push(one.as_str()),
-        Some(Value::Array(many)) => types.extend(many.iter().filter_map(Value::as_str)),
-        Some(_) | None => {
-            for key in ["anyOf", "oneOf"] {
-                for inner in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
-                    match inner.get("type") {
-                        Some(Value::String(one)) => types.push(one.as_str()),
-                        // A branch that takes anything takes strings too.
-                        Some(_) | None => types.push("string"),
-                    }
-                }
-            }
-        }
-    }
-    types
 }
 
 /// Renames keys that are no parameters to the parameter that they are known to stand for.
@@ -282,7 +199,7 @@ fn unwrap_single(schema: &Value, object: &mut Map<String, Value>, notes: &mut Ve
     *object = inner;
 }
 
-fn one_object(text: &str) -> Option<Map<String, Value>> {
+pub(super) fn one_object(text: &str) -> Option<Map<String, Value>> {
     if text.trim().is_empty() {
         return None;
     }
@@ -444,6 +361,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::tool_set::ToolSet;
 
     fn spec(name: &str, parameters: Value) -> ToolSpec {
         ToolSpec { name: name.into(), description: String::new(), parameters }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Price;
 use super::endpoint::DEFAULT_BASE_URL;
-use super::quirks::Provider;
+use super::providers::Provider;
 use crate::secret::Secret;
 
 /// The settings of a [`super::client::Client`].
@@ -15,27 +15,39 @@ use crate::secret::Secret;
 /// ```
 /// use qwen_run::model::config::ClientConfig;
 ///
-/// let config = ClientConfig { max_output_tokens: Some(1_000), ..ClientConfig::new("http://127.0.0.1:8080/v1", "qwen") };
-/// assert_eq!(config.retries, 5);
+/// let mut config = ClientConfig::new("http://127.0.0.1:8080/v1", "qwen");
+/// config.generation.max_output_tokens = Some(1_000);
+/// assert_eq!(config.retry.retries, 5);
 /// ```
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
     /// The server, in any form that [`super::endpoint::Endpoint::parse`] reads.
     pub base_url: String,
+    /// Which kind of server it is, where the host does not tell.
+    pub provider: Option<Provider>,
     /// The key, if there is one.
     pub key: Option<Secret>,
     /// The model.
     pub model: String,
     /// Models that take over, in this order, when the one before stays unavailable.
     pub fallback_models: Vec<String>,
+    /// What is asked of the model.
+    pub generation: Generation,
+    /// Whether the tools are in the prompt instead of in `tools`.
+    pub text_tools: TextToolsMode,
+    /// What the owner knows better than the catalogue.
+    pub known: KnownFacts,
+    /// How the server is reached.
+    pub connection: Connection,
     /// How long to wait for what.
     pub timers: Timers,
-    /// How often a failed connection, and a failed server, is tried again: each has this budget.
-    pub retries: u32,
-    /// The longest single wait before another try.
-    pub max_wait: Duration,
-    /// The first wait of the exponential back-off.
-    pub first_wait: Duration,
+    /// When and how often to try again.
+    pub retry: RetryConfig,
+}
+
+/// What is asked of the model in every request.
+#[derive(Debug, Clone)]
+pub struct Generation {
     /// Sampling that the user chose.
     pub sampling: Sampling,
     /// The output limit of every request that names none.
@@ -46,28 +58,45 @@ pub struct ClientConfig {
     pub cache_marks: bool,
     /// Additional fields for the body.
     pub extra_body: Map<String, Value>,
+}
+
+/// What the owner knows better than the catalogue.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownFacts {
+    /// The window in tokens.
+    pub context_window: Option<u64>,
+    /// The window in tokens that the server was seen to serve: the catalogue's counts only as far as this.
+    pub served_window: Option<u64>,
+    /// Whether the server may be asked which window it serves, next to the first request; only on this machine.
+    pub asks_for_window: bool,
+    /// The price.
+    pub price: Option<Price>,
+    /// Whether the model takes images.
+    pub images: Option<bool>,
+}
+
+/// How the server is reached.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
     /// Headers for every request.
     pub headers: Vec<(String, String)>,
-    /// Whether the tools are in the prompt instead of in `tools`.
-    pub text_tools: TextToolsMode,
     /// The proxies; none is taken from the environment.
     pub proxy: Proxies,
     /// Files of certificates to trust next to the system's, as PEM.
     pub ca_files: Vec<PathBuf>,
     /// Whether plain http may leave this machine.
     pub allow_http: bool,
-    /// Which kind of server it is, where the host does not tell.
-    pub provider: Option<Provider>,
-    /// The window in tokens, where the owner knows better than the catalogue.
-    pub context_window: Option<u64>,
-    /// The window in tokens that the server was seen to serve: the catalogue's counts only as far as this.
-    pub served_window: Option<u64>,
-    /// Whether the server may be asked which window it serves, next to the first request; only on this machine.
-    pub asks_for_window: bool,
-    /// The price, where the owner knows better than the catalogue.
-    pub price: Option<Price>,
-    /// Whether the model takes images, where the owner knows better than the catalogue.
-    pub images: Option<bool>,
+}
+
+/// When and how often to try again.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryConfig {
+    /// How often a failed connection, and a failed server, is tried again: each has this budget.
+    pub retries: u32,
+    /// The longest single wait before another try.
+    pub max_wait: Duration,
+    /// The first wait of the exponential back-off.
+    pub first_wait: Duration,
     /// The seed of the back-off's jitter.
     pub jitter_seed: u64,
     /// Tells the time, for a `Retry-After` that is a date.
@@ -79,31 +108,34 @@ impl ClientConfig {
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> ClientConfig {
         ClientConfig {
             base_url: base_url.into(),
+            provider: None,
             key: None,
             model: model.into(),
             fallback_models: Vec::new(),
-            timers: Timers::default(),
-            retries: 5,
-            max_wait: Duration::from_secs(600),
-            first_wait: Duration::from_secs(1),
-            sampling: Sampling::default(),
-            max_output_tokens: None,
-            thinking: None,
-            cache_marks: true,
-            extra_body: Map::new(),
-            headers: Vec::new(),
+            generation: Generation {
+                sampling: Sampling::default(),
+                max_output_tokens: None,
+                thinking: None,
+                cache_marks: true,
+                extra_body: Map::new(),
+            },
             text_tools: TextToolsMode::Auto,
-            proxy: Proxies::default(),
-            ca_files: Vec::new(),
-            allow_http: false,
-            provider: None,
-            context_window: None,
-            served_window: None,
-            asks_for_window: true,
-            price: None,
-            images: None,
-            jitter_seed: 0,
-            now: None,
+            known: KnownFacts {
+                context_window: None,
+                served_window: None,
+                asks_for_window: true,
+                price: None,
+                images: None,
+            },
+            connection: Connection::default(),
+            timers: Timers::default(),
+            retry: RetryConfig {
+                retries: 5,
+                max_wait: Duration::from_secs(600),
+                first_wait: Duration::from_secs(1),
+                jitter_seed: 0,
+                now: None,
+            },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use super::quirks::{Provider, Quirks, quirks_of};
+use super::providers::{Provider, Quirks, quirks_of};
 use crate::secret::Secret;
 
 /// Where the requests go when nothing names an endpoint.
@@ -103,7 +103,7 @@ impl Endpoint {
         base.set_path(&path);
         let mut endpoint = Endpoint { base };
         if endpoint.base.path().trim_end_matches('/').is_empty()
-            && let Some(path) = endpoint.quirks().default_path
+            && let Some(path) = endpoint.quirks().location.default_path
         {
             endpoint.base.set_path(path);
         }
@@ -195,7 +195,7 @@ impl Endpoint {
             return if self.is_loopback() || quirks.local {
                 Ok(())
             } else {
-                Err(EndpointError::NoKey { host: self.host().to_owned(), variable: quirks.key_variable })
+                Err(EndpointError::NoKey { host: self.host().to_owned(), variable: quirks.location.key_variable })
             };
         };
         match owner_of_key(key.expose()) {
@@ -203,7 +203,7 @@ impl Endpoint {
                 Err(EndpointError::ForeignKey {
                     owner: owner.name,
                     host: self.host().to_owned(),
-                    variable: quirks.key_variable,
+                    variable: quirks.location.key_variable,
                 })
             }
             Some(_) | None => Ok(()),
@@ -212,7 +212,7 @@ impl Endpoint {
 
     /// Returns what to do about a refused key, as far as its shape and the host tell.
     pub fn hint_on_refused_key(&self, key: Option<&Secret>) -> String {
-        let variable = self.quirks().key_variable;
+        let variable = self.quirks().location.key_variable;
         let Some(key) = key else {
             return format!("set {variable}");
         };

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::model::advice::{class_name, feature_name, hint};
-use crate::model::quirks::{Provider, quirks_named};
+use crate::model::providers::{Provider, quirks_named};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,8 +44,8 @@ fn describe(class: &ErrorClass) -> String {
             format!("context_overflow {} {}", number(limit), number(actual))
         }
         ErrorClass::OutputTooLong { limit } => format!("output_too_long {}", number(limit)),
-        ErrorClass::Unsupported(feature) => format!("unsupported {}", feature_name(*feature)),
-        other => class_name(other).to_owned(),
+        ErrorClass::Unsupported(feature) => format!("unsupported {}", feature.name()),
+        other => other.name().to_owned(),
     }
 }
 
@@ -123,7 +122,7 @@ fn r38_a_final_error_says_what_to_do() {
     for provider in [Provider::DashScope, Provider::Ollama, Provider::LmStudio, Provider::Unknown] {
         for class in [ErrorClass::Permission, ErrorClass::Billing, ErrorClass::ModelNotFound, ErrorClass::ContentFilter]
         {
-            assert!(hint(&class, quirks_named(provider), "m").is_some());
+            assert!(quirks_named(provider).hint(&class, "m").is_some());
         }
     }
 }
@@ -147,7 +146,7 @@ proptest::proptest! {
 fn r39_quota_is_throttling_or_the_end_by_provider_and_words() {
     let class = |provider: Provider, message: &str| {
         let body = serde_json::json!({"error": {"message": message, "code": "insufficient_quota"}}).to_string();
-        class_name(&classify(quirks_named(provider), Some(429), &[], &body, None).class)
+        classify(quirks_named(provider), Some(429), &[], &body, None).class.name()
     };
     assert_eq!(class(Provider::DashScope, "Allocated quota exceeded, please increase your quota limit."), "rate_limit");
     assert_eq!(class(Provider::DashScope, "Free allocated quota exceeded."), "billing");

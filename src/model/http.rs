@@ -35,9 +35,9 @@ impl Http {
         Http {
             endpoint,
             key: config.key.clone(),
-            headers: config.headers.clone(),
-            ca_files: config.ca_files.clone(),
-            proxy: config.proxy.clone(),
+            headers: config.connection.headers.clone(),
+            ca_files: config.connection.ca_files.clone(),
+            proxy: config.connection.proxy.clone(),
             connect: config.timers.connect,
             client: OnceLock::new(),
             may_reuse: AtomicBool::new(false),

@@ -6,8 +6,8 @@
 
 use super::Arguments;
 use super::blocks::{Block, Candidate, Outcome, blocks, fenced, fences, shape_of};
-use super::coerce::ToolSet;
 use super::slots::{MOST_CALLS, Unnumbered};
+use super::tool_set::ToolSet;
 
 /// Whether calls are looked for in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,14 +33,16 @@ pub(super) struct Found {
 /// Tells whether a message without native calls has one in its text that an offered tool takes: then it is to be read
 /// again as [`TextTools::Prompted`].
 pub(super) fn has_call(text: &str, tools: &ToolSet) -> bool {
-    read(text, tools, TextTools::Prompted, false).is_some_and(|found| {
-        found.calls.iter().any(|call| match &call.arguments {
-            Arguments::Object(arguments) => {
-                tools.exact(&call.name).is_some() && tools.check(&call.name, arguments.clone()).is_ok()
-            }
-            Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
-        })
-    })
+    read(text, tools, TextTools::Prompted, false)
+        .is_some_and(|found| found.calls.iter().any(|call| fits(&call.name, &call.arguments, tools)))
+}
+
+/// Tells whether a tool on offer takes the arguments.
+fn fits(name: &str, arguments: &Arguments, tools: &ToolSet) -> bool {
+    match arguments {
+        Arguments::Object(arguments) => tools.exact(name).is_some() && tools.check(name, arguments.clone()).is_ok(),
+        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
+    }
 }
 
 /// Says what is wrong with a call in a message that came to no calls, for the model; `None` if there is nothing like
@@ -156,25 +158,7 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
     }
     let prompted = mode == TextTools::Prompted;
     let blocks = blocks(text, tools, prompted);
-    let is_good = |call: &Candidate| match &call.arguments {
-        Arguments::Object(arguments) => {
-            tools.exact(&call.name).is_some() && tools.check(&call.name, arguments.clone()).is_ok()
-        }
-        Arguments::Incomplete { .. } | Arguments::Invalid { .. } => false,
-    };
-    // Next to a call that is certain, what is broken is a call as well, and is answered with what is wrong with it.
-    let is_beside = blocks.len() > 1
-        || matches!(blocks.as_slice(), [Block { outcome: Outcome::Calls(calls), .. }] if calls.len() > 1);
-    let has_good = is_beside
-        && blocks.iter().any(|block| match &block.outcome {
-            Outcome::Calls(calls) => calls.iter().any(is_good),
-            Outcome::Cut { .. } | Outcome::Bad { .. } => false,
-        });
-    let trust = match (has_good, prompted) {
-        (true, _) => Trust::Beside,
-        (false, true) => Trust::Prompted,
-        (false, false) => Trust::None,
-    };
+    let trust = Trust::in_message(&blocks, tools, prompted);
     let mut found = Found { text: String::new(), calls: Vec::new() };
     let mut kept = 0;
     for block in blocks {
@@ -201,7 +185,7 @@ pub(super) fn read(text: &str, tools: &ToolSet, mode: TextTools, was_cut: bool) 
             }
             broken @ (Outcome::Cut { .. } | Outcome::Bad { .. }) => {
                 let is_named = matches!(&broken, Outcome::Cut { name: Some(_) } | Outcome::Bad { name: Some(_), .. });
-                let is_told = has_good || (prompted && is_named);
+                let is_told = trust == Trust::Beside || (prompted && is_named);
                 is_told
                     .then(|| Candidate::broken(broken, &text[block.start..block.end]))
                     .map(|call| vec![unnumbered(call.name, call.arguments, call.shape)])
@@ -257,6 +241,23 @@ enum Trust {
     Prompted,
     /// Another call in it is certain.
     Beside,
+}
+
+impl Trust {
+    fn in_message(blocks: &[Block], tools: &ToolSet, prompted: bool) -> Trust {
+        // Next to a call that is certain, what is broken is a call as well, and is answered with what is wrong with it.
+        let is_beside =
+            blocks.len() > 1 || matches!(blocks, [Block { outcome: Outcome::Calls(calls), .. }] if calls.len() > 1);
+        let is_good = |block: &Block| match &block.outcome {
+            Outcome::Calls(calls) => calls.iter().any(|call| fits(&call.name, &call.arguments, tools)),
+            Outcome::Cut { .. } | Outcome::Bad { .. } => false,
+        };
+        match (is_beside && blocks.iter().any(is_good), prompted) {
+            (true, _) => Trust::Beside,
+            (false, true) => Trust::Prompted,
+            (false, false) => Trust::None,
+        }
+    }
 }
 
 /// Takes a call that is certain, its arguments as the tool wants them, or one that is answered with what is wrong.

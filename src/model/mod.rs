@@ -1,9 +1,9 @@
 //! Talks to a model: takes requests and returns one [`Turn`] for each, whatever the server does in between.
 
-pub mod advice;
-mod alike;
 pub mod assemble;
+pub mod assembled;
 pub mod attempt;
+mod attempts;
 mod blocks;
 pub mod canonical;
 pub mod cassette;
@@ -15,33 +15,36 @@ pub mod config;
 mod cumulative;
 pub mod endpoint;
 pub mod errors;
+mod event_cache;
 pub mod http;
 pub mod leaked_calls;
 pub mod local;
 mod outgoing;
-pub mod printed;
 pub mod prompted;
-pub mod quirks;
-pub mod quirks_known;
+pub mod providers;
+mod recovery;
 pub mod repair;
 mod repetition;
 pub mod request;
 pub mod retry;
+pub mod retry_after;
 pub mod script;
-pub mod served;
+pub mod server_info;
 mod slots;
 pub mod sse;
 #[cfg(test)]
 mod stream_cases;
+pub mod streamed;
 #[cfg(test)]
 mod streams_tests;
 mod surrogates;
 #[cfg(test)]
 mod test_server;
 pub mod thinking;
+pub mod tool_set;
 pub mod transport;
-mod tries;
 pub mod trust;
+mod units;
 mod violation;
 mod visible;
 mod xml_call;
@@ -148,11 +151,14 @@ impl ToolCall {
     /// Returns what the model is told about a call that was left out because the turn has too many.
     pub fn left_out(&self) -> Option<&str> {
         match &self.arguments {
-            Arguments::Invalid { problem, .. } => (problem == slots::NOT_RUN).then_some(slots::NOT_RUN),
+            Arguments::Invalid { problem, .. } => (problem == NOT_RUN).then_some(NOT_RUN),
             Arguments::Object(_) | Arguments::Incomplete { .. } => None,
         }
     }
 }
+
+/// What is said of calls beyond those of one turn that are run.
+const NOT_RUN: &str = "not run: at most 128 calls a turn";
 
 /// The arguments of a call. Only [`Arguments::Object`] ever runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -382,6 +388,42 @@ pub enum ErrorClass {
     ReplayMismatch(String),
 }
 
+impl ErrorClass {
+    /// Returns the name that events and summaries have.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ErrorClass::Auth => "auth",
+            ErrorClass::Permission => "permission",
+            ErrorClass::Billing => "billing",
+            ErrorClass::ModelNotFound => "model_not_found",
+            ErrorClass::BadRequest { .. } => "bad_request",
+            ErrorClass::ContextOverflow { .. } => "context_overflow",
+            ErrorClass::OutputTooLong { .. } => "output_too_long",
+            ErrorClass::PayloadTooLarge => "payload_too_large",
+            ErrorClass::ContentFilter => "content_filter",
+            ErrorClass::RateLimit { .. } => "rate_limit",
+            ErrorClass::Overloaded { .. } => "overloaded",
+            ErrorClass::Server => "server",
+            ErrorClass::Timeout(TimeoutKind::Connect) => "timeout:connect",
+            ErrorClass::Timeout(TimeoutKind::FirstByte) => "timeout:first_byte",
+            ErrorClass::Timeout(TimeoutKind::Idle) => "timeout:idle",
+            ErrorClass::Timeout(TimeoutKind::Lifetime) => "timeout:lifetime",
+            ErrorClass::Timeout(TimeoutKind::Deadline) => "timeout:deadline",
+            ErrorClass::Network => "network",
+            ErrorClass::Stream(StreamFault::NoFinish) => "stream:no_finish",
+            ErrorClass::Stream(StreamFault::Empty) => "stream:empty",
+            ErrorClass::Stream(StreamFault::MalformedCall) => "stream:malformed_call",
+            ErrorClass::Stream(StreamFault::NotSse) => "stream:not_sse",
+            ErrorClass::Stream(StreamFault::TagLeak) => "stream:tag_leak",
+            ErrorClass::Stream(StreamFault::TooLarge) => "stream:too_large",
+            ErrorClass::Unsupported(_) => "unsupported",
+            ErrorClass::RawGeneration(_) => "raw_generation",
+            ErrorClass::Cancelled => "cancelled",
+            ErrorClass::ReplayMismatch(_) => "replay_mismatch",
+        }
+    }
+}
+
 /// Which timer ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutKind {
@@ -439,6 +481,25 @@ pub enum Feature {
     CacheControl,
     /// `response_format`.
     ResponseFormat,
+}
+
+impl Feature {
+    /// Returns the name that servers have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::StreamOptions => "stream_options",
+            Feature::ParallelToolCalls => "parallel_tool_calls",
+            Feature::Tools => "tools",
+            Feature::ToolChoice => "tool_choice",
+            Feature::MaxTokens => "max_tokens",
+            Feature::Thinking => "thinking",
+            Feature::Media => "media",
+            Feature::Stream => "stream",
+            Feature::Sampling => "sampling",
+            Feature::CacheControl => "cache_control",
+            Feature::ResponseFormat => "response_format",
+        }
+    }
 }
 
 /// Something that answers requests: a server, a cassette, or a test's script.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::quirks::{Cache, ForcedTool, PreserveThinking, ReasoningOut};
+use super::client::{Client, State};
+use super::providers::{Cache, ForcedTool, PreserveThinking, ReasoningOut};
 use super::request::{self, Options, Shape};
 use super::transport::{Method, WireRequest};
 use super::{AssistantMessage, Feature, Message, Model as _, ModelFacts, Part, Request, catalogue};
@@ -17,20 +17,18 @@ impl Client {
         let model = self.model_name().to_owned();
         let facts = self.facts();
         let state = self.state();
-        let has = |feature| !state.given_up.contains(&feature);
-        let family = catalogue::normal_name(&model);
         // Other families' templates drop content that is a list.
-        let marks = self.config.cache_marks
-            && self.quirks.cache == Cache::Marks
-            && family.starts_with("qwen")
-            && has(Feature::CacheControl);
+        let marks = self.config.generation.cache_marks
+            && self.quirks.body.cache == Cache::Marks
+            && catalogue::normal_name(&model).starts_with("qwen")
+            && state.has(Feature::CacheControl);
         let shape = Shape {
             prompted: state.prompted,
             parts: marks,
-            images: facts.images && has(Feature::Media),
-            reasoning: if has(Feature::Thinking) { self.quirks.reasoning_out } else { ReasoningOut::Never },
-            null_content: self.quirks.null_content,
-            tool_media: self.quirks.tool_media,
+            images: facts.images && state.has(Feature::Media),
+            reasoning: if state.has(Feature::Thinking) { self.quirks.reasoning.out } else { ReasoningOut::Never },
+            null_content: self.quirks.body.null_content,
+            tool_media: self.quirks.body.tool_media,
         };
         let extra_messages = continued.map(|text| {
             [
@@ -39,38 +37,20 @@ impl Client {
             ]
         });
         let messages: Vec<&Message> = request.messages.iter().chain(extra_messages.iter().flatten()).collect();
-        let mut options = Options {
-            stream: has(Feature::Stream),
-            stream_options: self.quirks.stream_options && has(Feature::StreamOptions),
-            max_tokens: None,
-            sampling: if has(Feature::Sampling) { self.sampling(&model) } else { Vec::new() },
-            force_tool: request
-                .force_tool
-                .clone()
-                .filter(|_| self.quirks.forced_tool == ForcedTool::Named && has(Feature::ToolChoice)),
-            parallel_tool_calls: self.quirks.parallel_tool_calls && has(Feature::ParallelToolCalls),
-            thinking: self
-                .config
-                .thinking
-                .map(|on| (self.quirks.thinking_switch, on))
-                .filter(|_| has(Feature::Thinking)),
-            preserve_thinking: self.quirks.preserve_thinking == PreserveThinking::Body
-                && family.starts_with("qwen")
-                && has(Feature::Thinking),
-            marks,
-            extra: self.config.extra_body.clone(),
-        };
+        let mut options = self.options(request, &state, &model, marks);
         // A continuation is said once and belongs to no later body.
         let (mut kept, mut once) = (self.stem(), request::Stem::default());
         let stem = if extra_messages.is_some() { &mut once } else { &mut *kept };
         let mut begun = request::begin(stem, &request.lineage, &model, &request.tools, &messages, shape, &options);
         drop(kept);
-        let Some(asked) = request.max_output_tokens.or(self.config.max_output_tokens).or(state.learned_output) else {
+        let Some(asked) =
+            request.max_output_tokens.or(self.config.generation.max_output_tokens).or(state.learned_output)
+        else {
             return begun.finish(&options);
         };
         let prompt = (begun.estimate(&options) as f64 * state.calibration) as u64;
         let limit = output_limit(asked, &facts, prompt);
-        let field = match (has(Feature::MaxTokens), self.quirks.max_tokens_field) {
+        let field = match (state.has(Feature::MaxTokens), self.quirks.body.max_tokens_field) {
             (true, field) => field,
             (false, "max_tokens") => "max_completion_tokens",
             (false, _) => "max_tokens",
@@ -79,13 +59,36 @@ impl Client {
         begun.finish(&options)
     }
 
+    /// Says what goes into the body next to the conversation, as far as the server takes it.
+    fn options(&self, request: &Request, state: &State, model: &str, marks: bool) -> Options {
+        let (body, reasoning) = (&self.quirks.body, &self.quirks.reasoning);
+        let generation = &self.config.generation;
+        Options {
+            stream: state.has(Feature::Stream),
+            stream_options: body.stream_options && state.has(Feature::StreamOptions),
+            max_tokens: None,
+            sampling: if state.has(Feature::Sampling) { self.sampling(model) } else { Vec::new() },
+            force_tool: request
+                .force_tool
+                .clone()
+                .filter(|_| body.forced_tool == ForcedTool::Named && state.has(Feature::ToolChoice)),
+            parallel_tool_calls: body.parallel_tool_calls && state.has(Feature::ParallelToolCalls),
+            thinking: generation.thinking.map(|on| (reasoning.switch, on)).filter(|_| state.has(Feature::Thinking)),
+            preserve_thinking: reasoning.preserve == PreserveThinking::Body
+                && catalogue::normal_name(model).starts_with("qwen")
+                && state.has(Feature::Thinking),
+            marks,
+            extra: generation.extra_body.clone(),
+        }
+    }
+
     fn sampling(&self, model: &str) -> Vec<(&'static str, Value)> {
-        let chosen = &self.config.sampling;
+        let chosen = &self.config.generation.sampling;
         let card = if self.quirks.local { catalogue::card_sampling(model) } else { None };
         let mut fields: Vec<(&'static str, Value)> = Vec::new();
         let mut add = |name: &'static str, value: Option<Value>| {
             if let Some(value) = value
-                && (matches!(name, "temperature" | "top_p") || self.quirks.sampling.contains(&name))
+                && (matches!(name, "temperature" | "top_p") || self.quirks.body.sampling.contains(&name))
             {
                 fields.push((name, value));
             }

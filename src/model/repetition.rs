@@ -153,6 +153,60 @@ fn is_of_a_word(character: char) -> bool {
     character.is_alphabetic() || matches!(character, '\'' | '\u{2019}' | '-' | '_' | '.' | '/' | ',')
 }
 
+/// Looks for text, reasoning and arguments of an answer that only repeat themselves.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Whether an answer that only repeats itself is cut.
+    pub(super) is_on: bool,
+    text: Option<Repetition>,
+    looked: usize,
+    reasoning: Option<Repetition>,
+    arguments: Option<Repetition>,
+    /// How much of the text and of the reasoning to keep, once something repeats itself.
+    pub(super) found: Option<(Option<usize>, Option<usize>)>,
+}
+
+impl Watch {
+    /// Begins the text anew.
+    pub(super) fn restart_text(&mut self) {
+        (self.text, self.looked) = (None, 0);
+    }
+
+    pub(super) fn text(&mut self, text: &str, certain: usize, may_be_call: Option<usize>) {
+        if !self.is_on {
+            return;
+        }
+        let all = if may_be_call.is_some() { text.len() } else { certain };
+        // What may be a call holds files: in tags for certain, in fences perhaps.
+        let place = match may_be_call {
+            Some(at) if text[at..].starts_with('<') => Place::Data,
+            Some(_) => Place::Code,
+            None => Place::Text,
+        };
+        let repetition = self.text.get_or_insert_default();
+        for (from, until, place) in [(self.looked, certain, Place::Text), (self.looked.max(certain), all, place)] {
+            if let Some(kept) = text.get(from..until).and_then(|added| repetition.push(added, place)) {
+                self.found.get_or_insert((Some(kept), None));
+            }
+        }
+        self.looked = self.looked.max(all);
+    }
+
+    pub(super) fn reasoning(&mut self, added: &str) {
+        if self.is_on
+            && let Some(kept) = self.reasoning.get_or_insert_default().push(added, Place::Text)
+        {
+            self.found.get_or_insert((None, Some(kept)));
+        }
+    }
+
+    pub(super) fn arguments(&mut self, added: &str) {
+        if self.is_on && self.arguments.get_or_insert_default().push(added, Place::Data).is_some() {
+            self.found.get_or_insert((None, None));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::prompted;
-use super::quirks::{ReasoningOut, ThinkingSwitch};
-use super::{Arguments, AssistantMessage, Lineage, Message, Part, ToolMessage, ToolSpec};
+use super::providers::{ReasoningOut, ThinkingSwitch};
+use super::units::{Answer, NO_ANSWER, Unit, marked, units};
+use super::{Arguments, AssistantMessage, Lineage, Message, Part, ToolSpec};
 
 /// How messages are written: what a provider's table and the run's downgrades decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +69,6 @@ pub struct Body {
 
 /// What an image counts in the guess.
 const MEDIA_TOKENS: u64 = 1_000;
-
-/// The most answers of one turn that a server's cache looks back over.
-const LOOK_BACK: usize = 16;
 
 /// What decides how the same messages are written.
 #[derive(Debug, Clone)]
@@ -184,105 +182,6 @@ impl Begun {
         let estimate = self.out.estimate();
         Body { bytes: self.out.bytes, prefix: self.prefix, estimate }
     }
-}
-
-/// What goes out together: a message, or a turn with the answers to its calls.
-#[derive(Debug, PartialEq)]
-enum Unit<'a> {
-    System(String),
-    User(&'a [Part]),
-    /// Words that the wire needs and nobody said.
-    Said(&'a str),
-    Turn(&'a AssistantMessage, Vec<Answer<'a>>),
-}
-
-/// The answer to a call; `None` where the history has none.
-#[derive(Debug, PartialEq)]
-struct Answer<'a> {
-    call_id: &'a str,
-    message: Option<&'a ToolMessage>,
-}
-
-/// What stands for an answer that the history lacks: a call without one makes servers refuse the whole conversation.
-const NO_ANSWER: &str = "[no result: this call was not run]";
-
-/// What stands for a user who said nothing: templates of Qwen refuse a conversation without one.
-const BEGIN: &str = "Begin.";
-
-/// Orders a history as servers require it: one system message, first; at least one user message; each call followed by
-/// exactly one answer, in order; answers without a call dropped.
-fn units<'a>(messages: &[&'a Message]) -> Vec<Unit<'a>> {
-    let leading = messages.iter().take_while(|message| matches!(message, Message::System(_))).count();
-    let system: Vec<&str> = messages[..leading]
-        .iter()
-        .filter_map(|message| match message {
-            Message::System(text) => Some(text.as_str()),
-            Message::User(_) | Message::Assistant(_) | Message::Tool(_) => None,
-        })
-        .collect();
-    let mut units = Vec::with_capacity(messages.len());
-    if !system.is_empty() {
-        units.push(Unit::System(system.join("\n\n")));
-    }
-    let mut rest = messages[leading..].iter().peekable();
-    if !messages[leading..].iter().any(|message| matches!(message, Message::User(_))) {
-        units.push(Unit::Said(BEGIN));
-    }
-    while let Some(message) = rest.next() {
-        match message {
-            // A second system message would be refused; its text is kept all the same.
-            Message::System(text) => units.push(Unit::Said(text)),
-            Message::User(parts) => units.push(Unit::User(parts)),
-            Message::Tool(_) => {}
-            Message::Assistant(turn) => {
-                let mut given: Vec<&ToolMessage> = Vec::new();
-                while let Some(Message::Tool(answer)) = rest.peek() {
-                    given.push(answer);
-                    rest.next();
-                }
-                if turn.text.is_empty() && turn.calls.is_empty() {
-                    continue;
-                }
-                let answers = turn
-                    .calls
-                    .iter()
-                    .map(|call| Answer {
-                        call_id: &call.id,
-                        message: given.iter().find(|answer| answer.call_id == call.id).copied(),
-                    })
-                    .collect();
-                units.push(Unit::Turn(turn, answers));
-            }
-        }
-    }
-    units
-}
-
-/// Chooses the units whose last message carries a cache mark: at most four, the system's and the last among them.
-fn marked(units: &[Unit<'_>], stream: bool) -> Vec<usize> {
-    let mut marks = Vec::new();
-    if matches!(units.first(), Some(Unit::System(_))) {
-        marks.push(0);
-    }
-    if !stream {
-        return marks;
-    }
-    let markable = |index: &usize| match &units[*index] {
-        Unit::System(_) | Unit::User(_) | Unit::Said(_) => true,
-        Unit::Turn(_, answers) => !answers.is_empty(),
-    };
-    let from_the_end: Vec<usize> = (0..units.len()).rev().filter(markable).collect();
-    let Some(&last) = from_the_end.first() else { return marks };
-    marks.push(last);
-    // With that many answers the cache's look back does not reach the mark of the request before.
-    if let Unit::Turn(_, answers) = &units[last]
-        && answers.len() > LOOK_BACK
-        && let Some(&before) = from_the_end.get(1)
-    {
-        marks.push(before);
-    }
-    marks.dedup();
-    marks
 }
 
 struct Writer {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::model::{Reasoning, ToolCall};
+use crate::model::{Reasoning, ToolCall, ToolMessage};
 
 fn shape() -> Shape {
     Shape {

@@ -8,17 +8,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::chunk::CallPiece;
-use super::coerce::ToolSet;
 use super::cumulative::Joined;
 use super::repair::{self, Piece, Reading};
-use super::{Arguments, ToolCall};
+use super::tool_set::ToolSet;
+use super::{Arguments, NOT_RUN, ToolCall};
 use crate::tool_name;
 
 /// Calls of one turn that are run.
 const MAX_CALLS: usize = 128;
-
-/// What is said of the calls beyond them.
-pub(super) const NOT_RUN: &str = "not run: at most 128 calls a turn";
 
 /// Calls of one turn that are read at all: each gets its answer.
 pub(super) const MOST_CALLS: usize = 1024;
@@ -108,6 +105,19 @@ impl Slot {
 
     fn has_arguments(&self) -> bool {
         self.nesting.has_begun
+    }
+
+    fn has_other_name(&self, piece: &CallPiece) -> bool {
+        piece.name.as_ref().is_some_and(|name| !self.name.is_empty() && self.name != *name)
+    }
+
+    /// Tells whether a piece that has neither id nor index belongs to this call, the last one.
+    fn is_continued(&self, piece: &CallPiece, tools: &ToolSet) -> bool {
+        let Some(name) = piece.name.as_ref().filter(|_| !self.name.is_empty()) else { return true };
+        let (is_same, is_blank) = (self.name == *name, piece.is_blank());
+        let is_fragment = !self.has_arguments() && !is_same && tools.exact(&format!("{}{name}", self.name)).is_some();
+        let continues = is_same && self.has_arguments() && !self.is_complete() && !piece.starts_object() && !is_blank;
+        !self.has_arguments() && is_same || is_fragment || continues || is_same && is_blank
     }
 
     /// Tells whether a piece repeats the last complete object.
@@ -241,101 +251,103 @@ impl Slots {
 
     /// Finds the slot of a piece; `None` if the piece only repeats what is there.
     fn pick(&mut self, piece: &CallPiece, tools: &ToolSet) -> Option<usize> {
-        let starts_object = piece.arguments.trim_start().starts_with('{');
-        let is_blank = piece.arguments.trim_start().is_empty();
-        let is_other_name =
-            |slot: &Slot| piece.name.as_ref().is_some_and(|name| !slot.name.is_empty() && slot.name != *name);
         if let Some(id) = &piece.id {
-            if let Some(&at) = self.by_id.get(id) {
-                let slot = &mut self.slots[at];
-                if slot.is_complete() && starts_object {
-                    if slot.is_replay(&piece.arguments) {
-                        self.scanned += piece.arguments.len() as u64;
-                        flag(&mut self.flags, "replayed_call");
-                        return None;
-                    }
-                    if (piece.index.is_some() && piece.index != slot.index) || is_other_name(slot) {
-                        flag(&mut self.flags, "duplicate_id");
-                        return self.open(piece);
-                    }
-                }
-                return Some(at);
-            }
-            let at = match piece.index {
-                Some(index) => self.at_index(index),
-                None => self.slots.len().checked_sub(1).filter(|&at| {
-                    // Without an index only a call that just began can be meant.
-                    !self.slots[at].has_arguments() || piece.name.is_none()
-                }),
-            };
-            return match at {
-                Some(at) => {
-                    let slot = &self.slots[at];
-                    // Some servers make an id of its own for every piece: what is in the middle of an object,
-                    // or has arguments and no name, continues with the call that is open.
-                    let goes_on = slot.nesting.is_open() && !is_blank && !starts_object
-                        || piece.name.is_none() && !is_blank && !slot.name.is_empty() && !slot.has_arguments();
-                    if slot.id.is_none() && !is_other_name(slot) && !slot.is_complete() {
-                        Some(at)
-                    } else if piece.index.is_some() && goes_on && !is_other_name(slot) {
-                        flag(&mut self.flags, "changing_id");
-                        Some(at)
-                    } else {
-                        self.open(piece)
-                    }
-                }
-                None => self.open(piece),
+            return match self.by_id.get(id) {
+                Some(&at) => self.pick_known_id(piece, at),
+                None => self.pick_new_id(piece),
             };
         }
-        let meant = piece.index.map_or(self.slots.len().checked_sub(1), |index| self.at_index(index));
+        let last = self.slots.len().checked_sub(1);
+        let meant = piece.index.map_or(last, |index| self.at_index(index));
         if piece.name.is_none()
-            && starts_object
+            && piece.starts_object()
             && let Some(slot) = meant.map(|at| &mut self.slots[at]).filter(|slot| slot.is_complete())
             && slot.is_replay(&piece.arguments)
         {
             // Some servers end a call by its whole arguments; what calls anew has a name or an id.
-            self.scanned += piece.arguments.len() as u64;
-            flag(&mut self.flags, "replayed_call");
-            return None;
+            return self.repeated(piece);
         }
-        if let Some(index) = piece.index {
-            let Some(at) = self.at_index(index) else { return self.open(piece) };
-            let slot = &self.slots[at];
-            if slot.is_complete() && starts_object {
-                let is_placeholder = slot.arguments.text().trim() == "{}" && tools.has_required(&slot.name);
-                if is_placeholder && !is_other_name(slot) {
-                    return Some(at);
-                }
-                let name = slot.name.clone();
-                let new = self.open(piece)?;
-                if piece.name.is_none() {
-                    self.slots[new].name = name;
-                }
-                flag(&mut self.flags, "glued_calls");
-                return Some(new);
-            }
-            // Calls without arguments, all at the same index and without ids: only the name tells them apart.
-            if slot.id.is_none() && is_other_name(slot) {
-                let name = piece.name.as_deref().unwrap_or_default();
-                let is_fragment = tools.exact(&format!("{}{name}", slot.name)).is_some();
-                let both_known = tools.exact(name).is_some() && tools.exact(&slot.name).is_some();
-                if slot.is_complete() || (!slot.has_arguments() && both_known && !is_fragment) {
-                    return self.open(piece);
-                }
-            }
+        match (meant, piece.index.is_some()) {
+            (None, _) => self.open(piece),
+            (Some(at), true) => self.pick_index(piece, at, tools),
+            (Some(at), false) if self.slots[at].is_continued(piece, tools) => Some(at),
+            (Some(_), false) => self.open(piece),
+        }
+    }
+
+    /// Notes a piece that only repeats what is there.
+    fn repeated(&mut self, piece: &CallPiece) -> Option<usize> {
+        self.scanned += piece.arguments.len() as u64;
+        flag(&mut self.flags, "replayed_call");
+        None
+    }
+
+    /// Finds the slot of a piece whose id the slot at `at` has.
+    fn pick_known_id(&mut self, piece: &CallPiece, at: usize) -> Option<usize> {
+        let slot = &mut self.slots[at];
+        if !slot.is_complete() || !piece.starts_object() {
             return Some(at);
         }
-        let Some(at) = self.slots.len().checked_sub(1) else { return self.open(piece) };
+        if slot.is_replay(&piece.arguments) {
+            return self.repeated(piece);
+        }
+        if (piece.index.is_some() && piece.index != slot.index) || slot.has_other_name(piece) {
+            flag(&mut self.flags, "duplicate_id");
+            return self.open(piece);
+        }
+        Some(at)
+    }
+
+    /// Finds the slot of a piece with an id that is new.
+    fn pick_new_id(&mut self, piece: &CallPiece) -> Option<usize> {
+        let at = match piece.index {
+            Some(index) => self.at_index(index),
+            None => self.slots.len().checked_sub(1).filter(|&at| {
+                // Without an index only a call that just began can be meant.
+                !self.slots[at].has_arguments() || piece.name.is_none()
+            }),
+        };
+        let Some(at) = at else { return self.open(piece) };
+        let (slot, is_blank) = (&self.slots[at], piece.is_blank());
+        if slot.has_other_name(piece) {
+            return self.open(piece);
+        }
+        if slot.id.is_none() && !slot.is_complete() {
+            return Some(at);
+        }
+        // Some servers make an id of its own for every piece: what is in the middle of an object, or has arguments
+        // and no name, continues with the call that is open.
+        let continues = slot.nesting.is_open() && !is_blank && !piece.starts_object()
+            || piece.name.is_none() && !is_blank && !slot.name.is_empty() && !slot.has_arguments();
+        if piece.index.is_none() || !continues {
+            return self.open(piece);
+        }
+        flag(&mut self.flags, "changing_id");
+        Some(at)
+    }
+
+    /// Finds the slot of a piece without an id whose index the slot at `at` has.
+    fn pick_index(&mut self, piece: &CallPiece, at: usize, tools: &ToolSet) -> Option<usize> {
         let slot = &self.slots[at];
-        if let Some(name) = &piece.name
-            && !slot.name.is_empty()
-        {
-            let is_fragment =
-                !slot.has_arguments() && slot.name != *name && tools.exact(&format!("{}{name}", slot.name)).is_some();
-            let goes_on =
-                slot.name == *name && slot.has_arguments() && !slot.is_complete() && !starts_object && !is_blank;
-            let is_repeated = slot.name == *name && is_blank;
-            if (slot.has_arguments() || slot.name != *name) && !is_fragment && !goes_on && !is_repeated {
+        if slot.is_complete() && piece.starts_object() {
+            let is_placeholder = slot.arguments.text().trim() == "{}" && tools.has_required(&slot.name);
+            if is_placeholder && !slot.has_other_name(piece) {
+                return Some(at);
+            }
+            let name = slot.name.clone();
+            let new = self.open(piece)?;
+            if piece.name.is_none() {
+                self.slots[new].name = name;
+            }
+            flag(&mut self.flags, "glued_calls");
+            return Some(new);
+        }
+        // Calls without arguments, all at the same index and without ids: only the name tells them apart.
+        if slot.id.is_none() && slot.has_other_name(piece) {
+            let name = piece.name.as_deref().unwrap_or_default();
+            let is_fragment = tools.exact(&format!("{}{name}", slot.name)).is_some();
+            let both_known = tools.exact(name).is_some() && tools.exact(&slot.name).is_some();
+            if slot.is_complete() || (!slot.has_arguments() && both_known && !is_fragment) {
                 return self.open(piece);
             }
         }

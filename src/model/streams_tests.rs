@@ -58,11 +58,9 @@ async fn r42_every_example_stream_ends_as_it_should() {
         let title = format!("{} {}", case["n"], case["title"]);
         let expect = &case["expect"];
         let server = TestServer::play(vec![script(case), says("NEXT")]).await;
-        let config = ClientConfig {
-            first_wait: Duration::from_micros(10),
-            asks_for_window: false,
-            ..ClientConfig::new(&server.url, "m")
-        };
+        let mut config = ClientConfig::new(&server.url, "m");
+        config.retry.first_wait = Duration::from_micros(10);
+        config.known.asks_for_window = false;
         let client = Client::new(config).unwrap();
         let request = Request {
             messages: vec![Message::User(vec![Part::Text("go".into())])].into(),

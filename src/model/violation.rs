@@ -81,6 +81,27 @@ fn message_of(error: &ValidationError<'_>) -> String {
     }
 }
 
+/// Returns the types that a schema takes; none if it does not say.
+pub(super) fn accepted(schema: &Value) -> Vec<&str> {
+    let mut types = Vec::new();
+    match schema.get("type") {
+        Some(Value::String(one)) => types.push(one.as_str()),
+        Some(Value::Array(many)) => types.extend(many.iter().filter_map(Value::as_str)),
+        Some(_) | None => {
+            for key in ["anyOf", "oneOf"] {
+                for inner in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
+                    match inner.get("type") {
+                        Some(Value::String(one)) => types.push(one.as_str()),
+                        // A branch that takes anything takes strings too.
+                        Some(_) | None => types.push("string"),
+                    }
+                }
+            }
+        }
+    }
+    types
+}
+
 /// Makes arguments that would be accepted, from the schema alone.
 fn example(schema: &Value) -> Value {
     let property = |name: &str| schema.get("properties").and_then(|properties| properties.get(name));
@@ -94,7 +115,7 @@ fn placeholder(name: &str, schema: &Value) -> Value {
     if let Some(first) = schema.get("enum").and_then(|options| options.get(0)) {
         return first.clone();
     }
-    match super::coerce::accepted(schema).first() {
+    match accepted(schema).first() {
         Some(&"integer" | &"number") => Value::from(1),
         Some(&"boolean") => Value::Bool(true),
         Some(&"array") => Value::from(vec![placeholder(name, schema.get("items").unwrap_or(&Value::Null))]),

@@ -8,8 +8,9 @@
 
 use serde_json::{Map, Value};
 
-use super::blocks::skip_blanks;
-use super::coerce::{ToolSet, parameter_meant};
+use super::coerce::parameter_meant;
+use super::repair::{self, ObjectError};
+use super::tool_set::ToolSet;
 
 /// The longest tag.
 const MAX_TAG: usize = 256;
@@ -120,46 +121,23 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         return if may_go_on { XmlCall::Cut { name: String::new() } } else { XmlCall::None };
     };
     let name = name.to_owned();
-    let properties = tools
-        .exact(&name)
-        .and_then(|spec| spec.parameters.get("properties"))
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
-    let required: Vec<&str> = tools
-        .exact(&name)
-        .and_then(|spec| spec.parameters.get("required")?.as_array())
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let schema = |key: &str| tools.exact(&name).and_then(|spec| spec.parameters.get(key));
+    let properties = schema("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let required = schema("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
     let mut arguments = Map::new();
     let mut missing: Vec<&String> = properties.keys().collect();
     loop {
-        at = skip_blanks(text, at);
+        at = skip_spaces(text, at);
         let rest = &text[at..];
-        if rest.starts_with("</function>") {
-            return XmlCall::Call { name, arguments, end: at + "</function>".len() };
-        }
-        if rest.starts_with("</tool_call>") || (rest.is_empty() && !arguments.is_empty()) {
-            // The end of the function is missing, and nothing else.
-            return XmlCall::Call { name, arguments, end: at };
+        if let Some(length) = end_of_call(rest, !arguments.is_empty()) {
+            return XmlCall::Call { name, arguments, end: at + length };
         }
         if rest.is_empty() || "</function>".starts_with(rest) || "<parameter=".starts_with(rest) {
             return XmlCall::Cut { name };
         }
         if rest.starts_with('{') && arguments.is_empty() {
-            return match super::repair::object_at(text, at) {
-                Ok((arguments, end)) => {
-                    let after = skip_blanks(text, end);
-                    let closed = text[after..].starts_with("</function>");
-                    XmlCall::Call { name, arguments, end: if closed { after + "</function>".len() } else { end } }
-                }
-                Err(super::repair::ObjectError::Cut) => XmlCall::Cut { name },
-                Err(super::repair::ObjectError::Bad { at: place, problem }) => {
-                    XmlCall::Bad { name, problem: super::repair::place(&text[at..], place - at, &problem) }
-                }
-            };
+            return object(text, at, name);
         }
         let named = tag(text, at, "<parameter").map(|(key, start)| (key.to_owned(), start));
         let unnamed = || {
@@ -186,17 +164,10 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         let Some((end, next)) = value_end(text, start, ends, &close, is_new) else {
             return XmlCall::Cut { name };
         };
-        let mut value = &text[start..end];
-        if next == end {
-            // The value has no end of its own, or one that its name wrote: `<parameter=content>…</content>`.
-            let own = format!("</{key}>");
-            value = value.trim_end().strip_suffix(own.as_str()).unwrap_or(value);
-        }
-        let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
-        // Spaces before a tag on a line of its own are the tag's.
-        let unindented = value.trim_end_matches([' ', '\t']);
-        let value = if unindented.ends_with('\n') { unindented } else { value };
-        let value = value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value);
+        // A value without an end of its own may have one that its name wrote: `<parameter=content>…</content>`.
+        let whole = &text[start..end];
+        let without_own = || whole.trim_end().strip_suffix(format!("</{key}>").as_str());
+        let value = bare_value(if next == end { without_own().unwrap_or(whole) } else { whole });
         let value = typed(value, properties.get(meant.as_ref().unwrap_or(&key)));
         if arguments.get(&key).is_some_and(|old| *old != value) {
             return XmlCall::Bad { name, problem: format!("the parameter `{key}` stands twice") };
@@ -204,6 +175,42 @@ pub(super) fn read(text: &str, at: usize, ends: &Ends, tools: &ToolSet) -> XmlCa
         arguments.insert(key, value);
         at = next;
     }
+}
+
+pub(super) fn skip_spaces(text: &str, at: usize) -> usize {
+    text.len() - text[at..].trim_start().len()
+}
+
+/// Returns the length of a call's end where there is one.
+fn end_of_call(rest: &str, has_arguments: bool) -> Option<usize> {
+    if rest.starts_with("</function>") {
+        return Some("</function>".len());
+    }
+    // The end of the function may be missing, and nothing else.
+    (rest.starts_with("</tool_call>") || (rest.is_empty() && has_arguments)).then_some(0)
+}
+
+/// Reads the arguments of a call that are one JSON object.
+fn object(text: &str, at: usize, name: String) -> XmlCall {
+    match repair::object_at(text, at) {
+        Ok((arguments, end)) => {
+            let after = skip_spaces(text, end);
+            let closed = text[after..].starts_with("</function>");
+            XmlCall::Call { name, arguments, end: if closed { after + "</function>".len() } else { end } }
+        }
+        Err(ObjectError::Cut) => XmlCall::Cut { name },
+        Err(ObjectError::Bad { at: place, problem }) => {
+            XmlCall::Bad { name, problem: repair::place(&text[at..], place - at, &problem) }
+        }
+    }
+}
+
+/// Returns a value without the line breaks next to its tags, and without the spaces that indent the closing one.
+fn bare_value(value: &str) -> &str {
+    let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
+    let unindented = value.trim_end_matches([' ', '\t']);
+    let value = if unindented.ends_with('\n') { unindented } else { value };
+    value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value)
 }
 
 /// Reads `<function=NAME>` or `<function name="NAME">`; returns the name and the end of the tag.
@@ -244,7 +251,7 @@ fn value_end(
         let place = at + offset;
         let rest = &text[place..];
         if rest.starts_with(close) {
-            let after = skip_blanks(text, place + close.len());
+            let after = skip_spaces(text, place + close.len());
             let follows = &text[after..];
             let ends_line = || text[place + close.len()..after].contains('\n');
             let is_closed = || (begins_line(place) || is_inline(place)) && ends_line() && !ends.is_nested(start, place);

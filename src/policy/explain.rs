@@ -11,7 +11,7 @@ use super::layers::Layer;
 use super::rules::Rule;
 use super::shell::{Step, judge_in_steps};
 use super::{Facts, Policy};
-use crate::tool_name::{ToolId, tool_named};
+use crate::tool_name::tool_named;
 
 /// The rules that no file states, by the names that denials carry.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -43,7 +43,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// Explains a decision.
 pub fn explain(policy: &Policy, facts: &Facts, tool: &str, input: &Value) -> String {
     let decision = check_call(policy, facts, tool, input);
-    let name = tool_named(tool).map_or(tool, ToolId::name);
+    let name = tool_named(tool).map_or(tool, |tool| tool.name());
     let verdict = match decision.verdict {
         Verdict::Allow => "ALLOWED",
         Verdict::Deny => "DENIED",

@@ -376,6 +376,7 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     let transcript = Transcript::resume(setup.system_prompt(), session.earlier.clone(), message);
     let mask = |text: String| setup.without_secrets(text);
     let keep = |messages: &[Message]| session.keep(messages, &mask).into_iter().for_each(emit);
+    let renewing = servers::Renewing { servers: &stage.servers, policy: &setup.policy, facts: setup.facts(stage) };
     let mut invoker = Invoker::new(&setup.registry, setup.offered.clone(), &judge, context, &*setup.redact)
         .with_hooks(hooks.as_ref().map(|hooks| hooks as &dyn invoke::Hooks))
         .with_page_reader(setup.reads_pages.then(|| setup.client.as_model()))
@@ -387,7 +388,6 @@ async fn converse(setup: &Setup, session: &RunSession, stage: &Stage, emitter: &
     if setup.policy.redacts() {
         invoker = invoker.restoring(&setup.secrets);
     }
-    let renewing = servers::Renewing { servers: &stage.servers, policy: &setup.policy, facts: setup.facts(stage) };
     invoker = invoker.renewing(&renewing);
     let options = AgentOptions {
         on_deny: setup.on_deny,

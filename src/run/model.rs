@@ -183,21 +183,24 @@ pub async fn choose(
     let mut config = ClientConfig { key, ..ClientConfig::new(endpoint.base_url.value.as_str(), "") };
     configure(&mut config, arguments, settings, environment)?;
     if let Some(thinking) = recipe.thinking {
-        config.thinking = Some(thinking);
+        config.generation.thinking = Some(thinking);
         if !thinking {
             // The thinking that the settings ask for.
-            config.extra_body.retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
+            config
+                .generation
+                .extra_body
+                .retain(|name, _| !matches!(name.as_str(), "reasoning_effort" | "thinking_budget"));
         }
     }
     if let Some(header) = recorded {
-        config.served_window = header.served_window;
+        config.known.served_window = header.served_window;
     }
     config.model = match &endpoint.model {
         ModelChoice::Named(name) => name.value.clone(),
         ModelChoice::TheOnlyOne => {
-            let served = crate::model::served::only_model(&config).await.map_err(ConnectError::Unnamed)?;
-            config.served_window = served.window;
-            config.asks_for_window = false;
+            let served = crate::model::server_info::only_model(&config).await.map_err(ConnectError::Unnamed)?;
+            config.known.served_window = served.window;
+            config.known.asks_for_window = false;
             served.name
         }
     };
@@ -241,29 +244,29 @@ fn configure(
 ) -> Result<(), Failure> {
     let flags = &arguments.model;
     let parameter = |name: &str| settings.sampling_params.get(name);
-    config.sampling = Sampling {
+    config.generation.sampling = Sampling {
         temperature: flags.temperature.or_else(|| parameter("temperature")?.as_f64()),
         top_p: flags.top_p.or_else(|| parameter("top_p")?.as_f64()),
         seed: flags.seed.and_then(|seed| i64::try_from(seed).ok()).or_else(|| parameter("seed")?.as_i64()),
     };
-    config.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
+    config.generation.max_output_tokens = flags.max_output_tokens.or_else(|| parameter("max_tokens")?.as_u64());
     config.fallback_models = match &settings.model_fallbacks {
         _ if !flags.fallback_model.is_empty() => flags.fallback_model.clone(),
         Some(models) => models.value.clone(),
         None => Vec::new(),
     };
-    config.extra_body = settings.extra_body.clone();
+    config.generation.extra_body = settings.extra_body.clone();
     for (name, value) in &settings.sampling_params {
         if !matches!(name.as_str(), "temperature" | "top_p" | "max_tokens" | "seed") {
-            config.extra_body.entry(name.clone()).or_insert_with(|| value.clone());
+            config.generation.extra_body.entry(name.clone()).or_insert_with(|| value.clone());
         }
     }
     reasoning(config, settings);
-    config.cache_marks = settings.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
+    config.generation.cache_marks = settings.enable_cache_control.as_ref().is_none_or(|marks| marks.value);
     for (name, value) in &settings.custom_headers {
-        config.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
+        config.connection.headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
     }
-    config.context_window = settings.context_window_size.as_ref().map(|window| window.value);
+    config.known.context_window = settings.context_window_size.as_ref().map(|window| window.value);
     if let Some(timeout) =
         flags.request_timeout.or(settings.request_timeout_ms.as_ref().map(|ms| Duration::from_millis(ms.value)))
     {
@@ -275,46 +278,46 @@ fn configure(
         config.timers.idle = idle;
     }
     if let Some(retries) = flags.retries.or(settings.max_retries.as_ref().and_then(|n| u32::try_from(n.value).ok())) {
-        config.retries = retries;
+        config.retry.retries = retries;
     }
     if let Some(wait) = flags.max_wait {
-        config.max_wait = wait;
+        config.retry.max_wait = wait;
     }
     config.text_tools = match flags.text_tools {
         crate::cli::run::TextTools::Auto => TextToolsMode::Auto,
         crate::cli::run::TextTools::Off => TextToolsMode::Off,
         crate::cli::run::TextTools::Force => TextToolsMode::Force,
     };
-    config.allow_http = flags.allow_http;
-    config.ca_files = environment.value("SSL_CERT_FILE").map(Into::into).into_iter().collect();
+    config.connection.allow_http = flags.allow_http;
+    config.connection.ca_files = environment.value("SSL_CERT_FILE").map(Into::into).into_iter().collect();
     if let Some(file) = &flags.ca_file {
         let file = environment.cwd.join(file);
         if !file.is_file() {
             return Err(ConnectError::CaFile(file.display().to_string()).into());
         }
-        config.ca_files.push(file);
+        config.connection.ca_files.push(file);
     }
     let variable = |upper: &str| environment.value(&upper.to_lowercase()).or_else(|| environment.value(upper));
     let proxy = settings.proxy.as_ref().map(|proxy| proxy.value.clone());
-    config.proxy = Proxies {
+    config.connection.proxy = Proxies {
         https: proxy.clone().or_else(|| variable("HTTPS_PROXY")),
         http: proxy.or_else(|| variable("HTTP_PROXY")),
         all: variable("ALL_PROXY"),
         no_proxy: variable("NO_PROXY"),
     };
-    config.now = Some(|| jiff::Timestamp::now().into());
-    config.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
+    config.retry.now = Some(|| jiff::Timestamp::now().into());
+    config.retry.jitter_seed = flags.seed.unwrap_or_else(|| u64::from(std::process::id()));
     Ok(())
 }
 
 /// `reasoning` of the settings: `false` or `true`, or an object with `effort` and `budget_tokens`.
 fn reasoning(config: &mut ClientConfig, settings: &Settings) {
     let Some(reasoning) = &settings.reasoning else { return };
-    config.thinking = Some(reasoning.value != serde_json::Value::Bool(false));
+    config.generation.thinking = Some(reasoning.value != serde_json::Value::Bool(false));
     let fields = [("effort", "reasoning_effort"), ("budget_tokens", "thinking_budget")];
     for (name, field) in fields {
         if let Some(value) = reasoning.value.get(name) {
-            config.extra_body.entry(field).or_insert_with(|| value.clone());
+            config.generation.extra_body.entry(field).or_insert_with(|| value.clone());
         }
     }
 }

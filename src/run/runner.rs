@@ -26,7 +26,7 @@ use crate::sandbox::{
     SandboxOptions, Tier, named,
 };
 use crate::tools::mcp::Config;
-use crate::tools::{CommandReport, CommandRequest, CommandRunner, ToolError, ToolErrorKind};
+use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError, ToolErrorKind};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
 use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
@@ -605,14 +605,15 @@ impl Runner {
         Ok(CommandReport {
             sandboxed: output.sandboxed(),
             stdout,
-            stdout_missing,
             stderr,
-            stderr_missing,
+            missing: MissingOutput { stdout: stdout_missing, stderr: stderr_missing },
             exit_code: output.exit_code,
             signal: output.signal,
             timed_out: output.timed_out,
-            pgid: (!output.background_pids.is_empty()).then(|| u32::try_from(output.pgid).ok()).flatten(),
-            background_pids: output.background_pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect(),
+            background: Background {
+                pgid: (!output.background_pids.is_empty()).then(|| u32::try_from(output.pgid).ok()).flatten(),
+                pids: output.background_pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).collect(),
+            },
             duration: output.duration,
             argv: output.argv,
             notes,

@@ -304,7 +304,7 @@ impl Commands {
         let (output, _) = without_hidden(&output);
         let end = output.floor_char_boundary(OUTPUT);
         expanded.text.push_str(output[..end].trim_end_matches('\n'));
-        if end < output.len() || report.stdout_missing > 0 {
+        if end < output.len() || report.missing.stdout > 0 {
             expanded.text.push_str("\n[the output is longer and was cut]");
         }
         if report.exit_code != Some(0) {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::common::bound::bound;
-use super::{Call, CommandReport, CommandRequest, CommandRunner, Effects, Tool, ToolContext, ToolError, ToolOutput};
+use super::{
+    Call, CommandReport, CommandRequest, CommandRunner, Effects, MissingOutput, Tool, ToolContext, ToolError,
+    ToolOutput,
+};
 use crate::model::{BoxFuture, ToolSpec};
 use crate::policy::Facts;
 use crate::policy::{Access, CommandPlan, Grant, Policy};
@@ -58,7 +61,9 @@ pub async fn discover(commands: Commands, runner: &dyn CommandRunner) -> Result<
     let report = runner.run(&plan, request).await.map_err(|error| named(error.message))?;
     let specs = match &report {
         CommandReport { timed_out: true, .. } => Err(format!("it did not end within {} s", PATIENCE.as_secs())),
-        CommandReport { exit_code: Some(0), stdout_missing: 0, stdout, .. } => declarations(stdout),
+        CommandReport { exit_code: Some(0), missing: MissingOutput { stdout: 0, .. }, stdout, .. } => {
+            declarations(stdout)
+        }
         CommandReport { exit_code: Some(0), .. } => Err("its output is too long".to_owned()),
         CommandReport { exit_code: Some(code), stderr, .. } => Err(format!("it ended with {code}: {}", first(stderr))),
         CommandReport { exit_code: None, signal, .. } => {

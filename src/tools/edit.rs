@@ -16,7 +16,7 @@ use crate::model::{BoxFuture, Part};
 use crate::path::RelPath;
 use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
-use crate::workspace::WorkspaceError;
+use crate::workspace::{FileView, WorkspaceError};
 
 /// The tool.
 pub struct Edit;
@@ -104,32 +104,7 @@ impl Call for EditCall {
                 names::check_not_hidden(cx, path, &shown)?;
                 names::check_size(cx, &path.under(cx.workspace.root()), &shown)?;
             }
-            let view = match (cx.workspace.read(grant, &self.path), self.old.is_empty()) {
-                (Err(WorkspaceError::NotFound(_)), true) => return self.create(grant, cx, &shown),
-                (Ok(_), true) => {
-                    return Err(ToolError::failed(format!(
-                        "File already exists, cannot create: {shown}. Give the text to replace as old_string, or use \
-                         write_file to replace the whole file."
-                    )));
-                }
-                (Err(WorkspaceError::NotFound(_)), false) => {
-                    return Err(ToolError::failed(format!(
-                        "File not found: {shown}. Cannot apply edit. Use an empty old_string to create a new file."
-                    )));
-                }
-                (Err(error), _) => return Err(failed(error)),
-                (Ok(view), false) => view,
-            };
-            if self.old == self.new {
-                return Err(ToolError::failed(format!(
-                    "No changes to apply. The old_string and new_string are identical in file: {shown}"
-                )));
-            }
-            if memory::changed_on_disk(cx, &view.path) {
-                return Err(ToolError::failed(format!(
-                    "File changed on disk since this run read it: {shown}. Read it again before you edit it."
-                )));
-            }
+            let Some(view) = self.view(grant, cx, &shown)? else { return self.create(grant, cx, &shown) };
             let Some(before) = Decoded::from_bytes(&view.content) else {
                 return Err(ToolError::failed(format!("Cannot edit binary file: {shown}")));
             };
@@ -156,6 +131,38 @@ impl Call for EditCall {
 }
 
 impl EditCall {
+    /// Reads the file; `None` if it is to be created.
+    fn view(&self, grant: &Grant, cx: &ToolContext<'_>, shown: &str) -> Result<Option<FileView>, ToolError> {
+        let failed = |message: String| Err(ToolError::failed(message));
+        let view = match (cx.workspace.read(grant, &self.path), self.old.is_empty()) {
+            (Err(WorkspaceError::NotFound(_)), true) => return Ok(None),
+            (Ok(_), true) => {
+                return failed(format!(
+                    "File already exists, cannot create: {shown}. Give the text to replace as old_string, or use \
+                     write_file to replace the whole file."
+                ));
+            }
+            (Err(WorkspaceError::NotFound(_)), false) => {
+                return failed(format!(
+                    "File not found: {shown}. Cannot apply edit. Use an empty old_string to create a new file."
+                ));
+            }
+            (Err(error), _) => return Err(names::file_error(&error, shown)),
+            (Ok(view), false) => view,
+        };
+        if self.old == self.new {
+            return failed(format!(
+                "No changes to apply. The old_string and new_string are identical in file: {shown}"
+            ));
+        }
+        if memory::changed_on_disk(cx, &view.path) {
+            return failed(format!(
+                "File changed on disk since this run read it: {shown}. Read it again before you edit it."
+            ));
+        }
+        Ok(Some(view))
+    }
+
     fn create(&self, grant: &Grant, cx: &ToolContext<'_>, shown: &str) -> Result<ToolOutput, ToolError> {
         let failed = |error: WorkspaceError| names::file_error(&error, shown);
         let path: RelPath =

@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::common::place::respects_git;
+use super::common::location::respects_git;
 use super::common::{names, search};
 use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
 use crate::model::BoxFuture;

@@ -6,8 +6,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::common::location::{Location, respects_git};
 use super::common::names;
-use super::common::place::{Place, respects_git};
 use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named};
 use crate::model::BoxFuture;
 use crate::path::{Node, Tree};
@@ -82,17 +82,17 @@ impl Call for ListCall {
         cx: &'a ToolContext<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let place = Place::of(&self.path, grant, cx)?;
-            let (shown, absolute) = (&place.shown, place.absolute());
+            let location = Location::of(&self.path, grant, cx)?;
+            let (shown, absolute) = (&location.shown, location.absolute());
             let failed = |cause: std::io::Error| ToolError::failed(format!("Cannot list {shown}: {cause}"));
-            match place.look(cx.workspace)? {
+            match location.look(cx.workspace)? {
                 Some(Node::Dir) => {}
                 Some(Node::File { .. } | Node::Link(_) | Node::Other) => {
                     return Err(ToolError::failed(format!("Path is not a directory: {shown}")));
                 }
                 None => return Err(ToolError::failed(format!("Directory not found: {shown}"))),
             }
-            let rules = ignore::Rules::of_source(place.source(cx.workspace)).level(&place.path).named();
+            let rules = ignore::Rules::of_source(location.source(cx.workspace)).level(&location.path).named();
             let (mut folders, mut files) = (Vec::new(), Vec::new());
             let (mut git_ignored, mut qwen_ignored) = (0, 0);
             for name in cx.workspace.names(&absolute).map_err(failed)? {

@@ -7,8 +7,8 @@ use base64::Engine;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::common::location::Location;
 use super::common::pdf::{self, Wanted};
-use super::common::place::Place;
 use super::common::{memory, names, notebook, search};
 use super::{Call, Effects, ToolContext, ToolError, ToolOutput, TypedTool, whole};
 use crate::change::text::Decoded;
@@ -108,9 +108,9 @@ impl Call for ReadCall {
                 let text = String::from_utf8_lossy(&output);
                 return Ok(ToolOutput::text(range(&text, self.offset, self.limit)?, shown));
             }
-            let place = Place::of(&self.path, grant, cx)?;
-            place.check_not_hidden(cx.workspace)?;
-            names::check_size(cx, &place.absolute(), &shown)?;
+            let location = Location::of(&self.path, grant, cx)?;
+            location.check_not_hidden(cx.workspace)?;
+            names::check_size(cx, &location.absolute(), &shown)?;
             let view = cx.workspace.read(grant, &self.path).map_err(|error| names::file_error(&error, &shown))?;
             memory::saw(cx.memory, &view.path, &view.content);
             let is_pdf = is_pdf(&view.content, &self.path);

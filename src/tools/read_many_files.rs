@@ -205,19 +205,8 @@ async fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOut
             skipped.push(shown);
             continue;
         };
-        let is_notebook = path.as_path().extension().is_some_and(|extension| extension == "ipynb");
-        let seen = if is_pdf(&bytes, path.as_path()) && !cx.media {
-            match document(Arc::clone(&bytes), None, &shown, CHARS - chars).await {
-                Ok(text) => Content::Text(text),
-                Err(error) => Content::Notice(error.message),
-            }
-        } else {
-            content(&bytes, path.as_path(), &shown, cx.media)
-        };
-        match seen {
+        match seen(path.as_path(), &bytes, &shown, CHARS - chars, cx.media).await {
             Content::Text(body) => {
-                let cells = if is_notebook { notebook::text(&body) } else { None };
-                let body = cells.unwrap_or(body);
                 let body = excerpt(&body, CHARS - chars);
                 chars += body.chars().count();
                 text.push_str(&format!("--- {shown} ---\n\n{body}\n\n"));
@@ -247,6 +236,22 @@ async fn gather(cx: &ToolContext<'_>, files: &[RelPath], asked: &str) -> ToolOut
     }
     parts.push(Part::Text(text));
     ToolOutput { llm_content: parts, display: super::Display::Markdown(format!("Read {read} file(s)")), command: None }
+}
+
+/// Returns a file as the model can take it: of a document its text, of a notebook its cells.
+async fn seen(path: &Path, bytes: &Arc<[u8]>, shown: &str, chars: usize, media: bool) -> Content {
+    if is_pdf(bytes, path) && !media {
+        return match document(Arc::clone(bytes), None, shown, chars).await {
+            Ok(text) => Content::Text(text),
+            Err(error) => Content::Notice(error.message),
+        };
+    }
+    match content(bytes, path, shown, media) {
+        Content::Text(text) if path.extension().is_some_and(|extension| extension == "ipynb") => {
+            Content::Text(notebook::text(&text).unwrap_or(text))
+        }
+        other => other,
+    }
 }
 
 /// Returns the first lines of a file that fit, with a note where that is not all.

@@ -1,95 +1,18 @@
 //! Implements `run_shell_command`: what it asks of the command runner, and how its report reads.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::command::{CommandReport, CommandRequest};
 use super::common::{bound, names};
 use super::{Call, CommandOutcome, Display, Effects, ToolContext, ToolError, ToolOutput, TypedTool, named, whole};
 use crate::model::{BoxFuture, Part};
 use crate::policy::grant::Start;
-use crate::policy::{Access, CommandPlan, Grant};
+use crate::policy::{Access, Grant};
 use crate::tool_name::ToolId;
-
-/// Runs what the policy allowed: the sandbox in a run, a script in tests.
-pub trait CommandRunner: Send + Sync {
-    /// Runs a command to its end, its time-out, or (in the background) its start. Dropping the future kills it.
-    ///
-    /// A command that ran and failed is a report; an error means that it could not be started or got no command workspace.
-    fn run<'a>(
-        &'a self,
-        plan: &'a CommandPlan,
-        request: CommandRequest,
-    ) -> BoxFuture<'a, Result<CommandReport, ToolError>>;
-
-    /// Brings the tree of programs that run on, as servers do, up to what is staged.
-    fn show_staged<'a>(&'a self) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    /// Takes what such programs changed in their tree into the staged changes, and says what was refused.
-    fn take_changes<'a>(&'a self) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-}
-
-/// How a command is to be run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CommandRequest {
-    /// The whole process group is killed after this.
-    pub timeout: Duration,
-    /// Whether it continues while the call returns; it ends with the run.
-    pub background: bool,
-    /// Variables that the command gets next to its usual ones.
-    pub variables: Variables,
-}
-
-/// Variables of a command. Their values may be secrets: `Debug` shows only the names.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Variables(pub BTreeMap<String, String>);
-
-impl fmt::Debug for Variables {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// How a command went.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CommandReport {
-    /// What was started.
-    pub argv: Vec<String>,
-    /// Standard output, bounded by the runner.
-    pub stdout: Vec<u8>,
-    /// Bytes of standard output that the runner did not keep.
-    pub stdout_missing: u64,
-    /// Standard error, bounded by the runner.
-    pub stderr: Vec<u8>,
-    /// Bytes of standard error that the runner did not keep.
-    pub stderr_missing: u64,
-    /// The exit code; `None` when a signal ended it, or it still runs.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    /// Whether its time ran out.
-    pub timed_out: bool,
-    /// Its process group, where background processes remain in it.
-    pub pgid: Option<u32>,
-    /// The processes that continue in the background.
-    pub background_pids: Vec<u32>,
-    /// How long it ran.
-    pub duration: Duration,
-    /// Whether the kernel contained it.
-    pub sandboxed: bool,
-    /// What the model should know next to the output, one sentence each: files left out of the command workspace, …
-    pub notes: Vec<String>,
-    /// Files that the command changed, relative to the workspace.
-    pub changed: Vec<String>,
-}
 
 /// The tool.
 pub struct RunShellCommand;
@@ -217,15 +140,15 @@ fn render(command: &str, directory: &str, report: &CommandReport, timeout: Durat
     let number = |number: Option<i32>| number.map_or_else(|| "(none)".to_owned(), |number| number.to_string());
     let mut text = format!(
         "Command: {command}\nDirectory: {directory}\nStdout: {}\nStderr: {}\nError: {error}\nExit Code: {}\nSignal: {}",
-        stream(&report.stdout, report.stdout_missing),
-        stream(&report.stderr, report.stderr_missing),
+        stream(&report.stdout, report.missing.stdout),
+        stream(&report.stderr, report.missing.stderr),
         number(report.exit_code),
         number(report.signal),
     );
-    if !report.background_pids.is_empty() {
-        let pids: Vec<String> = report.background_pids.iter().map(u32::to_string).collect();
+    if !report.background.pids.is_empty() {
+        let pids: Vec<String> = report.background.pids.iter().map(u32::to_string).collect();
         text.push_str(&format!("\nBackground PIDs: {}", pids.join(", ")));
-        if let Some(pgid) = report.pgid {
+        if let Some(pgid) = report.background.pgid {
             text.push_str(&format!("\nProcess Group PGID: {pgid}"));
         }
     }
@@ -295,9 +218,10 @@ fn plain(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::path::RelPath;
+    use crate::policy::CommandPlan;
     use crate::policy::grant::{GitAccess, Isolation, Network, SandboxProfile, TreeAccess};
-    use crate::tools::Tool;
     use crate::tools::tests::Project;
+    use crate::tools::{Background, CommandRunner, MissingOutput, Tool};
 
     fn report() -> CommandReport {
         CommandReport { stdout: b"a\nb\n".to_vec(), exit_code: Some(0), ..CommandReport::default() }
@@ -322,12 +246,11 @@ mod tests {
         let report = CommandReport {
             stdout: vec![],
             exit_code: None,
-            pgid: Some(7),
-            background_pids: vec![7, 8],
+            background: Background { pgid: Some(7), pids: vec![7, 8] },
             changed: vec!["a\nb".into()],
             notes: vec!["target/ was left out of the lent tree".into()],
             stderr: b"x".to_vec(),
-            stderr_missing: 9,
+            missing: MissingOutput { stdout: 0, stderr: 9 },
             ..report()
         };
         insta::assert_snapshot!(render("serve &", "sub", &report, Duration::ZERO), @r"

@@ -2,13 +2,16 @@
 
 mod documented;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::*;
+use crate::model::{BoxFuture, Part};
 use crate::path::RelPath;
+use crate::policy::{Access, Grant};
+use crate::workspace::Workspace;
 
 /// Limits as a run has them by default.
 pub(crate) fn limits(outputs: &Path) -> ToolLimits {

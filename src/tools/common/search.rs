@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::path::{Node, RelPath};
 use crate::policy::Grant;
 use crate::threads::off_the_event_loop;
-use crate::tools::common::place::Place;
+use crate::tools::common::location::Location;
 use crate::tools::{ToolContext, ToolError};
 use crate::workspace::ignore::Source;
 use crate::workspace::walk::{Filter, Found, Walk, walk};
@@ -28,24 +28,24 @@ pub(crate) struct Scope {
 impl Scope {
     /// Resolves the start that a call declared.
     pub(crate) fn new(given: &Path, grant: &Grant, cx: &ToolContext<'_>) -> Result<Scope, ToolError> {
-        let place = Place::of(given, grant, cx)?;
-        let (source, shown) = (place.source(cx.workspace), &place.shown);
-        let single = match place.look(cx.workspace)? {
+        let location = Location::of(given, grant, cx)?;
+        let (source, shown) = (location.source(cx.workspace), &location.shown);
+        let single = match location.look(cx.workspace)? {
             Some(Node::Dir) => None,
             Some(Node::File { .. }) => {
-                place.check_not_hidden(cx.workspace)?;
-                let staged = source.changes().staged(&place.path).and_then(|entry| match entry {
+                location.check_not_hidden(cx.workspace)?;
+                let staged = source.changes().staged(&location.path).and_then(|entry| match entry {
                     crate::change::Entry::File { content, .. } => Some(Arc::clone(content)),
                     crate::change::Entry::Absent | crate::change::Entry::Link { .. } => None,
                 });
-                Some(Found { path: place.path.clone(), staged })
+                Some(Found { path: location.path.clone(), staged })
             }
             Some(Node::Link(_) | Node::Other) => {
                 return Err(ToolError::failed(format!("Path is not a file or directory: {shown}")));
             }
             None => return Err(ToolError::failed(format!("Path does not exist: {shown}"))),
         };
-        let Place { root, path: start, is_outside, .. } = place;
+        let Location { root, path: start, is_outside, .. } = location;
         Ok(Scope { start, single, may_read: grant.read_filter(root), source, is_outside })
     }
 

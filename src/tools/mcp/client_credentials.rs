@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::client_key::ClientKey;
-use super::config::Web;
+use super::config::{Web, is_loopback};
 use super::{http, shown};
 
 /// How long before its end a token is replaced.
@@ -71,7 +71,7 @@ impl ClientCredentials {
         let endpoint = url::Url::parse(&metadata.token_endpoint)
             .map_err(|error| format!("the server's address for tokens is not valid: {error}"))?;
         let is_safe = endpoint.scheme() == "https"
-            || (endpoint.scheme() == "http" && http::is_loopback(endpoint.as_str()) && http::is_loopback(&web.url));
+            || (endpoint.scheme() == "http" && is_loopback(endpoint.as_str()) && is_loopback(&web.url));
         if !is_safe {
             return Err(format!(
                 "the server's address for tokens is not safe ({}): it must begin with https://",

@@ -293,9 +293,15 @@ impl Reader<'_> {
             token_param_name: reader.text("tokenParamName")?,
         };
         reader.yes("enabled")?;
+        reader.checked(oauth)
+    }
+
+    /// Refuses values that cannot work together, or that would be sent in the clear.
+    fn checked(&self, oauth: OAuth) -> Result<OAuth, String> {
+        let name = self.name;
         for (key, address) in [("authorizationUrl", &oauth.authorization_url), ("tokenUrl", &oauth.token_url)] {
             if let Some(address) = address
-                && !(address.starts_with("https://") || super::http::is_loopback(address))
+                && !(address.starts_with("https://") || is_loopback(address))
             {
                 return Err(format!("mcpServers.{name}.{key} must begin with https://"));
             }
@@ -308,7 +314,7 @@ impl Reader<'_> {
             ("clientMetadataUrl", &oauth.client_metadata_url),
         ] {
             if let Some(value) = value {
-                reader.is_set(key, value)?;
+                self.is_set(key, value)?;
             }
         }
         let wrong = |what: &str| Err(format!("mcpServers.{name}: {what}"));
@@ -459,6 +465,17 @@ pub fn split_command(text: &str) -> Result<Vec<String>, String> {
     }
     words.extend(word);
     if words.is_empty() { Err("the command is missing".to_owned()) } else { Ok(words) }
+}
+
+/// Tells whether an address is this machine's own.
+pub(super) fn is_loopback(url: &str) -> bool {
+    let Ok(url) = url::Url::parse(url) else { return false };
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use reqwest::redirect::{Action, Attempt, Policy};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
-use super::config::Web;
+use super::config::{Web, is_loopback};
 
 /// How long opening a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -36,17 +36,6 @@ pub(super) fn client(web: &Web) -> Result<reqwest::Client, String> {
 fn within_origin(attempt: Attempt<'_>) -> Action {
     let same = attempt.previous().last().is_some_and(|last| last.origin() == attempt.url().origin());
     if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
-}
-
-/// Tells whether an address is this machine's own.
-pub(super) fn is_loopback(url: &str) -> bool {
-    let Ok(url) = url::Url::parse(url) else { return false };
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 /// Returns the headers of the settings.

@@ -12,6 +12,7 @@ mod client_key;
 pub mod config;
 mod connection;
 pub mod content;
+mod definition;
 mod handler;
 mod http;
 pub mod launch;

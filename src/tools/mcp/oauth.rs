@@ -248,7 +248,7 @@ impl Waiting {
 
 async fn listen(redirect: &str) -> Result<tokio::net::TcpListener, String> {
     let url = url::Url::parse(redirect).map_err(|error| format!("redirectUri {redirect}: {error}"))?;
-    if !super::http::is_loopback(redirect) {
+    if !super::config::is_loopback(redirect) {
         return Err(format!("redirectUri {redirect} is not on this machine"));
     }
     let port = url.port_or_known_default().unwrap_or(7777);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::content;
-use super::server::PromptDefinition;
+use super::definition::PromptDefinition;
 use crate::model::Part;
 
 /// Splits a typed `/name …` into the name and what is after it; `None` if it is not of this form.

@@ -8,13 +8,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::config::Config;
+use super::definition::{Definition, PromptDefinition};
 use super::launch::Launcher;
 use super::names::{self, Named};
 use super::oauth::Tokens;
 use super::pins::Pins;
 use super::prompts;
 use super::resources::{self, McpResource};
-use super::server::{Definition, PromptDefinition, Server};
+use super::server::Server;
 use super::tool::McpTool;
 use crate::policy::Access;
 use crate::tool_name;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::content;
-use super::server::{Definition, Server};
+use super::definition::Definition;
+use super::server::Server;
 use crate::model::{BoxFuture, Part, ToolSpec};
 use crate::policy::{Access, Grant};
 use crate::tools::common::bound;

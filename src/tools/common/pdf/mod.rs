@@ -3,6 +3,7 @@
 //! Existing crates inflate without a limit, follow circles or include a rendering engine. Not supported: images (a scan
 //! has no text here), encrypted files, LZW, and the order of columns.
 
+mod filters;
 mod font;
 mod object;
 
@@ -289,33 +290,28 @@ impl Writer<'_, '_> {
                     state.move_line(0.0, -state.leading);
                     self.show(operands.get(2), &mut state);
                 }
-                b"TJ" => {
-                    for item in operands.first().and_then(Object::array).unwrap_or_default() {
-                        match item {
-                            Object::Number(back) => {
-                                let shift = -back / 1_000.0 * state.size;
-                                state.text = times([1.0, 0.0, 0.0, 1.0, shift, 0.0], state.text);
-                            }
-                            other => self.show(Some(other), &mut state),
-                        }
-                    }
-                }
+                b"TJ" => self.show_all(operands.first().and_then(Object::array).unwrap_or_default(), &mut state),
                 b"Do" if depth < DEPTH => self.form(operands.first(), resources, &state, depth),
                 // An image in the contents: bytes up to a lone `EI`.
-                b"ID" => {
-                    let rest = &bytes[lexer.at.min(bytes.len())..];
-                    let end = rest.windows(4).position(|window| {
-                        window[0].is_ascii_whitespace() && &window[1..3] == b"EI" && window[3].is_ascii_whitespace()
-                    });
-                    let skipped = end.map_or(rest.len(), |end| end + 3);
-                    lexer.at += skipped;
-                    file.budget.step(skipped / 16);
-                }
+                b"ID" => lexer.skip_image(),
                 _ => {}
             }
             operands.clear();
             if self.text.len() > CHARS * 4 {
                 return;
+            }
+        }
+    }
+
+    /// Shows texts, with the gaps between them.
+    fn show_all(&mut self, items: &[Object], state: &mut State) {
+        for item in items {
+            match item {
+                Object::Number(back) => {
+                    let shift = -back / 1_000.0 * state.size;
+                    state.text = times([1.0, 0.0, 0.0, 1.0, shift, 0.0], state.text);
+                }
+                other => self.show(Some(other), state),
             }
         }
     }

@@ -46,7 +46,7 @@ struct Pattern {
 
 /// What an event adds that is like an earlier one.
 #[derive(Debug, PartialEq)]
-pub(super) enum Alike<'p, 'r> {
+pub(super) enum Cached<'p, 'r> {
     /// A piece of a call.
     Call(&'p CallPiece),
     /// Text.
@@ -57,16 +57,16 @@ pub(super) enum Alike<'p, 'r> {
 
 /// The events seen so far that others may be like.
 #[derive(Debug, Default)]
-pub(super) struct Patterns {
+pub(super) struct EventCache {
     /// The last one that helped comes first.
     patterns: Vec<Pattern>,
     hits: u64,
     tried: u64,
 }
 
-impl Patterns {
+impl EventCache {
     /// Reads an event that is like an earlier one.
-    pub(super) fn read<'p, 'r>(&'p mut self, raw: &'r str) -> Option<Alike<'p, 'r>> {
+    pub(super) fn read<'p, 'r>(&'p mut self, raw: &'r str) -> Option<Cached<'p, 'r>> {
         let at = self.patterns.iter().position(|pattern| pattern.fits(raw))?;
         self.patterns.swap(0, at);
         self.hits += 1;
@@ -87,10 +87,10 @@ impl Patterns {
             Place::Arguments => {
                 pattern.call.arguments.clear();
                 pattern.call.arguments.push_str(&text);
-                Alike::Call(&pattern.call)
+                Cached::Call(&pattern.call)
             }
-            Place::Content => Alike::Content(text),
-            Place::Reasoning => Alike::Reasoning(text),
+            Place::Content => Cached::Content(text),
+            Place::Reasoning => Cached::Reasoning(text),
         })
     }
 
@@ -164,10 +164,10 @@ mod tests {
 
     use super::*;
 
-    fn learned(raw: &str) -> Patterns {
-        let mut alike = Patterns::default();
-        alike.learn(raw, &chunk::read(serde_json::from_str(raw).unwrap()));
-        alike
+    fn learned(raw: &str) -> EventCache {
+        let mut cache = EventCache::default();
+        cache.learn(raw, &chunk::read(serde_json::from_str(raw).unwrap()));
+        cache
     }
 
     fn events() -> Vec<Value> {
@@ -189,33 +189,33 @@ mod tests {
 
     #[test]
     fn pieces_of_a_stream_are_recognised() {
-        let mut alike = learned(r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"a"}}]}}]}"#);
+        let mut cache = learned(r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"a"}}]}}]}"#);
         let next = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"b\n"}}]}}]}"#;
         let piece = CallPiece { index: Some(0), arguments: "b\n".into(), ..CallPiece::default() };
-        assert_eq!(alike.read(next), Some(Alike::Call(&piece)));
-        assert!(alike.read(&next.replace(":0", ":1")).is_none());
-        assert!(alike.read(&next.replace("b", r#"b","x":"#)).is_none());
-        assert!(alike.read(&next.replace("b\\n", "")).is_none());
+        assert_eq!(cache.read(next), Some(Cached::Call(&piece)));
+        assert!(cache.read(&next.replace(":0", ":1")).is_none());
+        assert!(cache.read(&next.replace("b", r#"b","x":"#)).is_none());
+        assert!(cache.read(&next.replace("b\\n", "")).is_none());
     }
 
     proptest! {
         #[test]
-        fn what_is_alike_is_read_as_the_parser_reads_it(
+        fn what_is_cached_is_read_as_the_parser_reads_it(
             pick in any::<prop::sample::Index>(),
             text in prop_oneof![".{0,6}", "[\"\\\\{}:,nux0]{0,8}"],
             is_raw in any::<bool>(),
         ) {
             let event = pick.get(&events()).to_string();
-            let mut alike = learned(&event);
+            let mut cache = learned(&event);
             let text = if is_raw { text } else { let quoted = json!(text).to_string(); quoted[1..quoted.len() - 1].to_owned() };
             let other = event.replace("\"x\"", &format!("\"{text}\""));
-            if let Some(read) = alike.read(&other) {
+            if let Some(read) = cache.read(&other) {
                 let chunk = chunk::read(serde_json::from_str(&other).unwrap());
                 prop_assert!(is_bare(&chunk));
                 match read {
-                    Alike::Call(piece) => prop_assert_eq!(Some(piece), chunk.calls.first()),
-                    Alike::Content(text) => prop_assert_eq!(Some(&*text), chunk.content.as_deref()),
-                    Alike::Reasoning(text) => prop_assert_eq!(Some(&*text), chunk.reasoning.as_deref()),
+                    Cached::Call(piece) => prop_assert_eq!(Some(piece), chunk.calls.first()),
+                    Cached::Content(text) => prop_assert_eq!(Some(&*text), chunk.content.as_deref()),
+                    Cached::Reasoning(text) => prop_assert_eq!(Some(&*text), chunk.reasoning.as_deref()),
                 }
             }
         }

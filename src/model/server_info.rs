@@ -23,9 +23,9 @@ impl Client {
         let mut state = self.state();
         let needed = !state.probed
             && state.endpoint.is_loopback()
-            && self.config.asks_for_window
-            && self.config.context_window.is_none()
-            && self.config.served_window.is_none()
+            && self.config.known.asks_for_window
+            && self.config.known.context_window.is_none()
+            && self.config.known.served_window.is_none()
             && catalogue::facts_of(&self.config.model).price.is_none();
         state.probed = true;
         needed

@@ -1,5 +1,8 @@
 //! Tests the client against a scripted server.
 
+mod connection;
+mod replay;
+
 use std::sync::Mutex as StdMutex;
 
 use serde_json::json;
@@ -8,11 +11,11 @@ use super::*;
 use crate::model::cassette::Player;
 use crate::model::config::{Proxies, Sampling, Timers};
 use crate::model::outgoing::{RESUME, output_limit};
-use crate::model::served::only_model;
+use crate::model::server_info::only_model;
 use crate::model::test_server::{
     DONE, Script, Step, TestServer, finish, respond, respond_with, says, stream, stream_head, text,
 };
-use crate::model::{Arguments, Price, Stop, StreamFault, TimeoutKind, ToolMessage};
+use crate::model::{Arguments, Part, Price, Stop, StreamFault, TimeoutKind, ToolMessage};
 use crate::secret::Secret;
 use serde_json::Value;
 
@@ -20,11 +23,10 @@ use serde_json::Value;
 const KEY: &str = "very-hidden-0123456789";
 
 fn config(server: &TestServer) -> ClientConfig {
-    ClientConfig {
-        key: Some(Secret::parse(KEY).unwrap()),
-        first_wait: Duration::from_micros(10),
-        ..ClientConfig::new(server.url.clone(), "qwen3-coder-plus")
-    }
+    let mut config = ClientConfig::new(server.url.clone(), "qwen3-coder-plus");
+    config.key = Some(Secret::parse(KEY).unwrap());
+    config.retry.first_wait = Duration::from_micros(10);
+    config
 }
 
 fn tools() -> Arc<[ToolSpec]> {
@@ -65,12 +67,14 @@ async fn ask(client: &Client, request: &Request) -> Ran {
 
 /// Plays scripts to a client with the default configuration.
 async fn play(scripts: Vec<Script>) -> (Ran, Vec<Value>) {
-    play_with(scripts, |config| config).await
+    play_with(scripts, |_| ()).await
 }
 
-async fn play_with(scripts: Vec<Script>, change: impl FnOnce(ClientConfig) -> ClientConfig) -> (Ran, Vec<Value>) {
+async fn play_with(scripts: Vec<Script>, change: impl FnOnce(&mut ClientConfig)) -> (Ran, Vec<Value>) {
     let server = TestServer::play(scripts).await;
-    let client = Client::new(change(config(&server))).unwrap();
+    let mut config = config(&server);
+    change(&mut config);
+    let client = Client::new(config).unwrap();
     let ran = ask(&client, &request()).await;
     let bodies = server.seen().iter().map(|seen| seen.json()).collect();
     (ran, bodies)
@@ -172,7 +176,7 @@ async fn r11_each_timer_ends_its_own_wait() {
         (Timers { first_byte: Some(ms(40)), ..long }, vec![stream_head(), Step::Stall], TimeoutKind::FirstByte),
     ];
     for (timers, script, kind) in table {
-        let (ran, _) = play_with(vec![script], |config| ClientConfig { timers, retries: 0, ..config }).await;
+        let (ran, _) = play_with(vec![script], |config| (config.timers, config.retry.retries) = (timers, 0)).await;
         assert_eq!(ran.result.unwrap_err().class, ErrorClass::Timeout(kind));
     }
 }
@@ -183,7 +187,7 @@ async fn r11_pings_do_not_keep_a_silent_stream_alive() {
     script.extend((0..3).map(|_| Step::Write(b": ping\n\n".to_vec())));
     script.push(Step::Stall);
     let timers = Timers { idle: Duration::from_millis(30), ..Timers::default() };
-    let (ran, _) = play_with(vec![script], |config| ClientConfig { timers, retries: 0, ..config }).await;
+    let (ran, _) = play_with(vec![script], |config| (config.timers, config.retry.retries) = (timers, 0)).await;
     assert_eq!(ran.result.unwrap_err().class, ErrorClass::Timeout(TimeoutKind::Idle));
 }
 
@@ -275,9 +279,8 @@ async fn r41_each_feature_is_given_up_once() {
 
 #[tokio::test]
 async fn r41_without_text_tools_a_refusal_of_tools_is_final() {
-    let (ran, _) = play_with(vec![refused(400, "model does not support tools")], |config| ClientConfig {
-        text_tools: TextToolsMode::Off,
-        ..config
+    let (ran, _) = play_with(vec![refused(400, "model does not support tools")], |config| {
+        config.text_tools = TextToolsMode::Off;
     })
     .await;
     let error = ran.result.unwrap_err();
@@ -327,7 +330,7 @@ async fn an_answer_cut_by_its_length_is_continued_unless_the_owner_set_the_limit
     let (ran, bodies) = play(vec![cut(), says("two")]).await;
     let turn = ran.result.unwrap();
     assert_eq!((turn.message.text.as_str(), turn.stop, bodies.len()), ("one two", Stop::End, 2));
-    let (ran, bodies) = play_with(vec![cut()], |config| ClientConfig { max_output_tokens: Some(9), ..config }).await;
+    let (ran, bodies) = play_with(vec![cut()], |config| config.generation.max_output_tokens = Some(9)).await;
     let turn = ran.result.unwrap();
     assert_eq!((turn.message.text.as_str(), turn.stop, bodies.len()), ("one ", Stop::Length, 1));
     assert_eq!(bodies[0]["max_tokens"], 9);
@@ -384,9 +387,8 @@ fn r47_prompt_and_answer_always_fit_the_window() {
 #[tokio::test]
 async fn r47_a_limit_that_the_server_names_is_learned() {
     let (ran, bodies) =
-        play_with(vec![refused(400, "Range of max_tokens should be [1, 8192]"), says("ok")], |config| ClientConfig {
-            max_output_tokens: Some(20_000),
-            ..config
+        play_with(vec![refused(400, "Range of max_tokens should be [1, 8192]"), says("ok")], |config| {
+            config.generation.max_output_tokens = Some(20_000);
         })
         .await;
     assert_eq!(ran.result.unwrap().requests, 2);
@@ -448,57 +450,11 @@ async fn r52_the_key_is_in_no_error_debug_output_or_cassette() {
 }
 
 #[tokio::test]
-async fn r54_a_redirect_is_not_followed() {
-    let other = TestServer::play(vec![says("stolen")]).await;
-    let moved = respond_with(302, &format!("location: {}/chat/completions\r\n", other.url), b"");
-    let (ran, _) = play(vec![moved]).await;
-    let error = ran.result.unwrap_err();
-    assert!(error.message.contains("redirects to"), "{}", error.message);
-    assert!(other.seen().is_empty());
-}
-
-#[test]
-fn r54_plain_http_beyond_this_machine_is_refused() {
-    let remote = ClientConfig::new("http://model.example/v1", "m");
-    assert!(Client::new(ClientConfig { key: Some(Secret::parse("abcd").unwrap()), ..remote.clone() }).is_err());
-    let allowed = ClientConfig { allow_http: true, key: Some(Secret::parse("abcd").unwrap()), ..remote };
-    assert!(Client::new(allowed).is_ok());
-}
-
-#[tokio::test]
-async fn r56_a_base_without_its_version_is_tried_with_it() {
-    let server = TestServer::play(vec![respond(404, "text/plain", "404 page not found"), says("ok")]).await;
-    let base_url = server.url.trim_end_matches("/v1").to_owned();
-    let client = Client::new(ClientConfig { base_url, ..config(&server) }).unwrap();
-    assert_eq!(ask(&client, &request()).await.result.unwrap().message.text, "ok");
-    let lines: Vec<String> = server.seen().iter().map(|seen| seen.line.clone()).collect();
-    assert_eq!(lines, ["POST /chat/completions HTTP/1.1", "POST /v1/chat/completions HTTP/1.1"]);
-}
-
-#[tokio::test]
-async fn r57_this_machine_is_reached_without_a_proxy() {
-    let proxy = Proxies { all: Some("http://127.0.0.1:1".into()), ..Proxies::default() };
-    let (ran, _) = play_with(vec![says("ok")], |config| ClientConfig { proxy, ..config }).await;
-    assert_eq!(ran.result.unwrap().message.text, "ok");
-}
-
-#[tokio::test]
-async fn r57_a_zipped_stream_is_read() {
-    use base64::Engine as _;
-    let zipped = base64::engine::general_purpose::STANDARD
-        .decode("H4sIAAAAAAACAx3MMQqEMBAF0D6nkF9bWE/ttusBJEhwZnFgmQQzhSi5+4atHzxOnmh4sB9Zd6mg9YEaywWaRrB8PYE6Z3MxB+HWUoTRRnzUtB7bKalm61I9F7TYQuB/us7L+xVD+AF7omQ1YwAAAA==")
-        .unwrap();
-    let script = respond_with(200, "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n", &zipped);
-    let (ran, _) = play(vec![script]).await;
-    assert_eq!(ran.result.unwrap().message.text, "zipped");
-}
-
-#[tokio::test]
 async fn r55_what_is_for_one_provider_goes_to_no_other() {
     let server = TestServer::play(vec![says("ok"), says("ok")]).await;
     let plain = Client::new(config(&server)).unwrap();
     ask(&plain, &request()).await.result.unwrap();
-    let dashscope = ClientConfig { provider: Some(crate::model::quirks::Provider::DashScope), ..config(&server) };
+    let dashscope = ClientConfig { provider: Some(crate::model::providers::Provider::DashScope), ..config(&server) };
     ask(&Client::new(dashscope).unwrap(), &request()).await.result.unwrap();
     let seen = server.seen();
     let marks = |index: usize| {
@@ -539,20 +495,11 @@ async fn r43_a_dropped_answer_leaves_a_client_that_works() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_tried_as_often_as_asked() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}/v1", listener.local_addr().unwrap());
-    drop(listener);
-    let config = ClientConfig { retries: 2, first_wait: Duration::from_micros(10), ..ClientConfig::new(base, "m") };
-    let ran = ask(&Client::new(config).unwrap(), &request()).await;
-    assert_eq!(retries(&ran), ["network", "network"]);
-    let error = ran.result.unwrap_err();
-    assert_eq!((error.class, error.requests), (ErrorClass::Network, 3));
-}
-
-#[tokio::test]
 async fn another_model_takes_over_only_where_that_may_help() {
-    let fallback = |config| ClientConfig { fallback_models: vec!["qwen-plus".into()], retries: 0, ..config };
+    let fallback = |config: &mut ClientConfig| {
+        config.fallback_models = vec!["qwen-plus".into()];
+        config.retry.retries = 0;
+    };
     let (ran, bodies) = play_with(vec![refused(503, "busy"), says("ok")], fallback).await;
     assert_eq!(ran.result.unwrap().message.text, "ok");
     assert_eq!(ran.notices, [Notice::Fallback { from: "qwen3-coder-plus".into(), to: "qwen-plus".into() }]);
@@ -604,9 +551,8 @@ async fn r61_a_whole_answer_gives_the_same_turn_as_its_stream() {
 
 #[tokio::test]
 async fn sampling_is_the_cards_locally_and_the_users_first() {
-    let (_, bodies) = play_with(vec![says("ok")], |config| ClientConfig {
-        sampling: Sampling { temperature: Some(0.0), top_p: None, seed: Some(3) },
-        ..config
+    let (_, bodies) = play_with(vec![says("ok")], |config| {
+        config.generation.sampling = Sampling { temperature: Some(0.0), top_p: None, seed: Some(3) };
     })
     .await;
     let body = &bodies[0];
@@ -614,36 +560,6 @@ async fn sampling_is_the_cards_locally_and_the_users_first() {
         (&body["temperature"], &body["top_p"], &body["top_k"], &body["seed"]),
         (&json!(0.0), &json!(0.8), &json!(20), &json!(3))
     );
-}
-
-#[tokio::test]
-async fn the_only_model_of_a_server_is_found() {
-    let list = |names: &[&str]| {
-        let data: Vec<Value> = names.iter().map(|name| json!({"id": name})).collect();
-        respond(200, "application/json", &json!({"object": "list", "data": data}).to_string())
-    };
-    let server = TestServer::play(vec![list(&["one"]), list(&["one", "two"]), list(&[])]).await;
-    let config = config(&server);
-    assert_eq!(only_model(&config).await.unwrap().name, "one");
-    assert!(only_model(&config).await.unwrap_err().message.contains("one, two"));
-    assert_eq!(only_model(&config).await.unwrap_err().class, ErrorClass::ModelNotFound);
-    assert_eq!(server.seen()[0].line, "GET /v1/models HTTP/1.1");
-}
-
-#[tokio::test]
-async fn the_window_of_a_slot_is_asked_of_llama_cpp_where_the_list_does_not_say_it() {
-    let models = json!({"data": [{"id": "m", "owned_by": "llamacpp", "meta": {"n_ctx_train": 32768}}]});
-    let props = json!({"default_generation_settings": {"n_ctx": 8192}, "total_slots": 1});
-    let server = TestServer::play(vec![
-        respond(200, "application/json", &models.to_string()),
-        respond(200, "application/json", &props.to_string()),
-    ])
-    .await;
-    let client = Client::new(ClientConfig::new(server.url.clone(), "m")).unwrap();
-    client.probe().await;
-    assert_eq!(client.facts().context_window, 8192);
-    let lines: Vec<String> = server.seen().iter().map(|seen| seen.line.clone()).collect();
-    assert_eq!(lines, ["GET /v1/models HTTP/1.1", "GET /props HTTP/1.1"]);
 }
 
 #[tokio::test]
@@ -676,151 +592,4 @@ impl Write for Shared {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-fn masks(cwd: &str) -> Masks {
-    Masks::new(cwd, Some("/home/ann"), None, Vec::new())
-}
-
-#[tokio::test]
-async fn r62_a_replay_gives_the_same_turn_and_the_same_deltas() {
-    let scripts = vec![
-        refused(503, "busy"),
-        stream(&[&text("Hel"), &text("lo")]),
-        stream(&[&text(" you"), &call_chunk("{\"file_path\":\"a\"}"), &finish("tool_calls"), DONE]),
-    ];
-    let server = TestServer::play(scripts).await;
-    let cassette = Shared::default();
-    let config = config(&server);
-    let in_folder = |cwd: &str| {
-        let mut request = request();
-        Arc::make_mut(&mut request.messages).push(Message::User(vec![Part::Text(format!("look at {cwd}/src"))]));
-        request
-    };
-    let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/one/place")).unwrap();
-    let recorded = ask(&recorder, &in_folder("/one/place")).await;
-    drop(recorder);
-    drop(server);
-
-    let player = Arc::new(Player::new(&cassette.text(), masks("/quite/another")).unwrap());
-    assert_eq!(player.header().model, "qwen3-coder-plus");
-    let base_url = player.header().base_url.clone();
-    let client = Client::with_transport(ClientConfig { key: None, base_url, ..config }, player.clone()).unwrap();
-    let replayed = ask(&client, &in_folder("/quite/another")).await;
-    let (one, other) = (recorded.result.unwrap(), replayed.result.unwrap());
-    assert_eq!(one.message, other.message);
-    assert_eq!((one.requests, one.usage, one.stop), (other.requests, other.usage, other.stop));
-    assert_eq!(recorded.shown, replayed.shown);
-    assert_eq!(recorded.notices, replayed.notices);
-    assert_eq!(player.left(), 0);
-}
-
-#[tokio::test]
-async fn r62_another_request_fails_with_the_first_difference() {
-    let server = TestServer::play(vec![says("ok")]).await;
-    let cassette = Shared::default();
-    let config = config(&server);
-    let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/x")).unwrap();
-    ask(&recorder, &request()).await.result.unwrap();
-    let replay = |asked: Request| {
-        let player = Player::new(&cassette.text(), masks("/x")).unwrap();
-        let client = Client::with_transport(config.clone(), Arc::new(player)).unwrap();
-        async move {
-            let first = ask(&client, &asked).await.result;
-            let second = ask(&client, &asked).await.result;
-            (first, second)
-        }
-    };
-    let (first, second) = replay(request()).await;
-    assert!(first.is_ok());
-    let ErrorClass::ReplayMismatch(difference) = second.unwrap_err().class else { panic!("it was played twice") };
-    insta::assert_snapshot!(difference, @"the cassette ends after 1 requests and one more is made");
-    let mut other = request();
-    Arc::make_mut(&mut other.messages)[1] = Message::User(vec![Part::Text("do that".into())]);
-    let ErrorClass::ReplayMismatch(difference) = replay(other).await.0.unwrap_err().class else { panic!("it matched") };
-    insta::assert_snapshot!(
-        difference,
-        @r#"request 1: messages[1].content was "do it" and is "do that" now (from character 3)"#
-    );
-}
-
-#[tokio::test]
-async fn r62_resets_and_timers_replay_as_they_were() {
-    let ms = Duration::from_millis;
-    let timers = Timers { idle: ms(40), first_byte: Some(ms(40)), ..Timers::default() };
-    let half = |end: Step| vec![stream_head(), Step::Write(call_chunk("{\"file").into_bytes()), end];
-    for script in [half(Step::Reset), half(Step::Stall), vec![Step::Stall]] {
-        let server = TestServer::play(vec![script]).await;
-        let cassette = Shared::default();
-        let config = ClientConfig { timers, retries: 0, ..config(&server) };
-        let recorder = Client::recording(config.clone(), Box::new(cassette.clone()), masks("/x")).unwrap();
-        let recorded = ask(&recorder, &request()).await.result.unwrap_err();
-        let player = Player::new(&cassette.text(), masks("/x")).unwrap();
-        let client = Client::with_transport(config, Arc::new(player)).unwrap();
-        assert_eq!(ask(&client, &request()).await.result.unwrap_err().class, recorded.class, "{}", cassette.text());
-    }
-}
-
-#[test]
-fn a_broken_cassette_is_refused() {
-    for text in ["", "{}", "{\"v\":2}", "not json"] {
-        assert!(Player::new(text, Masks::default()).is_err(), "{text}");
-    }
-}
-
-/// Keeps connections open: `answers` lists how many requests each answers before it closes, with one more request read.
-async fn closing_server(answers: Vec<usize>) -> (String, tokio::task::JoinHandle<usize>) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let task = tokio::spawn(async move {
-        let mut seen = 0;
-        for count in answers {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            for number in 0..=count {
-                let mut request = Vec::new();
-                let mut buffer = [0; 4096];
-                while !request.ends_with(b"}") {
-                    match stream.read(&mut buffer).await {
-                        Ok(read) if read > 0 => request.extend_from_slice(&buffer[..read]),
-                        _ => break,
-                    }
-                }
-                if request.is_empty() {
-                    break;
-                }
-                seen += 1;
-                if number < count {
-                    let body = completion("fine");
-                    let head = format!(
-                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                        body.len()
-                    );
-                    stream.write_all(head.as_bytes()).await.unwrap();
-                }
-            }
-        }
-        seen
-    });
-    (url, task)
-}
-
-#[tokio::test]
-async fn r44_a_kept_connection_that_the_server_closed_is_no_retry() {
-    let (url, server) = closing_server(vec![1, 1]).await;
-    let client = Client::new(ClientConfig { retries: 0, ..ClientConfig::new(url, "qwen3-coder-plus") }).unwrap();
-    assert!(ask(&client, &request()).await.result.is_ok());
-    let second = ask(&client, &request()).await;
-    assert_eq!(second.notices, []);
-    assert_eq!(second.result.unwrap().requests, 1);
-    drop(client);
-    assert_eq!(server.await.unwrap(), 3, "the second request was sent twice");
-}
-
-#[tokio::test]
-async fn a_server_that_closes_every_connection_is_an_error_all_the_same() {
-    let (url, _server) = closing_server(vec![0, 0, 0]).await;
-    let client = Client::new(ClientConfig { retries: 0, ..ClientConfig::new(url, "qwen3-coder-plus") }).unwrap();
-    let error = ask(&client, &request()).await.result.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Network);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::assemble::Assembled;
+use super::assembled::Assembled;
 use super::attempt::Failure;
 use super::retry::Retry;
 use super::{AssistantMessage, ErrorClass, Reasoning, Stop, StreamFault, Turn, Usage};
@@ -10,8 +10,18 @@ use super::{AssistantMessage, ErrorClass, Reasoning, Stop, StreamFault, Turn, Us
 /// Maximum continuations of an answer that was cut off.
 pub(super) const MAX_CONTINUATIONS: u32 = 3;
 
-/// The tries of one turn, and what was kept of those that were cut.
-pub(super) struct Tries {
+/// What was made of a failure.
+pub(super) enum Recovered {
+    /// A turn.
+    Turn(Box<Turn>),
+    /// A reason to send the request again at once.
+    Again,
+    /// Nothing.
+    No,
+}
+
+/// The attempts of one turn, and what was kept of those that were cut.
+pub(super) struct Attempts {
     /// The budgets.
     pub(super) retry: Retry,
     /// Requests sent.
@@ -25,10 +35,10 @@ pub(super) struct Tries {
     kept_reasoning: Option<Reasoning>,
 }
 
-impl Tries {
+impl Attempts {
     /// Starts a turn.
-    pub(super) fn new(retry: Retry) -> Tries {
-        Tries {
+    pub(super) fn new(retry: Retry) -> Attempts {
+        Attempts {
             retry,
             requests: 0,
             api_time: Duration::ZERO,
@@ -76,7 +86,7 @@ impl Tries {
         }
     }
 
-    /// Counts what all tries cost, the one that just failed included.
+    /// Counts what all attempts cost, the one that just failed included.
     pub(super) fn spent(&self, failure: &Failure) -> Usage {
         sum(self.kept_usage, failure.partial.usage)
     }

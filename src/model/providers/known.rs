@@ -2,7 +2,7 @@
 //!
 //! A test checks that `docs/providers.md` says the same.
 
-use super::quirks::Provider;
+use super::Provider;
 
 /// A quirk, and what is done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,9 +203,9 @@ pub const KNOWN: &[(Provider, &[Known])] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::quirks::{PreserveThinking, Quirks, ReasoningOut, ThinkingSwitch, quirks_named};
+    use crate::model::providers::{PreserveThinking, Quirks, ReasoningOut, ThinkingSwitch, quirks_named};
 
-    const MANUAL: &str = include_str!("../../docs/providers.md");
+    const MANUAL: &str = include_str!("../../../docs/providers.md");
 
     fn section(name: &str) -> &'static str {
         let mut sections = MANUAL.split("\n## ").skip(1);
@@ -217,24 +217,24 @@ mod tests {
     }
 
     fn row(quirks: &Quirks) -> String {
-        let reasoning = match quirks.reasoning_out {
+        let reasoning = match quirks.reasoning.out {
             ReasoningOut::Never => "never".to_owned(),
             ReasoningOut::Field(field) => format!("`{field}`"),
             ReasoningOut::Details => "`reasoning_details`".to_owned(),
         };
-        let thinking = match quirks.thinking_switch {
+        let thinking = match quirks.reasoning.switch {
             ThinkingSwitch::None => "none",
             ThinkingSwitch::EnableThinking => "`enable_thinking`",
             ThinkingSwitch::TemplateKwargs => "`chat_template_kwargs`",
             ThinkingSwitch::ReasoningEffort => "`reasoning_effort: none`",
         };
-        let keep = if quirks.preserve_thinking == PreserveThinking::Body { " (+`preserve_thinking`)" } else { "" };
-        let sampling: Vec<String> = quirks.sampling.iter().map(|field| format!("`{field}`")).collect();
+        let keep = if quirks.reasoning.preserve == PreserveThinking::Body { " (+`preserve_thinking`)" } else { "" };
+        let sampling: Vec<String> = quirks.body.sampling.iter().map(|field| format!("`{field}`")).collect();
         format!(
             "| {} | `{}` | {} | {reasoning}{keep} | {thinking} | {} |",
             quirks.name,
-            quirks.max_tokens_field,
-            yes(quirks.parallel_tool_calls),
+            quirks.body.max_tokens_field,
+            yes(quirks.body.parallel_tool_calls),
             sampling.join(", ")
         )
     }
@@ -252,8 +252,8 @@ mod tests {
                     .filter(|line| !section.contains(line.as_str())),
             );
             missing.extend(Some(row(data)).filter(|line| !MANUAL.contains(line.as_str())));
-            let places = data.host_suffixes.iter().map(|host| (*host).to_owned());
-            let places = places.chain(data.ports.iter().map(|port| format!(":{port}")));
+            let places = data.location.host_suffixes.iter().map(|host| (*host).to_owned());
+            let places = places.chain(data.location.ports.iter().map(|port| format!(":{port}")));
             missing.extend(places.filter(|place| !section.contains(place.as_str())));
         }
         assert!(missing.is_empty(), "docs/providers.md lacks:\n{}", missing.join("\n"));

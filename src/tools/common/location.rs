@@ -12,7 +12,7 @@ use crate::workspace::ignore::{Kind, Rules, Source};
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// What a call named and may look at.
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// What it is below: the workspace, or next to it the very directory (that of the file) that was named.
     pub(crate) root: PathBuf,
     /// Where it is, below the root.
@@ -23,13 +23,13 @@ pub(crate) struct Place {
     pub(crate) is_outside: bool,
 }
 
-impl Place {
+impl Location {
     /// Finds what the call declared; what the grant does not name is refused.
-    pub(crate) fn of(given: &Path, grant: &Grant, cx: &ToolContext<'_>) -> Result<Place, ToolError> {
+    pub(crate) fn of(given: &Path, grant: &Grant, cx: &ToolContext<'_>) -> Result<Location, ToolError> {
         let shown = names::shown(cx, given);
         if let Some(path) = grant.readable(given) {
             let root = cx.workspace.root().to_path_buf();
-            return Ok(Place { root, path: path.clone(), shown, is_outside: false });
+            return Ok(Location { root, path: path.clone(), shown, is_outside: false });
         }
         let Some(outside) = grant.readable_outside(given) else {
             return Err(names::file_error(&WorkspaceError::NotGranted(given.into()), &shown));
@@ -38,7 +38,7 @@ impl Place {
             (Ok(Some(Node::Dir)), _, _) | (_, None, _) | (_, _, None) => (outside, RelPath::root()),
             (_, Some(folder), Some(name)) => (folder, RelPath::new(name).unwrap_or_default()),
         };
-        Ok(Place { root: root.to_path_buf(), path, shown, is_outside: true })
+        Ok(Location { root: root.to_path_buf(), path, shown, is_outside: true })
     }
 
     /// Returns the absolute path, links followed.

@@ -3,7 +3,7 @@
 use super::Delta;
 
 /// Passes deltas on, each piece of text once, however many attempts it takes.
-pub struct Printed<'a> {
+pub struct Streamed<'a> {
     sink: &'a mut (dyn FnMut(Delta) + Send),
     /// The visible text shown so far.
     text: String,
@@ -24,10 +24,10 @@ enum Mode {
     Passing,
 }
 
-impl<'a> Printed<'a> {
+impl<'a> Streamed<'a> {
     /// Starts a turn.
-    pub fn new(sink: &'a mut (dyn FnMut(Delta) + Send)) -> Printed<'a> {
-        Printed {
+    pub fn new(sink: &'a mut (dyn FnMut(Delta) + Send)) -> Streamed<'a> {
+        Streamed {
             sink,
             text: String::new(),
             reasoned: false,
@@ -106,11 +106,11 @@ mod tests {
                 all.push_str(&text);
             }
         };
-        let mut printed = Printed::new(&mut sink);
+        let mut streamed = Streamed::new(&mut sink);
         for attempt in attempts {
-            printed.begin("");
+            streamed.begin("");
             for piece in *attempt {
-                printed.push(Delta::Text((*piece).to_owned()));
+                streamed.push(Delta::Text((*piece).to_owned()));
             }
         }
         all
@@ -132,10 +132,10 @@ mod tests {
     fn reasoning_is_not_shown_again() {
         let mut pieces = Vec::new();
         let mut sink = |delta| pieces.push(delta);
-        let mut printed = Printed::new(&mut sink);
-        printed.push(Delta::Reasoning("a".into()));
-        printed.begin("");
-        printed.push(Delta::Reasoning("a".into()));
+        let mut streamed = Streamed::new(&mut sink);
+        streamed.push(Delta::Reasoning("a".into()));
+        streamed.begin("");
+        streamed.push(Delta::Reasoning("a".into()));
         assert_eq!(pieces, [Delta::Reasoning("a".into())]);
     }
 }
