@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file::Hosts;
-use super::shell::placed::Form;
+use super::shell::form::Form;
+pub use super::shell::form::Start;
 use crate::path::RelPath;
 
 /// Permission to do exactly what one call declared.
@@ -16,6 +17,13 @@ pub struct Grant {
     pub(in crate::policy) writes: Vec<(PathBuf, RelPath)>,
     pub(in crate::policy) command: Option<CommandPlan>,
     pub(in crate::policy) may_read: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+}
+
+impl CommandPlan {
+    /// Returns how it is started in a tree that is seen at `root`. Text that could not be read is left as it is.
+    pub fn start_at(&self, root: &Path) -> Start {
+        self.form.as_ref().map_or_else(|| self.start.clone(), |form: &Arc<Form>| form.start(root))
+    }
 }
 
 impl Grant {
@@ -116,9 +124,10 @@ pub struct SandboxProfile {
 }
 
 /// What a command needs of the machine before it may start, least first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isolation {
     /// Nothing: it consists of plain readers.
+    #[default]
     None,
     /// T2 or better, or the operator's `--sandbox off`.
     Waivable,
@@ -187,16 +196,4 @@ impl From<Hosts> for Network {
             Hosts::Only(hosts) => Network::hosts(hosts),
         }
     }
-}
-
-/// How an allowed command is started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
-    /// One pipeline of literal words, without a shell: each program's words; this program looks up the first one in
-    /// PATH.
-    Pipeline(Vec<Vec<String>>),
-    /// Our own printing of the parsed form, for `bash --noprofile --norc -c`.
-    Script(String),
-    /// The model's own text, only under `unanalysable: sandboxed`, isolated and without network.
-    AsWritten(String),
 }

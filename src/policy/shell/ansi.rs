@@ -1,5 +1,8 @@
 //! Decodes `$'…'` quoting.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 use crate::policy::decision::Denial;
 
 /// Decodes what is between `$'` and `'`, as bash does in a UTF-8 locale.
@@ -35,29 +38,7 @@ pub(super) fn decode(raw: &str) -> Result<String, Denial> {
                 }
                 bytes.push((value & 0xff) as u8);
             }
-            'x' | 'u' | 'U' => {
-                let most = match escape {
-                    'x' => 2,
-                    'u' => 4,
-                    _ => 8,
-                };
-                let mut digits = String::new();
-                while digits.len() < most {
-                    let Some(digit) = rest.next_if(char::is_ascii_hexdigit) else { break };
-                    digits.push(digit);
-                }
-                let Ok(value) = u32::from_str_radix(&digits, 16) else {
-                    return Err(Denial::unanalysable(format!("`\\{escape}` in `$'…'` without hexadecimal digits")));
-                };
-                if escape == 'x' {
-                    bytes.push((value & 0xff) as u8);
-                } else {
-                    let Some(c) = char::from_u32(value) else {
-                        return Err(Denial::unanalysable(format!("`\\{escape}{digits}` is not a character")));
-                    };
-                    push(&mut bytes, c);
-                }
-            }
+            'x' | 'u' | 'U' => hexadecimal(escape, &mut rest, &mut bytes)?,
             'c' => return Err(Denial::unanalysable("`\\c` in `$'…'`")),
             other => {
                 bytes.push(b'\\');
@@ -69,6 +50,28 @@ pub(super) fn decode(raw: &str) -> Result<String, Denial> {
         return Err(Denial::unanalysable("a NUL in `$'…'`"));
     }
     String::from_utf8(bytes).map_err(|_| Denial::unanalysable("`$'…'` that is not UTF-8"))
+}
+
+fn hexadecimal(escape: char, rest: &mut Peekable<Chars<'_>>, bytes: &mut Vec<u8>) -> Result<(), Denial> {
+    let most = match escape {
+        'x' => 2,
+        'u' => 4,
+        _ => 8,
+    };
+    let mut digits = String::new();
+    while digits.len() < most {
+        let Some(digit) = rest.next_if(char::is_ascii_hexdigit) else { break };
+        digits.push(digit);
+    }
+    let Ok(value) = u32::from_str_radix(&digits, 16) else {
+        return Err(Denial::unanalysable(format!("`\\{escape}` in `$'…'` without hexadecimal digits")));
+    };
+    match char::from_u32(value) {
+        _ if escape == 'x' => bytes.push((value & 0xff) as u8),
+        Some(c) => push(bytes, c),
+        None => return Err(Denial::unanalysable(format!("`\\{escape}{digits}` is not a character"))),
+    }
+    Ok(())
 }
 
 fn push(bytes: &mut Vec<u8>, c: char) {

@@ -3,8 +3,6 @@
 //! Quoting is normalised while parsing: `'a'`, `\a`, `"a"` and `$'a'` are all [`Part::Quoted`]. Texts that bash cannot
 //! tell apart therefore mostly have one tree, and printing a tree and parsing it again gives the same tree.
 
-use super::printer::print_at;
-
 /// Statements in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
@@ -303,22 +301,16 @@ impl Word {
 
     /// Returns the text if nothing in the word is expanded but quotes (plain text is taken as it is).
     pub fn as_text(&self) -> Option<String> {
-        let placed = self.parts.iter().any(|part| matches!(part, Part::Path(_) | Part::Text(_)));
-        if placed { None } else { self.text_at("") }
-    }
-
-    /// Returns the text as [`Word::as_text`] does, with paths of the workspace below `root`.
-    pub(super) fn text_at(&self, root: &str) -> Option<String> {
-        let mut text = String::new();
-        for part in &self.parts {
-            match part {
-                Part::Plain(t) | Part::Quoted(t) => text.push_str(t),
-                Part::Path(rest) => text.extend([root, rest]),
-                Part::Text(script) => text.push_str(&print_at(script, root)),
-                Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => return None,
-            }
-        }
-        Some(text)
+        let text = |part: &'_ Part| match part {
+            Part::Plain(text) | Part::Quoted(text) => Some(text.clone()),
+            Part::Path(_)
+            | Part::Text(_)
+            | Part::Double(_)
+            | Part::Parameter(_)
+            | Part::Substitution(_)
+            | Part::Process(_) => None,
+        };
+        self.parts.iter().map(text).collect()
     }
 }
 

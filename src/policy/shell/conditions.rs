@@ -3,8 +3,8 @@
 use crate::policy::decision::Denial;
 
 use super::ast::Test;
-use super::judge::Judge;
-use super::words::Place;
+use super::fields::Place;
+use super::state::Judge;
 
 impl Judge<'_> {
     /// Judges an expression and returns it as it is printed.

@@ -4,20 +4,26 @@ mod ansi;
 mod arithmetic;
 pub mod ast;
 mod braces;
+mod builtins;
+mod compound;
 mod conditions;
+mod fields;
+pub mod form;
 mod glob;
 mod judge;
 mod lexer;
 pub mod parser;
-pub mod placed;
+mod placed;
 pub mod printer;
 mod redirections;
 mod simple;
+mod state;
 mod words;
 mod wrappers;
 
-pub use judge::{Approved, Step, judge, judge_in_steps};
-pub(in crate::policy) use simple::no_rule_allows;
+pub(in crate::policy) use builtins::no_rule_allows;
+pub use judge::{Approved, judge, judge_in_steps};
+pub use state::Step;
 pub(in crate::policy) use wrappers::WRAPPERS;
 
 /// Quotes a text so that the command parser reads it as one word.

@@ -413,25 +413,7 @@ impl Reader {
             let _ = append || self.eat("&>");
             return Ok(Some(Redirection::OutputAndErrors { append, target: self.target()? }));
         }
-        let mut digits = None;
-        if let Some((word, end)) = self.peek_plain() {
-            let before = std::mem::replace(&mut self.at, end);
-            let is_arrow = matches!(self.peek(), Some('<' | '>'));
-            if is_arrow && word.chars().all(|c| c.is_ascii_digit()) {
-                if self.looking_at("<(") || self.looking_at(">(") {
-                    return Err(unexpected("`<(` directly after a number"));
-                }
-                let Ok(number @ 0..=9) = word.parse::<u8>() else {
-                    return Err(Denial::unanalysable(format!("the descriptor {word}")).hint("use 0 to 9"));
-                };
-                digits = Some(number);
-            } else if is_arrow && word.starts_with('{') && word.ends_with('}') {
-                return Err(Denial::unanalysable("`{name}>` is not understood").hint("use a number"));
-            } else {
-                self.at = before;
-                return Ok(None);
-            }
-        }
+        let Some(digits) = self.descriptor()? else { return Ok(None) };
         if self.looking_at("<(") || self.looking_at(">(") {
             return Ok(None);
         }
@@ -468,6 +450,27 @@ impl Reader {
         } else {
             None
         })
+    }
+
+    // The number before an arrow, if there is one; `None`: what is next is not a redirection.
+    fn descriptor(&mut self) -> Result<Option<Option<u8>>, Denial> {
+        let Some((word, end)) = self.peek_plain() else { return Ok(Some(None)) };
+        let before = std::mem::replace(&mut self.at, end);
+        let is_arrow = matches!(self.peek(), Some('<' | '>'));
+        if is_arrow && word.chars().all(|c| c.is_ascii_digit()) {
+            if self.looking_at("<(") || self.looking_at(">(") {
+                return Err(unexpected("`<(` directly after a number"));
+            }
+            let Ok(number @ 0..=9) = word.parse::<u8>() else {
+                return Err(Denial::unanalysable(format!("the descriptor {word}")).hint("use 0 to 9"));
+            };
+            return Ok(Some(Some(number)));
+        }
+        if is_arrow && word.starts_with('{') && word.ends_with('}') {
+            return Err(Denial::unanalysable("`{name}>` is not understood").hint("use a number"));
+        }
+        self.at = before;
+        Ok(None)
     }
 
     fn target(&mut self) -> Result<Word, Denial> {

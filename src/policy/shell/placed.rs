@@ -1,40 +1,10 @@
 //! Rewrites words that name a path inside the workspace for the tree that the command runs in, wherever it is mounted.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use crate::policy::grant::{CommandPlan, Start};
-
-use super::ast::{Part, Piece, Script, Word};
-use super::judge::{Judge, literal_pipeline};
-use super::printer::print_at;
-use super::words::Field;
-
-/// A command as it was decided: what is printed for a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Form {
-    pub(super) decided: Script,
-    /// A shell has to run it.
-    pub(super) shell: bool,
-}
-
-impl Form {
-    /// Prints it for a workspace that is seen at `root`.
-    pub(super) fn start(&self, root: &Path) -> Start {
-        let root = root.to_string_lossy();
-        match literal_pipeline(&self.decided, self.shell, &root) {
-            Some(pipeline) => Start::Pipeline(pipeline),
-            None => Start::Script(print_at(&self.decided, &root)),
-        }
-    }
-}
-
-impl CommandPlan {
-    /// Returns how it is started in a tree that is seen at `root`. Text that could not be read is left as it is.
-    pub fn start_at(&self, root: &Path) -> Start {
-        self.form.as_ref().map_or_else(|| self.start.clone(), |form: &Arc<Form>| form.start(root))
-    }
-}
+use super::ast::{Part, Piece, Word};
+use super::fields::Field;
+use super::state::Judge;
 
 impl Judge<'_> {
     /// Marks the words of a program that named these paths; `all`: each word that is a path inside the workspace.
@@ -70,7 +40,7 @@ impl Judge<'_> {
         }
         shown.parts.push(Part::Path(path[root.len()..].to_owned()));
         field.shown = shown;
-        self.record.placed = true;
+        self.record.print.placed = true;
     }
 }
 

@@ -4,12 +4,26 @@ use crate::hidden::is_hidden;
 
 use super::ansi;
 use super::ast::{
-    AndOr, Command, Join, Kind, Mode, Part, Piece, Pipe, Pipeline, Redirection, Script, Simple, Test, Time, Word,
+    AndOr, Arm, Command, Join, Kind, Mode, Part, Piece, Pipe, Pipeline, Redirection, Script, Simple, Test, Time, Word,
 };
 
 /// Prints a script that names no path of the workspace.
 pub fn print(script: &Script) -> String {
     print_at(script, "")
+}
+
+/// Returns the text of a word as [`Word::as_text`] does, with paths of the workspace below `root`.
+pub(super) fn text_at(word: &Word, root: &str) -> Option<String> {
+    let mut text = String::new();
+    for part in &word.parts {
+        match part {
+            Part::Plain(t) | Part::Quoted(t) => text.push_str(t),
+            Part::Path(rest) => text.extend([root, rest]),
+            Part::Text(script) => text.push_str(&print_at(script, root)),
+            Part::Double(_) | Part::Parameter(_) | Part::Substitution(_) | Part::Process(_) => return None,
+        }
+    }
+    Some(text)
 }
 
 /// Prints a script for a workspace that is seen at `root`.
@@ -113,19 +127,7 @@ impl Printer<'_> {
                 self.lines(script);
                 self.add("}");
             }
-            Kind::If { branches, otherwise } => {
-                for (at, (condition, body)) in branches.iter().enumerate() {
-                    self.add(if at == 0 { "if " } else { "elif " });
-                    self.lines(condition);
-                    self.add("then ");
-                    self.lines(body);
-                }
-                if let Some(otherwise) = otherwise {
-                    self.add("else ");
-                    self.lines(otherwise);
-                }
-                self.add("fi");
-            }
+            Kind::If { branches, otherwise } => self.branches(branches, otherwise.as_ref()),
             Kind::For { variable, words, body } => {
                 self.add("for ");
                 self.add(variable);
@@ -146,24 +148,7 @@ impl Printer<'_> {
                 self.lines(body);
                 self.add("done");
             }
-            Kind::Case { subject, arms } => {
-                self.add("case ");
-                self.word(subject);
-                self.add(" in");
-                self.newline();
-                for arm in arms {
-                    for (at, pattern) in arm.patterns.iter().enumerate() {
-                        self.add(if at == 0 { "(" } else { "|" });
-                        self.word(pattern);
-                    }
-                    self.add(")");
-                    self.newline();
-                    self.lines(&arm.body);
-                    self.add(";;");
-                    self.newline();
-                }
-                self.add("esac");
-            }
+            Kind::Case { subject, arms } => self.case(subject, arms),
             Kind::Test(test) => {
                 self.add("[[ ");
                 self.test(test);
@@ -176,6 +161,39 @@ impl Printer<'_> {
             }
             self.redirection(redirection);
         }
+    }
+
+    fn branches(&mut self, branches: &[(Script, Script)], otherwise: Option<&Script>) {
+        for (at, (condition, body)) in branches.iter().enumerate() {
+            self.add(if at == 0 { "if " } else { "elif " });
+            self.lines(condition);
+            self.add("then ");
+            self.lines(body);
+        }
+        if let Some(otherwise) = otherwise {
+            self.add("else ");
+            self.lines(otherwise);
+        }
+        self.add("fi");
+    }
+
+    fn case(&mut self, subject: &Word, arms: &[Arm]) {
+        self.add("case ");
+        self.word(subject);
+        self.add(" in");
+        self.newline();
+        for arm in arms {
+            for (at, pattern) in arm.patterns.iter().enumerate() {
+                self.add(if at == 0 { "(" } else { "|" });
+                self.word(pattern);
+            }
+            self.add(")");
+            self.newline();
+            self.lines(&arm.body);
+            self.add(";;");
+            self.newline();
+        }
+        self.add("esac");
     }
 
     fn simple(&mut self, simple: &Simple) {

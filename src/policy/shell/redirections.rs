@@ -6,8 +6,8 @@ use crate::policy::effect::Effect;
 use crate::policy::programs::Stdin;
 
 use super::ast::{Mode, Part, Redirection, Word};
-use super::judge::Judge;
-use super::words::Place;
+use super::fields::Place;
+use super::state::Judge;
 
 impl Judge<'_> {
     /// Judges one redirection; `outer` is the standard input before all of them, `stdin` what it becomes.
@@ -18,68 +18,18 @@ impl Judge<'_> {
         outer: Stdin,
         stdin: &mut Stdin,
     ) -> Result<Redirection, Denial> {
-        self.record.shell = true;
+        self.record.print.shell = true;
         let place = Place { folders, stdin: outer, output: false, process: false };
-        let writes = |judge: &mut Self, target: &Word| -> Result<Word, Denial> {
-            let mut field = judge.one_field(target, place)?;
-            judge.place_one(&mut field);
-            match file_of(&field.word.text)? {
-                File::Free => {}
-                File::Standard(0) => return Err(Denial::new("output to the standard input")),
-                File::Standard(_) => {}
-                File::Path => judge.redirected(Effect::Write(field.word.text.clone()), folders)?,
-            }
-            Ok(field.shown)
-        };
         Ok(match redirection {
             Redirection::File { descriptor, mode, target } => {
-                let reads = match mode {
-                    Mode::Read | Mode::ReadWrite => true,
-                    Mode::Write | Mode::Append | Mode::Clobber => false,
-                };
-                let shown = match (mode, target.parts.as_slice()) {
-                    (Mode::Read, [Part::Process(_)]) => {
-                        let field = self.fields(target, Place { process: true, ..place })?.pop();
-                        if *descriptor == 0 {
-                            *stdin = Stdin::Pipe;
-                        }
-                        field.map(|field| field.shown).unwrap_or_default()
-                    }
-                    (Mode::Read, _) => {
-                        let mut field = self.one_field(target, place)?;
-                        self.place_one(&mut field);
-                        let data = match file_of(&field.word.text)? {
-                            File::Free => Stdin::Empty,
-                            File::Standard(0) => outer,
-                            File::Standard(_) => Stdin::Data,
-                            File::Path => {
-                                self.redirected(Effect::Read(field.word.text.clone()), folders)?;
-                                Stdin::Data
-                            }
-                        };
-                        if *descriptor == 0 {
-                            *stdin = data;
-                        }
-                        field.shown
-                    }
-                    (Mode::ReadWrite, _) => {
-                        let mut field = self.one_field(target, place)?;
-                        self.place_one(&mut field);
-                        if !matches!(file_of(&field.word.text)?, File::Free) {
-                            self.redirected(Effect::Read(field.word.text.clone()), folders)?;
-                            self.redirected(Effect::Write(field.word.text.clone()), folders)?;
-                        }
-                        field.shown
-                    }
-                    (Mode::Write | Mode::Append | Mode::Clobber, _) => writes(self, target)?,
-                };
-                if *descriptor == 0 && (*mode == Mode::ReadWrite || !reads) {
-                    *stdin = Stdin::Data;
+                let (shown, input) = self.file(*mode, target, place)?;
+                if *descriptor == 0 {
+                    *stdin = input;
                 }
                 Redirection::File { descriptor: *descriptor, mode: *mode, target: shown }
             }
             Redirection::OutputAndErrors { append, target } => {
-                Redirection::OutputAndErrors { append: *append, target: writes(self, target)? }
+                Redirection::OutputAndErrors { append: *append, target: self.written(target, place)? }
             }
             Redirection::Copy { descriptor, input, from } => {
                 if *descriptor == 0 {
@@ -104,6 +54,47 @@ impl Judge<'_> {
                 Redirection::HereString { descriptor: *descriptor, word: self.unsplit(word, place)?.shown }
             }
         })
+    }
+
+    // The file of a redirection, and what standard input is if it is redirected so.
+    fn file(&mut self, mode: Mode, target: &Word, place: Place<'_>) -> Result<(Word, Stdin), Denial> {
+        if let (Mode::Read, [Part::Process(_)]) = (mode, target.parts.as_slice()) {
+            let field = self.fields(target, Place { process: true, ..place })?.pop();
+            return Ok((field.map(|field| field.shown).unwrap_or_default(), Stdin::Pipe));
+        }
+        if matches!(mode, Mode::Write | Mode::Append | Mode::Clobber) {
+            return Ok((self.written(target, place)?, Stdin::Data));
+        }
+        let mut field = self.one_field(target, place)?;
+        self.place_one(&mut field);
+        let (file, path) = (file_of(&field.word.text)?, &field.word.text);
+        let input = match (mode, file) {
+            (Mode::Read, File::Free) => Stdin::Empty,
+            (Mode::Read, File::Standard(0)) => place.stdin,
+            (Mode::Read, File::Standard(_)) | (_, File::Free) => Stdin::Data,
+            (Mode::Read, File::Path) => {
+                self.redirected(Effect::Read(path.clone()), place.folders)?;
+                Stdin::Data
+            }
+            (_, File::Standard(_) | File::Path) => {
+                self.redirected(Effect::Read(path.clone()), place.folders)?;
+                self.redirected(Effect::Write(path.clone()), place.folders)?;
+                Stdin::Data
+            }
+        };
+        Ok((field.shown, input))
+    }
+
+    fn written(&mut self, target: &Word, place: Place<'_>) -> Result<Word, Denial> {
+        let mut field = self.one_field(target, place)?;
+        self.place_one(&mut field);
+        match file_of(&field.word.text)? {
+            File::Free => {}
+            File::Standard(0) => return Err(Denial::new("output to the standard input")),
+            File::Standard(_) => {}
+            File::Path => self.redirected(Effect::Write(field.word.text.clone()), place.folders)?,
+        }
+        Ok(field.shown)
     }
 
     /// Judges the file of a redirection.

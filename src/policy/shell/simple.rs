@@ -10,82 +10,15 @@ use crate::policy::grant::Isolation;
 use crate::policy::programs::{Stdin, Word as RuleWord};
 
 use super::ast::{Kind, Part, Piece, Simple, Word};
-use super::judge::{Judge, Outcome, Step, effect_line, line_of, nothing, union};
+use super::builtins::{BUILTINS, HARMLESS};
+use super::fields::{Field, Place};
 use super::parser::is_reserved;
 use super::printer::print;
-use super::words::{Field, Place};
+use super::state::{At, By, Judge, Outcome, Step, effect_line, line_of};
 use super::wrappers::{ESCALATING, SHELLS, WRAPPERS, is_system, shell_text, starts_any, wrapped};
 
 /// Maximum layers of wrappers.
 const LAYERS_CAP: usize = 24;
-
-/// The builtins that are judged here; every other one is not understood.
-const HARMLESS: [&str; 7] = ["true", "false", ":", "echo", "printf", "pwd", "test"];
-
-const BUILTINS: [&str; 57] = [
-    ".",
-    "alias",
-    "bg",
-    "bind",
-    "builtin",
-    "caller",
-    "compgen",
-    "complete",
-    "compopt",
-    "declare",
-    "dirs",
-    "disown",
-    "enable",
-    "eval",
-    "exec",
-    "export",
-    "fc",
-    "fg",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "jobs",
-    "kill",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "popd",
-    "pushd",
-    "read",
-    "readarray",
-    "readonly",
-    "return",
-    "set",
-    "shift",
-    "shopt",
-    "source",
-    "suspend",
-    "times",
-    "trap",
-    "typeset",
-    "ulimit",
-    "umask",
-    "unalias",
-    "unset",
-    "wait",
-    "coproc",
-    "function",
-    "select",
-    "cd",
-    "type",
-    "exit",
-    "break",
-    "continue",
-    "[[",
-    "]]",
-];
-
-/// Tells whether no rule is ever asked about a program of this name: it is the shell's own, or changes who we are.
-pub(in crate::policy) fn no_rule_allows(program: &str) -> bool {
-    BUILTINS.contains(&program) || ESCALATING.contains(&program)
-}
 
 /// Variables that would change what has been judged here.
 const OURS: [&str; 14] = [
@@ -105,25 +38,12 @@ const OURS: [&str; 14] = [
     "BASH_COMPAT",
 ];
 
-/// Who starts a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// bash: its builtins are there.
-    Shell,
-    /// Another program: only programs are there.
-    Program,
-    /// A program such as `find` or `xargs`, which may put names for a part of the words.
-    Finder,
-}
-
-/// The surroundings of a command.
-#[derive(Clone, Copy)]
-struct At<'a> {
-    folders: &'a [RelPath],
-    stdin: Stdin,
-    by: By,
-    /// Neither redirection nor assignment could keep it from running.
-    certain: bool,
+/// What a program runs that is in its words.
+enum Inside {
+    /// The command that begins with this word.
+    Command(usize),
+    /// A text, decided: the words to run.
+    Text(Vec<Field>),
 }
 
 impl Judge<'_> {
@@ -138,7 +58,7 @@ impl Judge<'_> {
         let mut assignments = Vec::new();
         for (name, value) in &simple.assignments {
             assignments.push((name.clone(), self.assignment(name, value)?));
-            self.record.shell = true;
+            self.record.print.shell = true;
         }
         let Some(first) = simple.words.first() else {
             if !assignments.is_empty() {
@@ -242,30 +162,11 @@ impl Judge<'_> {
             return Err(self.denied_step(&words, Denial::new(format!("{base} is never allowed")).by("G4")));
         }
         let looked_through = if name == base { true } else { self.rules.default_allows() && is_system(&name) };
-        if looked_through {
-            if let Some(inner) = wrapped(&base, &words)? {
-                self.ask_denied(&words, &given)?;
-                if base != "command" {
-                    self.needs(Isolation::Waivable);
-                }
-                return self.unwrap_layer(&base, words, inner, at);
-            }
-            if SHELLS.contains(&base.as_str())
-                && let Some(text) = shell_text(&base, &words)?
-            {
-                self.ask_denied(&words, &given)?;
-                self.needs(Isolation::Waivable);
-                if at.by == By::Finder && text.contains("{}") {
-                    let denial = Denial::unanalysable(format!("`{{}}` in the text of `{name} -c` is not known"));
-                    return Err(self.denied_step(&words, denial));
-                }
-                self.depth += 1;
-                let printed = self.text(&text, at.folders, at.stdin);
-                self.depth -= 1;
-                let mut words = ["bash", "--noprofile", "--norc", "-c"].map(Field::literal).to_vec();
-                words.push(printed?);
-                return Ok((words, Outcome::stays(at.folders)));
-            }
+        if looked_through && let Some(inside) = self.inside(&base, &name, &words, &given, at)? {
+            return match inside {
+                Inside::Command(inner) => self.unwrap_layer(&base, words, inner, at),
+                Inside::Text(words) => Ok((words, Outcome::stays(at.folders))),
+            };
         }
         if self.rules.default_allows()
             && name != base
@@ -283,7 +184,7 @@ impl Judge<'_> {
         let is_control = matches!(name.as_str(), "cd" | "type" | "exit" | "break" | "continue");
         if is_harmless && (at.by == By::Shell || name != ":") || is_control && at.by == By::Shell {
             self.ask_denied(&words, &given)?;
-            self.record.shell |= at.by == By::Shell;
+            self.record.print.shell |= at.by == By::Shell;
             let outcome = self.builtin(&name, words, at)?;
             return Ok(outcome);
         }
@@ -293,6 +194,38 @@ impl Judge<'_> {
             return Err(self.denied_step(&words, denial));
         }
         self.program(words, &given, at)
+    }
+
+    // What a wrapper or a shell runs.
+    fn inside(
+        &mut self,
+        base: &str,
+        name: &str,
+        words: &[Field],
+        given: &[RuleWord],
+        at: At<'_>,
+    ) -> Result<Option<Inside>, Denial> {
+        if let Some(inner) = wrapped(base, words)? {
+            self.ask_denied(words, given)?;
+            if base != "command" {
+                self.needs(Isolation::Waivable);
+            }
+            return Ok(Some(Inside::Command(inner)));
+        }
+        let text = if SHELLS.contains(&base) { shell_text(base, words)? } else { None };
+        let Some(text) = text else { return Ok(None) };
+        self.ask_denied(words, given)?;
+        self.needs(Isolation::Waivable);
+        if at.by == By::Finder && text.contains("{}") {
+            let denial = Denial::unanalysable(format!("`{{}}` in the text of `{name} -c` is not known"));
+            return Err(self.denied_step(words, denial));
+        }
+        self.depth += 1;
+        let printed = self.text(&text, at.folders, at.stdin);
+        self.depth -= 1;
+        let mut words = ["bash", "--noprofile", "--norc", "-c"].map(Field::literal).to_vec();
+        words.push(printed?);
+        Ok(Some(Inside::Text(words)))
     }
 
     fn needs(&mut self, isolation: Isolation) {
@@ -346,141 +279,6 @@ impl Judge<'_> {
         }
         words.extend(rest);
         Ok((words, outcome))
-    }
-
-    fn builtin(&mut self, name: &str, mut words: Vec<Field>, at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
-        let arguments = &words[1..];
-        let mut outcome = Outcome::stays(at.folders);
-        let mut shown = None;
-        if name != "echo"
-            && let Some(place) = arguments.iter().position(|field| field.text().is_none())
-            && !matches!(arguments[place].shown.parts.as_slice(), [Part::Double(pieces)] if is_status(pieces))
-        {
-            return Err(Denial::unanalysable(format!("an argument of `{name}` that is not known")));
-        }
-        match name {
-            "cd" => {
-                let (target, after) = self.change_folder(arguments, at)?;
-                shown = Some(target);
-                outcome = after;
-            }
-            "pwd" if arguments.iter().any(|field| !matches!(field.text(), Some("-P" | "-L"))) => {
-                return Err(Denial::unanalysable("arguments of `pwd`"));
-            }
-            "printf" => check_printf(arguments)?,
-            "test" | "[" => {
-                self.check_test(name, arguments, at.folders)?;
-                words[1..].iter_mut().for_each(|field| self.place_one(field));
-            }
-            "type" => {
-                if arguments.is_empty() {
-                    return Err(Denial::unanalysable("`type` without a name"));
-                }
-                for field in arguments {
-                    match field.text() {
-                        Some(text) if text.contains('/') => self.probed(text, at.folders)?,
-                        Some(_) => {}
-                        None => return Err(Denial::unanalysable("an argument of `type` that is not known")),
-                    }
-                }
-            }
-            "exit" | "break" | "continue" => {
-                let plain = match arguments {
-                    [] => true,
-                    [one] => one.text().is_none_or(|text| {
-                        text.parse::<u8>().is_ok_and(|number| name == "exit" || (1..=9).contains(&number))
-                            && text.bytes().all(|b| b.is_ascii_digit())
-                    }),
-                    [_, _, ..] => false,
-                };
-                if !plain
-                    || !at.certain
-                    || (name != "exit" && (self.loops == 0 || arguments.iter().any(|f| f.text().is_none())))
-                {
-                    return Err(Denial::unanalysable(format!("`{name}` that may not leave")).by("G3"));
-                }
-                outcome = Outcome { success: Vec::new(), failure: Vec::new() };
-            }
-            _ => {}
-        }
-        let words = shown.unwrap_or(words);
-        self.record.steps.push(Step {
-            command: line_of(words.iter().map(|field| &field.shown)),
-            depth: self.depth,
-            effects: Vec::new(),
-            outcome: Ok(None),
-        });
-        Ok((words, outcome))
-    }
-
-    /// Judges `cd`, which is printed as `cd -P`: links are followed as they are judged.
-    fn change_folder(&mut self, arguments: &[Field], at: At<'_>) -> Result<(Vec<Field>, Outcome), Denial> {
-        let mut rest = arguments;
-        while let [option, others @ ..] = rest
-            && matches!(option.text(), Some("-P" | "-L"))
-        {
-            rest = others;
-        }
-        if let [option, others @ ..] = rest
-            && option.text() == Some("--")
-        {
-            rest = others;
-        }
-        let target = match rest {
-            [target] => target,
-            [] => {
-                return Err(Denial::new("a bare `cd` leaves the workspace").by("G9").hint("name the directory"));
-            }
-            [_, _, ..] => return Err(Denial::unanalysable("`cd` with more than one directory").by("G9")),
-        };
-        let mut target = target.clone();
-        self.place_one(&mut target);
-        let Some(path) = target.text().filter(|path| !path.is_empty() && !path.starts_with('-')) else {
-            return Err(Denial::unanalysable("`cd` to an unknown directory").by("G9").hint("name the directory"));
-        };
-        let path = path.to_owned();
-        let mut entered = Vec::new();
-        self.rules.check(&Effect::Enter(path.clone()), at.folders)?;
-        for folder in at.folders {
-            entered.push(self.rules.enter(folder, &path)?);
-        }
-        self.reached.extend(entered.iter().cloned());
-        let words = vec![Field::literal("cd"), Field::literal("-P"), Field::literal("--"), target];
-        Ok((words, Outcome { success: union(&entered, &[]), failure: at.folders.to_vec() }))
-    }
-
-    fn check_test(&mut self, name: &str, arguments: &[Field], folders: &[RelPath]) -> Result<(), Denial> {
-        let mut operands = arguments;
-        if name == "[" {
-            match arguments {
-                [inside @ .., last] if last.text() == Some("]") => operands = inside,
-                _ => return Err(Denial::unanalysable("`[` without `]`")),
-            }
-        }
-        for (place, field) in operands.iter().enumerate() {
-            let Some(text) = field.text() else { continue };
-            let path = |at: Option<usize>| at.and_then(|at| operands.get(at)).and_then(Field::text);
-            match text {
-                "-v" | "-R" | "-o" if operands.len() == 2 || text != "-o" => {
-                    return Err(Denial::unanalysable(format!("`{text}` tests variables or options")).by("G3"));
-                }
-                "-nt" | "-ot" | "-ef" => {
-                    for path in [path(place.checked_sub(1)), path(Some(place + 1))].into_iter().flatten() {
-                        self.probed(path, folders)?;
-                    }
-                }
-                "-b" | "-c" | "-d" | "-e" | "-f" | "-g" | "-h" | "-k" | "-p" | "-r" | "-s" | "-u" | "-w" | "-x"
-                | "-G" | "-L" | "-N" | "-O" | "-S" | "-a" => {
-                    let is_left_side = matches!(path(Some(place + 1)), Some("=" | "==" | "!=" | "<" | ">"));
-                    if let Some(path) = path(Some(place + 1)).filter(|_| !is_left_side && (text != "-a" || place == 0))
-                    {
-                        self.probed(path, folders)?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     /// Asks the rules about a program, about each of its effects, and about everything that it starts.
@@ -545,11 +343,6 @@ impl Judge<'_> {
 
 fn from_rule(word: &RuleWord) -> Field {
     Field { word: word.clone(), shown: Word::from_text(&word.text) }
-}
-
-/// Whether a word is `$?`: a number that is not known.
-fn is_status(pieces: &[super::ast::Piece]) -> bool {
-    matches!(pieces, [super::ast::Piece::Parameter(parameter)] if parameter.name == "?")
 }
 
 /// Takes the rules' words for the given ones, and keeps how known ones were printed.
@@ -622,44 +415,7 @@ fn as_name(word: &Word) -> Word {
     }
 }
 
-/// `-v` sets a variable, and so does `%n`.
-fn check_printf(arguments: &[Field]) -> Result<(), Denial> {
-    let mut at = 0;
-    if arguments.first().and_then(Field::text) == Some("--") {
-        at = 1;
-    } else if arguments.first().and_then(Field::text).is_some_and(|text| text.starts_with('-') && text.len() > 1) {
-        return Err(Denial::unanalysable("`printf` with an option")
-            .by("G3")
-            .hint("begin the format with `--` before it"));
-    }
-    let Some(format) = arguments.get(at).and_then(Field::text) else {
-        return Err(Denial::unanalysable("`printf` with a format that is not known"));
-    };
-    let mut rest = format.chars();
-    while let Some(c) = rest.next() {
-        if c == '%' {
-            let directive = rest.find(|c| {
-                !matches!(c, '-' | '+' | ' ' | '#' | '\'' | '*' | '.' | '0'..='9' | 'h' | 'l' | 'L' | 'j' | 'z' | 't')
-            });
-            if directive == Some('n') {
-                return Err(Denial::unanalysable("`%n` of `printf` sets a variable").by("G3"));
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_format_that_sets_a_variable_is_refused() {
-        for format in ["%n", "a%5n", "%hhn", "%-*.*ln", "%% %n"] {
-            assert!(check_printf(&[Field::literal(format)]).is_err(), "{format}");
-        }
-        for format in ["%d\\n", "100%%n", "%qname", "%s", "%(%F)T", "%"] {
-            assert!(check_printf(&[Field::literal(format)]).is_ok(), "{format}");
-        }
-    }
+/// The command that does nothing, for redirections without one.
+fn nothing() -> Simple {
+    Simple { assignments: Vec::new(), words: vec![Word::from_text(":")] }
 }

@@ -3,47 +3,17 @@
 use crate::path::RelPath;
 use crate::policy::decision::Denial;
 use crate::policy::effect::Effect;
-use crate::policy::programs::{Stdin, Word as RuleWord};
+use crate::policy::programs::Word as RuleWord;
 
 use super::ast::{Parameter, Part, Piece, Word};
 use super::braces;
+use super::fields::{Field, Place};
 use super::glob::{self, Bit, Globber};
-use super::judge::Judge;
 use super::lexer::is_name;
+use super::state::Judge;
 
 /// Maximum words that a command may expand to.
 const WORDS_CAP: usize = 20_000;
-
-/// A word after expansion.
-#[derive(Debug, Clone)]
-pub(super) struct Field {
-    /// What the rules see.
-    pub(super) word: RuleWord,
-    /// How it is printed: literally, or with the variables whose values are known.
-    pub(super) shown: Word,
-}
-
-impl Field {
-    pub(super) fn literal(text: &str) -> Field {
-        Field { word: RuleWord::literal(text), shown: Word::from_text(text) }
-    }
-
-    /// Returns the text if it is known.
-    pub(super) fn text(&self) -> Option<&str> {
-        self.word.literal.then_some(self.word.text.as_str())
-    }
-}
-
-/// The place of a word, which decides about the substitutions that it accepts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) folders: &'a [RelPath],
-    pub(super) stdin: Stdin,
-    /// `"$( )"` is accepted: an argument of `echo`.
-    pub(super) output: bool,
-    /// `<( )` is accepted: an operand of a program.
-    pub(super) process: bool,
-}
 
 /// A field while it is put together.
 #[derive(Default)]
@@ -103,6 +73,37 @@ impl Draft {
     }
 }
 
+/// Adds the value of an unquoted parameter, which bash splits at spaces.
+fn split(parameter: &Parameter, value: Value, draft: &mut Draft, done: &mut Vec<Draft>) -> Result<(), Denial> {
+    let (value, symbol) = match value {
+        Value::Number => {
+            draft.unknown = true;
+            draft.symbol("", true, Piece::Parameter(braced(parameter)));
+            return Ok(());
+        }
+        Value::Text(value) => (value, false),
+        Value::Symbol(value) => (value, true),
+    };
+    if value.contains('\\') {
+        let denial = Denial::unanalysable(format!("`${}` has a backslash in its value", parameter.name));
+        return Err(denial.hint("put it in double quotes"));
+    }
+    if symbol && !value.is_empty() && !value.contains([' ', '\t', '\n']) {
+        draft.symbol(&value, false, Piece::Parameter(braced(parameter)));
+        return Ok(());
+    }
+    for (at, piece) in value.split([' ', '\t', '\n']).enumerate() {
+        if at > 0 {
+            let before = std::mem::take(draft);
+            done.extend(before.kept.then_some(before));
+        }
+        if !piece.is_empty() {
+            draft.text(piece, false);
+        }
+    }
+    Ok(())
+}
+
 impl Judge<'_> {
     /// Expands a word of a command: braces, `~`, parameters, fields and globs.
     pub(super) fn fields(&mut self, word: &Word, place: Place<'_>) -> Result<Vec<Field>, Denial> {
@@ -156,41 +157,8 @@ impl Judge<'_> {
                     }
                 }
                 Part::Parameter(parameter) => {
-                    let (value, symbol) = match self.value(parameter, place.folders)? {
-                        Value::Number => {
-                            draft.unknown = true;
-                            draft.symbol("", true, Piece::Parameter(braced(parameter)));
-                            continue;
-                        }
-                        Value::Text(value) => (value, false),
-                        Value::Symbol(value) => (value, true),
-                    };
-                    if value.contains('\\') {
-                        return Err(Denial::unanalysable(format!(
-                            "`${}` has a backslash in its value",
-                            parameter.name
-                        ))
-                        .hint("put it in double quotes"));
-                    }
-                    if symbol && !value.is_empty() && !value.contains([' ', '\t', '\n']) {
-                        draft.symbol(&value, false, Piece::Parameter(braced(parameter)));
-                        continue;
-                    }
-                    let mut pieces = value.split([' ', '\t', '\n']);
-                    if let Some(first) = pieces.next()
-                        && !first.is_empty()
-                    {
-                        draft.text(first, false);
-                    }
-                    for piece in pieces {
-                        let before = std::mem::take(&mut draft);
-                        if before.kept {
-                            done.push(before);
-                        }
-                        if !piece.is_empty() {
-                            draft.text(piece, false);
-                        }
-                    }
+                    let value = self.value(parameter, place.folders)?;
+                    split(parameter, value, &mut draft, &mut done)?;
                 }
                 Part::Substitution(_) => return Err(no_output()),
                 Part::Process(_) => return Err(Denial::unanalysable("`<( )` inside a word")),

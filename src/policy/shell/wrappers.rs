@@ -2,7 +2,7 @@
 
 use crate::policy::decision::Denial;
 
-use super::words::Field;
+use super::fields::Field;
 
 /// Programs whose whole purpose is to run another with other rights or to be another: never allowed.
 pub(super) const ESCALATING: [&str; 8] = ["sudo", "su", "doas", "busybox", "toybox", "pkexec", "run0", "runuser"];
