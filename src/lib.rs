@@ -47,8 +47,8 @@
 //!   [`forge`]; who may start a run there: [`policy::trigger`]
 //! - how a change is applied, committed, reverted: [`deliver`]; `qwen apply`, for every command that uses it:
 //!   [`run::apply`]
-//! - what a command finds in its sandbox: [`sandbox`]; the command workspace: [`workspace::lend`], as a copy or, if that
-//!   is large, as a layer over the project ([`workspace::layer`])
+//! - what a command finds in its sandbox: [`sandbox`]; the command workspace: [`workspace::tree`], as a copy or, if that
+//!   is large, as a layer over the project ([`workspace::tree::Layer`])
 //! - a new way to end: [`exit::Exit`], with its row in the README
 
 #![cfg_attr(

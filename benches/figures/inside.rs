@@ -16,7 +16,7 @@ use qwen_run::policy::check::check_call;
 use qwen_run::policy::layers::{LayerText, Standing};
 use qwen_run::run::outcome;
 use qwen_run::workspace::Workspace;
-use qwen_run::workspace::lend::LendOptions;
+use qwen_run::workspace::tree::{CommandTree, TreeOptions};
 use serde_json::{Value, json};
 
 use crate::{Options, Row, median};
@@ -148,7 +148,7 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
     let (mut lending, mut layering, mut looking) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.runs {
         let workspace = Workspace::open(folder.path()).map_err(|error| error.to_string())?;
-        let wishes = LendOptions {
+        let wishes = TreeOptions {
             repository: repository.as_ref(),
             may_read: &|_| true,
             copy_max: 1 << 30,
@@ -159,15 +159,15 @@ pub(crate) fn lend(options: &Options) -> Result<Vec<Row>, String> {
             ignored_outputs: false,
         };
         let clock = Instant::now();
-        let mut lent = workspace.lend(&wishes).map_err(|error| error.to_string())?;
+        let mut tree = CommandTree::make(workspace.root(), &wishes).map_err(|error| error.to_string())?;
         lending.push(clock.elapsed());
-        lent.collect(&workspace, &|_, _| Ok(())).map_err(|error| error.to_string())?;
+        tree.sync_out(&workspace, &|_, _| Ok(())).map_err(|error| error.to_string())?;
         let clock = Instant::now();
-        lent.collect(&workspace, &|_, _| Ok(())).map_err(|error| error.to_string())?;
+        tree.sync_out(&workspace, &|_, _| Ok(())).map_err(|error| error.to_string())?;
         looking.push(clock.elapsed());
-        drop(lent);
+        drop(tree);
         let clock = Instant::now();
-        if workspace.lend_layered(&wishes).map_err(|error| error.to_string())?.is_some() {
+        if CommandTree::overlay(workspace.root(), &wishes).map_err(|error| error.to_string())?.is_some() {
             layering.push(clock.elapsed());
         }
     }

@@ -15,13 +15,13 @@ use super::journal::{self, Record, SavedOutput, State};
 use crate::change::ChangeSet;
 use crate::path::RelPath;
 use crate::workspace::folder::{Folder, is_missing};
-use crate::workspace::lend::{Lent, Output};
 use crate::workspace::steps::Steps;
+use crate::workspace::tree::{CommandTree, Output};
 use rustix::fs::{FileType, Stat};
 
 /// What is delivered besides the change; every path of it was judged.
 pub struct Outputs<'a> {
-    tree: &'a Lent,
+    tree: &'a CommandTree,
     files: Vec<Output>,
     /// What was put aside and could not be removed.
     left_over: RefCell<Vec<String>>,
@@ -29,7 +29,7 @@ pub struct Outputs<'a> {
 
 impl<'a> Outputs<'a> {
     /// Takes files of the tree in which commands worked.
-    pub fn new(tree: &'a Lent, files: Vec<Output>) -> Outputs<'a> {
+    pub fn new(tree: &'a CommandTree, files: Vec<Output>) -> Outputs<'a> {
         Outputs { tree, files, left_over: RefCell::default() }
     }
 
@@ -116,7 +116,7 @@ pub(super) fn plan(
 }
 
 /// Returns what goes: directories of which everything goes as one, and single files.
-fn whole_directories(root: &Folder, tree: &Lent, gone: &BTreeSet<RelPath>) -> io::Result<BTreeSet<RelPath>> {
+fn whole_directories(root: &Folder, tree: &CommandTree, gone: &BTreeSet<RelPath>) -> io::Result<BTreeSet<RelPath>> {
     let mut known: BTreeMap<RelPath, bool> = BTreeMap::new();
     let mut going = BTreeSet::new();
     for path in gone {
@@ -335,8 +335,8 @@ mod tests {
     use super::*;
     use crate::change::Entry;
     use crate::workspace::Workspace;
-    use crate::workspace::lend::LendOptions;
     use crate::workspace::test_support::sh;
+    use crate::workspace::tree::TreeOptions;
 
     /// Every kind of swap: a file anew, one in the place of another, a new directory, one that goes, a file that becomes
     /// a directory and the reverse, and directories that the change makes or takes away.
@@ -363,8 +363,8 @@ mod tests {
     }
 
     impl Fixture {
-        fn tree(&self) -> Lent {
-            let options = LendOptions {
+        fn tree(&self) -> CommandTree {
+            let options = TreeOptions {
                 repository: None,
                 may_read: &|_| true,
                 copy_max: 1 << 30,
@@ -374,7 +374,7 @@ mod tests {
                 layers: false,
                 ignored_outputs: true,
             };
-            let tree = self.workspace.lend(&options).unwrap();
+            let tree = CommandTree::make(self.workspace.root(), &options).unwrap();
             sh(tree.root(), WORK);
             tree
         }
@@ -387,7 +387,7 @@ mod tests {
             ])
         }
 
-        fn apply(&self, tree: &Lent, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {
+        fn apply(&self, tree: &CommandTree, steps: &Steps) -> Result<Option<PathBuf>, DeliverError> {
             let changes = self.changes();
             let outputs = Outputs::new(tree, tree.ignored_outputs(&changes).unwrap());
             apply(&changes, &Site { outputs: Some(&outputs), ..self.project.site() }, steps)

@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::policy::{ChangeFacts, Facts};
 use crate::workspace::Workspace;
 use crate::workspace::folder::{Folder, is_missing};
-use crate::workspace::lend::{Lent, Output, WhyLeftOut};
+use crate::workspace::tree::{CommandTree, Output, WhyLeftOut};
 
 use super::Failure;
 
@@ -27,7 +27,7 @@ pub(super) struct Rules<'a> {
 
 /// Returns what may be delivered of the tree, and a warning that names what may not.
 pub(super) fn outputs<'t>(
-    tree: &'t Lent,
+    tree: &'t CommandTree,
     changes: &ChangeSet,
     rules: &Rules<'_>,
 ) -> Result<(Outputs<'t>, Option<String>), Failure> {
@@ -89,7 +89,7 @@ fn above(path: &RelPath) -> impl Iterator<Item = RelPath> {
 }
 
 /// Returns an output as a change without its contents, which nobody judges; the inner error says why it is left out.
-fn change_of(tree: &Lent, project: &Folder, output: &Output) -> std::io::Result<Result<Change, &'static str>> {
+fn change_of(tree: &CommandTree, project: &Folder, output: &Output) -> std::io::Result<Result<Change, &'static str>> {
     match tree.why_left_out(&output.path) {
         Some(WhyLeftOut::TooLarge) => {
             return Ok(Err("commands did not see the project's files there (`sandbox.copy_max`)"));

@@ -21,7 +21,7 @@ use crate::recipe::file::{Body, IfNoChanges};
 use crate::tools::mcp::Servers;
 use crate::verify::Failed;
 use crate::workspace::Workspace;
-use crate::workspace::lend::Lent;
+use crate::workspace::tree::CommandTree;
 use crate::workspace::untouched::Untouched;
 
 use super::emitter::Emitter;
@@ -126,7 +126,7 @@ impl Stage {
     }
 
     /// Returns the tree in which commands worked, where their ignored files are delivered: from here on none of them runs.
-    pub async fn tree_of_commands(&self) -> Option<Lent> {
+    pub async fn tree_of_commands(&self) -> Option<CommandTree> {
         if !self.runner.delivers_ignored() {
             return None;
         }
@@ -177,7 +177,7 @@ pub(super) fn deliver(
     stage: &Stage,
     emitter: &Emitter,
     answer: Answer,
-    tree: Option<&Lent>,
+    tree: Option<&CommandTree>,
 ) -> RunFinished {
     if answer.nothing_to_do {
         return nothing_to_do(answer.text);

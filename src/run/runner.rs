@@ -29,8 +29,8 @@ use crate::tools::mcp::Config;
 use crate::tools::{Background, CommandReport, CommandRequest, CommandRunner, MissingOutput, ToolError, ToolErrorKind};
 use crate::workspace::Workspace;
 use crate::workspace::disk::Disk;
-use crate::workspace::lend::{LeftOut, LendOptions, Lent, Scratch, WhyLeftOut};
 use crate::workspace::temporary::Temporary;
+use crate::workspace::tree::{CommandTree, LeftOut, Scratch, TreeOptions, WhyLeftOut};
 use crate::workspace::untouched::Untouched;
 
 use super::git_commands::{is_git_and_readers, is_judged_git};
@@ -58,7 +58,7 @@ pub struct Runner {
     private: Temporary,
     confinement: OnceLock<Confinement>,
     sandbox: OnceLock<Sandbox>,
-    lent: Mutex<Option<Lent>>,
+    lent: Mutex<Option<CommandTree>>,
     /// What commands leave in ignored files and directories is delivered (`sandbox.workspace: in-place`).
     ignored_outputs: bool,
     lent_root: OnceLock<PathBuf>,
@@ -124,7 +124,7 @@ impl Runner {
     }
 
     /// Gives the tree away in which commands worked; no command is to run any more.
-    pub async fn take_tree(&self) -> Option<Lent> {
+    pub async fn take_tree(&self) -> Option<CommandTree> {
         self.lent.lock().await.take()
     }
 
@@ -219,10 +219,10 @@ impl Runner {
     /// Returns the command workspace as it is staged now; the first call makes it. `alone`: programs in it never overlap.
     fn lend<'s>(
         &self,
-        slot: &'s mut Option<Lent>,
+        slot: &'s mut Option<CommandTree>,
         until: Option<Instant>,
         alone: bool,
-    ) -> Result<&'s mut Lent, ToolError> {
+    ) -> Result<&'s mut CommandTree, ToolError> {
         let layers = alone
             && !self.happened.mounts_no_layer.load(Ordering::Relaxed)
             && self.confinement().is_ok_and(Confinement::has_overlay);
@@ -231,7 +231,7 @@ impl Runner {
             Some(lent) => lent,
             None => {
                 let may_read = self.policy.reader(&self.facts);
-                let options = LendOptions {
+                let options = TreeOptions {
                     repository: self.repository(),
                     may_read: &may_read,
                     copy_max: self.policy.copy_max(),
@@ -249,17 +249,17 @@ impl Runner {
             }
         };
         let _first = self.lent_root.set(lent.root().to_path_buf());
-        lent.flush(&self.workspace).map_err(no_tree)?;
+        lent.sync_in(&self.workspace.changes()).map_err(no_tree)?;
         Ok(lent)
     }
 
     /// Makes a tree; where it takes the place of another one, what commands left there in ignored directories comes
     /// along if it will be delivered.
-    fn lend_anew(&self, options: &LendOptions<'_>, earlier: Option<&Lent>) -> Result<Lent, ToolError> {
-        let mut lent = self.workspace.lend(options).map_err(no_tree)?;
+    fn lend_anew(&self, options: &TreeOptions<'_>, earlier: Option<&CommandTree>) -> Result<CommandTree, ToolError> {
+        let mut lent = CommandTree::make(self.workspace.root(), options).map_err(no_tree)?;
         match earlier {
             Some(earlier) if self.ignored_outputs => {
-                lent.flush(&self.workspace).map_err(no_tree)?;
+                lent.sync_in(&self.workspace.changes()).map_err(no_tree)?;
                 let taken = lent.take_over(earlier, &self.workspace.changes());
                 taken.map_err(|error| ToolError::failed(format!("cannot create the command workspace: {error}")))?;
             }
@@ -310,7 +310,7 @@ impl Runner {
 
     async fn show(&self) -> Result<(), ToolError> {
         match self.lent.lock().await.as_mut() {
-            Some(lent) => lent.flush(&self.workspace).map_err(no_tree),
+            Some(lent) => lent.sync_in(&self.workspace.changes()).map_err(no_tree),
             None => Ok(()),
         }
     }
@@ -321,14 +321,14 @@ impl Runner {
         }
         let mut slot = self.lent.lock().await;
         let Some(lent) = slot.as_mut() else { return Ok(Vec::new()) };
-        let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
         let refused = collected.refused.iter();
         Ok(refused.map(|(path, reason)| format!("the change to {path} was undone: {reason}")).collect())
     }
 
     /// Returns the pinned programs that a command starts; one that differs from the policy's digest is an error.
-    fn pinned(&self, plan: &CommandPlan, lent: &Lent) -> Result<Vec<PathBuf>, ToolError> {
+    fn pinned(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
         let mut found = Vec::new();
         for (path, wanted) in self.policy.pinned_programs() {
             let is_it = |name: &String| name.contains('/') && RelPath::new(name).as_ref() == Some(&path);
@@ -373,7 +373,7 @@ impl Runner {
 
     /// Returns the programs of the workspace that a command runs by a rule without a digest, and what they load; one
     /// that changed since the run began is refused.
-    fn unchanged(&self, plan: &CommandPlan, lent: &Lent) -> Result<Vec<PathBuf>, ToolError> {
+    fn unchanged(&self, plan: &CommandPlan, lent: &CommandTree) -> Result<Vec<PathBuf>, ToolError> {
         let refuse = |path: &RelPath, why: &str| ToolError {
             message: format!("Denied by policy: {path} {why}. Installed programs and wrappers run as they were."),
             kind: ToolErrorKind::Denied,
@@ -423,17 +423,17 @@ impl Runner {
     }
 
     /// Tells whether a command must not find a repository: it runs other programs than git under the rules on reading.
-    fn hides_git(&self, plan: &CommandPlan, lent: &Lent) -> bool {
+    fn hides_git(&self, plan: &CommandPlan, lent: &CommandTree) -> bool {
         plan.profile.git != GitAccess::None && !is_judged_git(plan) && self.may_show_unreadable(lent)
     }
 
     /// Tells whether git's objects may contain a file that must not be read.
-    fn may_show_unreadable(&self, lent: &Lent) -> bool {
+    fn may_show_unreadable(&self, lent: &CommandTree) -> bool {
         lent.git().is_some() && self.policy.unreadable_of_history(&self.facts).map_or(true, |found| !found.is_empty())
     }
 
     /// Returns what commands find besides their tree.
-    fn surroundings(&self, lent: &Lent, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
+    fn surroundings(&self, lent: &CommandTree, tree: TreeAccess, access: GitAccess, hides_git: bool) -> Surroundings {
         let mut around = Surroundings { read: lent.reads().to_vec(), ..Surroundings::default() };
         if hides_git {
             around.read.clear();
@@ -460,7 +460,14 @@ impl Runner {
     }
 
     /// Adds git's scratch directory and the real objects to what a command in namespaces finds.
-    fn mount_git(&self, lent: &Lent, git: &Scratch, tree: TreeAccess, access: GitAccess, around: &mut Surroundings) {
+    fn mount_git(
+        &self,
+        lent: &CommandTree,
+        git: &Scratch,
+        tree: TreeAccess,
+        access: GitAccess,
+        around: &mut Surroundings,
+    ) {
         around.read.retain(|path| *path != git.objects);
         if access != GitAccess::None {
             around.mounts.push(Mounted { at: OBJECTS_AT.into(), from: git.objects.clone(), write: false });
@@ -483,7 +490,7 @@ impl Runner {
     }
 
     /// Returns the variables for git in a command: it finds no other repository than that of the tree.
-    fn git_variables(&self, sandbox: &Sandbox, lent: &Lent, plan: &CommandPlan) -> Vec<(String, String)> {
+    fn git_variables(&self, sandbox: &Sandbox, lent: &CommandTree, plan: &CommandPlan) -> Vec<(String, String)> {
         let mut variables = git_environment();
         let seen = if sandbox.tier() == Tier::T3 { self.workspace.root() } else { lent.root() };
         let (git_dir, top) = match lent.git() {
@@ -513,7 +520,7 @@ impl Runner {
     async fn start(
         &self,
         sandbox: &Sandbox,
-        lent: &mut Lent,
+        lent: &mut CommandTree,
         plan: &CommandPlan,
         request: &CommandRequest,
     ) -> Result<Result<RunOutput, SandboxError>, ToolError> {
@@ -572,7 +579,7 @@ impl Runner {
             output = self.start(sandbox, lent, plan, &request).await;
         }
         let output = output?.map_err(|error| ToolError::failed(error.to_string()))?;
-        let collected = lent.collect(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
+        let collected = lent.sync_out(&self.workspace, &|path, change| self.judge(path, change)).map_err(no_tree)?;
         self.workspace.note_refusals(&collected.refused);
         let mut notes = output.notes.clone();
         if self.happened.is_copied_anew.swap(false, Ordering::Relaxed) {

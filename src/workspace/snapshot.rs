@@ -9,7 +9,7 @@ use crate::path::RelPath;
 
 /// A file's metadata. Equal values mean equal contents, except for a file that was just written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
+pub(super) struct Stat {
     modified: (i64, i64),
     /// A program can set the other time back, never this one.
     changed: (i64, i64),
@@ -20,7 +20,7 @@ pub struct Stat {
 
 impl Stat {
     /// Returns the relevant part of raw metadata.
-    pub fn of_raw(stat: &rustix::fs::Stat) -> Stat {
+    pub(super) fn of_raw(stat: &rustix::fs::Stat) -> Stat {
         Stat {
             modified: (number(stat.st_mtime), number(stat.st_mtime_nsec)),
             changed: (number(stat.st_ctime), number(stat.st_ctime_nsec)),
@@ -31,17 +31,17 @@ impl Stat {
     }
 
     /// Tells whether both describe the same file with the same size.
-    pub fn is_same_file(&self, other: &Stat) -> bool {
+    pub(super) fn is_same_file(&self, other: &Stat) -> bool {
         (self.inode, self.size) == (other.inode, other.size)
     }
 
     /// Returns the length in bytes.
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.size
     }
 
     /// Returns the relevant part of metadata.
-    pub fn of(metadata: &Metadata) -> Stat {
+    pub(super) fn of(metadata: &Metadata) -> Stat {
         Stat {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
@@ -59,7 +59,7 @@ pub(crate) fn number<T: TryInto<N>, N: Default>(number: T) -> N {
 
 /// Every file that counts, as last seen.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+pub(super) struct Snapshot {
     seen: HashMap<RelPath, Seen>,
     round: u64,
 }
@@ -74,49 +74,49 @@ struct Seen {
 
 impl Snapshot {
     /// Records a file that has not changed for a while.
-    pub fn settle(&mut self, path: RelPath, stat: Stat) {
+    pub(super) fn settle(&mut self, path: RelPath, stat: Stat) {
         self.seen.insert(path, Seen { stat, is_fresh: false, round: self.round });
     }
 
     /// Records a file that was examined when the file system's clock said `now`.
-    pub fn remember(&mut self, path: RelPath, stat: Stat, now: Stat) {
+    pub(super) fn remember(&mut self, path: RelPath, stat: Stat, now: Stat) {
         // Clocks of file systems tick every few milliseconds; two writes in one tick have the same time.
         let age = (now.modified.0 - stat.changed.0) * 1_000_000_000 + (now.modified.1 - stat.changed.1);
         if age > 50_000_000 { self.settle(path, stat) } else { self.refresh(path, stat) }
     }
 
     /// Records a file that was written just now: its contents are compared next time, whatever its times say.
-    pub fn refresh(&mut self, path: RelPath, stat: Stat) {
+    pub(super) fn refresh(&mut self, path: RelPath, stat: Stat) {
         self.seen.insert(path, Seen { stat, is_fresh: true, round: self.round });
     }
 
     /// Forgets a file.
-    pub fn forget(&mut self, path: &RelPath) {
+    pub(super) fn forget(&mut self, path: &RelPath) {
         self.seen.remove(path);
     }
 
     /// Tells whether a file is remembered just so.
-    pub fn is_same(&self, path: &RelPath, stat: Stat) -> bool {
+    pub(super) fn is_same(&self, path: &RelPath, stat: Stat) -> bool {
         self.seen.get(path).is_some_and(|seen| seen.stat == stat)
     }
 
     /// Returns what is remembered, in no order.
-    pub fn paths(&self) -> impl Iterator<Item = &RelPath> {
+    pub(super) fn paths(&self) -> impl Iterator<Item = &RelPath> {
         self.seen.keys()
     }
 
     /// Tells whether a file is remembered.
-    pub fn knows(&self, path: &RelPath) -> bool {
+    pub(super) fn knows(&self, path: &RelPath) -> bool {
         self.seen.contains_key(path)
     }
 
     /// Begins a new scan of the tree.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.round += 1;
     }
 
     /// Records that a file exists; `true` if its contents must be compared.
-    pub fn meet(&mut self, path: &RelPath, stat: Stat) -> bool {
+    pub(super) fn meet(&mut self, path: &RelPath, stat: Stat) -> bool {
         match self.seen.get_mut(path) {
             None => true,
             Some(seen) => {
@@ -128,20 +128,10 @@ impl Snapshot {
     }
 
     /// Returns the files that this scan has not met.
-    pub fn missed(&self) -> Vec<RelPath> {
+    pub(super) fn missed(&self) -> Vec<RelPath> {
         let mut missed: Vec<RelPath> =
             self.seen.iter().filter(|(_, seen)| seen.round != self.round).map(|(path, _)| path.clone()).collect();
         missed.sort();
         missed
-    }
-
-    /// Returns how many files are remembered.
-    pub fn len(&self) -> usize {
-        self.seen.len()
-    }
-
-    /// Tells whether none is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.seen.is_empty()
     }
 }

@@ -1,63 +1,102 @@
 //! Tests ignore rules against git itself.
 
-use super::*;
-use proptest::prelude::*;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+
+use super::pattern::{last_match, parse};
+use super::*;
+use crate::change::Entry;
+use crate::path::RelPath;
+use crate::workspace::Workspace;
+
+fn matches(line: &str, path: &str) -> bool {
+    last_match(&parse(line.as_bytes()), path.as_bytes(), Kind::File) == Some(true)
+}
 
 #[test]
 fn globs_match_as_gits_do() {
     for (pattern, text, expected) in [
-        ("*.o", "a.o", true),
-        ("*.o", "a/b.o", false),
+        ("/*.o", "a.o", true),
+        ("/*.o", "a/b.o", false),
         ("a/**/b", "a/b", true),
         ("a/**/b", "a/x/y/b", true),
+        ("a/**\\/b", "a/b", false),
+        ("a/**\\/b", "a/x/y/b", true),
         ("a/**", "a/x/y", true),
         ("a/**", "a", false),
         ("**/a", "a", true),
         ("**/a", "x/y/a", true),
-        ("a**b", "axxb", true),
-        ("a**b", "a/b", false),
-        ("?", "/", false),
-        ("[a-c]x", "bx", true),
-        ("[!a-c]x", "bx", false),
-        ("[^a-c]x", "dx", true),
+        ("**//", "a", false),
+        ("/a**b", "axxb", true),
+        ("/a**b", "a/b", false),
+        ("/a**", "a/x/y", true),
+        ("/a**/b", "ab", true),
+        ("/a**/b", "ax/y/b", true),
+        ("/a?**", "ax/y", false),
+        ("a**", "ax/y", false),
+        ("a?b/", "a/b", false),
+        ("/[a-c]x", "bx", true),
+        ("/[!a-c]x", "bx", false),
+        ("/a[!b]c", "a/c", false),
+        ("/a[+-9]c", "a/c", false),
+        ("/[^a-c]x", "dx", true),
         ("[]]", "]", true),
+        ("[]-]", "-", true),
+        ("[a^]", "^", true),
+        ("[!]", "!", false),
+        ("[\\!]", "!", true),
+        ("[c-a]", "c", true),
+        ("[c-a]", "b", false),
         ("[[:digit:]]", "5", true),
         ("[[:digit:]-]", "-", true),
+        ("[[:space:]]", "\u{b}", false),
         ("[a", "[a", false),
         ("{a,b}", "a", false),
         ("{a,b}", "{a,b}", true),
-        (r"\*", "*", true),
-        (r"\*", "a", false),
+        ("\\*", "*", true),
+        ("\\*", "a", false),
         ("a\\", "a", false),
+        ("a\\\\/b", "a\\/b", true),
+        ("a\t", "a\t", true),
+        ("a\t", "a", false),
+        ("a\u{a0}", "a\u{a0}", true),
+        ("a?", "\u{e9}", false),
+        ("?", "\u{e9}", false),
+        ("??", "\u{e9}", true),
+        ("[\u{e9}]*", "\u{e9}", true),
+        ("[!\u{e9}]*", "\u{e9}", false),
+        ("[a-\u{e9}]*", "\u{e8}", true),
     ] {
-        assert_eq!(wildmatch(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
     }
 }
 
 #[test]
+fn bytes_that_are_not_text_match_themselves() {
+    let of = |line: &[u8], path: &[u8]| last_match(&parse(line), path, Kind::File);
+    assert_eq!(of(b"caf\xe9", b"caf\xe9"), Some(true));
+    assert_eq!(of(b"caf\xe9", b"cafe"), None);
+    assert_eq!(of(b"*[\xe9]", b"caf\xe9"), Some(true));
+    assert_eq!(of(b"*\n!caf\xe9", b"caf\xe9"), Some(true));
+}
+
+#[test]
 fn a_hostile_pattern_ends() {
-    assert!(!wildmatch(
-        "*a".repeat(30).as_bytes(),
-        "a".repeat(200).as_bytes().strip_suffix(b"a").map(|_| "b".repeat(200)).unwrap().as_bytes()
-    ));
-    let _ = wildmatch(&b"*a".repeat(30), &[&b"a".repeat(500)[..], b"b"].concat());
+    assert!(!matches(&"*a".repeat(30), &"b".repeat(200)));
+    assert!(!matches(&"*a".repeat(30), &format!("{}b", "a".repeat(500))));
 }
 
 #[test]
 fn lines_are_read_as_git_reads_them() {
-    let patterns = parse(b"\xef\xbb\xbf# no\n\n/\n  \nkeep \\ \nlast  \r\n!/a/\n");
-    let shapes: Vec<(bool, bool, bool, &Shape)> =
-        patterns.iter().map(|p| (p.negated, p.folders_only, p.anchored, &p.shape)).collect();
-    assert_eq!(
-        shapes,
-        [
-            (false, false, false, &Shape::Glob(b"keep \\ ".to_vec())),
-            (false, false, false, &Shape::Literal(b"last".to_vec())),
-            (true, true, true, &Shape::Literal(b"a".to_vec())),
-        ]
-    );
+    let text = "\u{feff}# no\n\n/\n  \nkeep \\ \nlast  \r\n!/a/\n";
+    for (path, expected) in [("# no", false), ("keep  ", true), ("keep", false), ("last", true), ("x/last", true)] {
+        assert_eq!(matches(text, path), expected, "{path}");
+    }
+    assert_eq!(last_match(&parse(text.as_bytes()), b"a", Kind::Folder), Some(false));
+    assert_eq!(last_match(&parse(text.as_bytes()), b"a", Kind::File), None);
 }
 
 fn git(folder: &Path, arguments: &[&str], input: &[u8]) -> Vec<u8> {
@@ -77,8 +116,11 @@ fn git(folder: &Path, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     child.wait_with_output().unwrap().stdout
 }
 
-const FOLDERS: &[&str] = &["", "a", "a/b", "a/b/c", "b", "b a"];
-const NAMES: &[&str] = &["a", "b", "c.o", "d.txt", "[x]", "b a", "é", ".h"];
+const FOLDERS: &[&str] = &["", "a", "a/b", "a/b/c", "b", "b a", "{a,b}", "a/é "];
+const NAMES: &[&str] = &[
+    "a", "b", "c.o", "d.txt", "[x]", "b a", "é", "è", ".h", "a\\b", "\\", "!a", "#a", "{a,b}", "a ", " ", "a\t",
+    "a\u{a0}", "a-b", "^", "*", "a.", "c]", "a\u{b}",
+];
 
 fn paths() -> Vec<String> {
     let mut paths = Vec::new();
@@ -132,20 +174,17 @@ fn gits(root: &Path, below: &str) -> Vec<String> {
 }
 
 fn line() -> impl Strategy<Value = String> {
+    let class = "\\[[!^]?\\]?([ab!^\\]é \\\\{,./\\[-]|[a#é!+]-[cèê\\]a9]|\\[:(alpha|punct|space|print|x):\\]){0,3}\\]";
+    let glob = proptest::string::string_regex(&format!("!?/?({class}|[ab*?]|\\*\\*/|é){{1,4}}/?")).unwrap();
     prop_oneof![
-        "!?/?(\\*\\*/)?[abc](/|/\\*\\*|/[abc])?",
-        "!?/?[ab.*?\\[\\]c^!o-]{1,5}/?",
-        Just("*.o".to_owned()),
-        Just("!*.o".to_owned()),
-        Just("b a ".to_owned()),
-        Just("\\[x\\]".to_owned()),
-        Just("[[:alpha:]]".to_owned()),
-        Just(".*".to_owned()),
-        Just("*".to_owned()),
-        Just("!*/".to_owned()),
-        Just("# a".to_owned()),
-        Just("{a,b}".to_owned()),
-        Just("é".to_owned()),
+        3 => glob,
+        2 => "!?/?(\\*\\*/)?[abc](/|/\\*\\*|/[abc])?",
+        2 => "!?/?[ab.*?\\[\\]c^!o\\\\/{},é# \t-]{1,6}/? {0,2}",
+        1 => "!?/?(\\\\[ab!#/*?{\\[\\\\ ]|[a*]|\\*\\*|/){1,5}\r?",
+        2 => proptest::sample::select(&[
+            "*.o", "!*.o", "b a ", "\\[x\\]", "[[:alpha:]]", ".*", "*", "!*/", "# a", "{a,b}", "é", "a\\ ", "a \\ ", "[[:", "a/**",
+            "**/b/**/a", "!a/b/", "\\!a", "\\#a", "a\u{a0}", "a\t",
+        ][..]).prop_map(str::to_owned),
     ]
 }
 

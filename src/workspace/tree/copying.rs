@@ -1,6 +1,6 @@
 //! Makes the first copy of the workspace, with what commands may see; by reference where the file system can.
 
-#![expect(clippy::disallowed_methods, reason = "the lent tree is copied here")]
+#![expect(clippy::disallowed_methods, reason = "the command workspace is copied here")]
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,12 +11,12 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::folder::Folder;
-use super::ignore::{Kind, Level, Source};
-use super::lend::{LeftOut, LendOptions, WhyLeftOut, in_time, is_closed, moved, tracked};
-use super::snapshot::{Snapshot, Stat};
+use super::options::{LeftOut, TreeOptions, WhyLeftOut, in_time, is_closed, moved, tracked};
 use crate::path::RelPath;
 use crate::threads::on_all_cores;
+use crate::workspace::folder::Folder;
+use crate::workspace::ignore::{Kind, Level, Source};
+use crate::workspace::snapshot::{Snapshot, Stat};
 
 /// A copy with more files, or more bytes, is large.
 const MANY: usize = 50_000;
@@ -32,7 +32,7 @@ pub(super) enum Copied {
 }
 
 /// Copies the workspace at `from` to the empty directory `to`.
-pub(super) fn copy(from: &Path, to: &Path, options: &LendOptions<'_>) -> io::Result<Copied> {
+pub(super) fn copy(from: &Path, to: &Path, options: &TreeOptions<'_>) -> io::Result<Copied> {
     let tracked = tracked(options.repository)?;
     let budget = options.copy_max;
     let (files, ignored, left_out) = (Vec::new(), Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ struct Copy<'a> {
     from: &'a Path,
     to: &'a Path,
     source: &'a Source,
-    options: &'a LendOptions<'a>,
+    options: &'a TreeOptions<'a>,
     tracked: BTreeSet<RelPath>,
     folders: Vec<RelPath>,
     files: Vec<RelPath>,
@@ -251,11 +251,11 @@ fn is_loop(error: &io::Error) -> bool {
 }
 
 /// Copies a file with its mode and time, by reference where the file system can, or a link as a link.
-fn copy_file(from: &Path, to: &Path, real_root: &Path, lent_root: &Path) -> io::Result<Stat> {
+fn copy_file(from: &Path, to: &Path, real_root: &Path, copy_root: &Path) -> io::Result<Stat> {
     let metadata = from.symlink_metadata()?;
     if metadata.is_symlink() {
         let target = std::fs::read_link(from)?.into_os_string().into_vec();
-        symlink(OsString::from_vec(moved(&target, real_root, lent_root)), to)?;
+        symlink(OsString::from_vec(moved(&target, real_root, copy_root)), to)?;
         return Ok(Stat::of(&to.symlink_metadata()?));
     }
     let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).expect("a small flag");

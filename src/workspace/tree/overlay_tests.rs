@@ -1,13 +1,12 @@
 //! Tests that a layer and a copy report the same changes of a command.
 
-use std::path::Path;
 use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::super::tests::{Fixture, PLAIN, fixture};
+use super::tests::{Fixture, PLAIN, fixture};
 use super::*;
-use crate::change::{Change, Entry};
+use crate::git::repository::Repository;
 use crate::workspace::test_support::sh;
 
 /// Tells whether this machine mounts overlays for us; says so aloud where it does not.
@@ -25,8 +24,8 @@ fn mounts() -> bool {
     mounts
 }
 
-fn options(repository: Option<&Repository>) -> LendOptions<'_> {
-    LendOptions {
+fn options(repository: Option<&Repository>) -> TreeOptions<'_> {
+    TreeOptions {
         repository,
         may_read: &may_read,
         copy_max: 1 << 30,
@@ -43,16 +42,16 @@ fn may_read(path: &RelPath) -> bool {
 }
 
 /// Runs a script as a command: in the tree itself, or where the layer is mounted over the project.
-fn command(lent: &Lent, script: &str) -> String {
-    let Some(layer) = lent.layer() else { return sh(lent.root(), script) };
+fn command(tree: &CommandTree, script: &str) -> String {
+    let Some(layer) = tree.layer() else { return sh(tree.root(), script) };
     let file = layer.upper().parent().unwrap().join("script");
     let mount = format!(
         "r='{root}'; mount -t overlay overlay -o lowerdir=\"$r\",upperdir='{upper}',workdir='{work}',userxattr \"$r\"\n",
-        root = lent.root().display(),
+        root = tree.root().display(),
         upper = layer.upper().display(),
         work = layer.work().display(),
     );
-    let git = lent.git().map_or_else(String::new, |git| {
+    let git = tree.git().map_or_else(String::new, |git| {
         let [objects, at] = [&git.objects, &objects_at()].map(|path| path.display().to_string());
         let over = format!("mount --bind '{}' '{}'\n", git.folder.display(), git.stands_for.display());
         format!("mount -t tmpfs none /mnt; mkdir {at}; mount --bind '{objects}' {at}\n{over}")
@@ -62,12 +61,12 @@ fn command(lent: &Lent, script: &str) -> String {
 }
 
 /// What the command's changes came to, in words.
-fn collected(lent: &mut Lent, workspace: &Workspace) -> Vec<String> {
+fn collected(tree: &mut CommandTree, workspace: &Workspace) -> Vec<String> {
     let judge = |path: &RelPath, _: &Change| match path.to_string() {
         path if path.contains("protected") || path == ".env" => Err("no".to_owned()),
         _ => Ok(()),
     };
-    let collected = lent.collect(workspace, &judge).unwrap();
+    let collected = tree.sync_out(workspace, &judge).unwrap();
     let staged = collected.staged.iter().map(|(path, change)| format!("{path}: {change:?}"));
     let mut all: Vec<String> =
         staged.chain(collected.refused.iter().map(|(path, _)| format!("{path}: refused"))).collect();
@@ -82,13 +81,13 @@ fn objects_at() -> std::path::PathBuf {
     "/mnt/objects".into()
 }
 
-fn layered(project: &Fixture) -> Lent {
+fn layered(project: &Fixture) -> CommandTree {
     let at = objects_at();
-    let options = LendOptions { objects_at: Some(&at), ..options(project.repository.as_ref()) };
-    let lent = project.workspace.lend_layered(&options).unwrap();
-    let mut lent = lent.expect("the file system of temporary files has attributes");
-    lent.flush(&project.workspace).unwrap();
-    lent
+    let options = TreeOptions { objects_at: Some(&at), ..options(project.repository.as_ref()) };
+    let tree = CommandTree::overlay(project.workspace.root(), &options).unwrap();
+    let mut tree = tree.expect("the file system of temporary files has attributes");
+    tree.sync_in(&project.workspace.changes()).unwrap();
+    tree
 }
 
 #[test]
@@ -97,17 +96,17 @@ fn nothing_is_copied_and_what_may_not_be_seen_is_not_there() {
         return;
     }
     let project = fixture(&format!("{PLAIN}; mkdir -p sub/inner; git init -q sub; printf s >sub/inner/.env"), "");
-    let lent = layered(&project);
-    let left_out: Vec<String> = lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
+    let tree = layered(&project);
+    let left_out: Vec<String> = tree.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
     assert_eq!(left_out, [".env Denied", "pipe Special", "sub/inner/.env Denied"]);
     assert_eq!(
-        command(&lent, "ls -A . sub sub/inner; cat a; git log --format=%s; git status --porcelain"),
+        command(&tree, "ls -A . sub sub/inner; cat a; git log --format=%s; git status --porcelain"),
         ".:\n.git\n.gitignore\na\nabsolute\nlink\nout\nrun\nsrc\nsub\nuntracked\nvendor\n\nsub:\ninner\n\nsub/inner:\n1\nfirst\n?? untracked\n"
     );
     // What a command makes of a name that was taken away is its own.
     assert_eq!(
         command(
-            &lent,
+            &tree,
             "cat .env sub/.git/config || true; mkdir sub/.git; ls sub/.git; rm -r sub; mkdir -p sub/inner; ls -A sub/inner"
         ),
         ""
@@ -124,26 +123,26 @@ fn what_a_command_changes_is_found_in_the_layer() {
         return;
     }
     let project = fixture(PLAIN, "");
-    let mut lent = layered(&project);
-    assert_eq!(collected(&mut lent, &project.workspace), Vec::<String>::new());
+    let mut tree = layered(&project);
+    assert_eq!(collected(&mut tree, &project.workspace), Vec::<String>::new());
     command(
-        &lent,
+        &tree,
         "printf 2 >a; rm -r src; chmod -x run; mkdir new; printf n >new/f; printf b >out/new; printf l >x.log; \
          printf w >vendor/kept; printf w >vendor/other; ln -sf run link; touch untracked; printf d >.env; printf p >protected; \
          mkdir nested; cd nested; git init -q; printf i >inner",
     );
-    let found = collected(&mut lent, &project.workspace);
+    let found = collected(&mut tree, &project.workspace);
     let names: Vec<&str> = found.iter().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(names, [".env", "a", "link", "nested/inner", "new/f", "protected", "run", "src/deep/b", "vendor/kept"]);
-    assert_eq!(collected(&mut lent, &project.workspace), Vec::<String>::new());
+    assert_eq!(collected(&mut tree, &project.workspace), Vec::<String>::new());
     assert_eq!(
-        command(&lent, "cat out/new out/old x.log vendor/other; test ! -e protected; test ! -e .env; test ! -e src"),
+        command(&tree, "cat out/new out/old x.log vendor/other; test ! -e protected; test ! -e .env; test ! -e src"),
         "bbiglw"
     );
     assert_eq!(sh(project.workspace.root(), "git status --porcelain; cat a .env"), "?? .env\n?? untracked\n1\ns");
     // The kernel's own directory is not a hindrance to removing it all.
-    let scratch = lent.layer().unwrap().upper().parent().unwrap().to_path_buf();
-    drop(lent);
+    let scratch = tree.layer().unwrap().upper().parent().unwrap().to_path_buf();
+    drop(tree);
     assert!(!scratch.exists());
 }
 
@@ -153,13 +152,13 @@ fn folders_that_lie_too_deep_are_refused_and_removed() {
         return;
     }
     let project = fixture(PLAIN, "");
-    let mut lent = layered(&project);
-    command(&lent, "mkdir -p $(printf 'd/%.0s' $(seq 300)); echo x >d/f");
-    let found = collected(&mut lent, &project.workspace);
+    let mut tree = layered(&project);
+    command(&tree, "mkdir -p $(printf 'd/%.0s' $(seq 300)); echo x >d/f");
+    let found = collected(&mut tree, &project.workspace);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].ends_with("d/d/d: refused") && found[1].starts_with("d/f: "), "{found:?}");
-    assert_eq!(collected(&mut lent, &project.workspace), Vec::<String>::new());
-    assert_eq!(command(&lent, "find d | wc -l"), "257\n");
+    assert_eq!(collected(&mut tree, &project.workspace), Vec::<String>::new());
+    assert_eq!(command(&tree, "find d | wc -l"), "257\n");
 }
 
 #[test]
@@ -167,7 +166,7 @@ fn where_git_keeps_its_folder_elsewhere_there_is_no_layer() {
     let project = fixture(&format!("{PLAIN}; git worktree add -q ../linked"), "");
     let linked = project.workspace.root().parent().unwrap().join("linked");
     let (workspace, repository) = (Workspace::open(&linked).unwrap(), Repository::discover(&linked).unwrap());
-    assert!(workspace.lend_layered(&options(repository.as_ref())).unwrap().is_none());
+    assert!(CommandTree::overlay(workspace.root(), &options(repository.as_ref())).unwrap().is_none());
 }
 
 /// One thing that a command does.
@@ -232,15 +231,15 @@ proptest! {
         let project = fixture(PLAIN, "");
         let other = Workspace::open(project.workspace.root()).unwrap();
         let mut over = layered(&project);
-        let mut copy = other.lend(&options(project.repository.as_ref())).unwrap();
-        copy.flush(&other).unwrap();
+        let mut copy = CommandTree::make(other.root(), &options(project.repository.as_ref())).unwrap();
+        copy.sync_in(&other.changes()).unwrap();
         let before = sh(project.workspace.root(), SHOW);
         for (deeds, staged) in rounds {
             let script = deeds.iter().map(|deed| format!("{{ {deed}; }} 2>/dev/null || true\n")).collect::<String>();
             command(&over, &script);
             command(&copy, &script);
             prop_assert_eq!(collected(&mut over, &project.workspace), collected(&mut copy, &other), "{}", script);
-            let shown = |lent: &Lent| command(lent, SHOW).replace(&lent.root().display().to_string(), "ROOT");
+            let shown = |tree: &CommandTree| command(tree, SHOW).replace(&tree.root().display().to_string(), "ROOT");
             prop_assert_eq!(shown(&over), shown(&copy), "{}", script);
             for (path, entry) in staged {
                 for workspace in [&project.workspace, &other] {
@@ -248,8 +247,8 @@ proptest! {
                     workspace.stage_judged(&path, Change { before, after: entry.clone() });
                 }
             }
-            over.flush(&project.workspace).unwrap();
-            copy.flush(&other).unwrap();
+            over.sync_in(&project.workspace.changes()).unwrap();
+            copy.sync_in(&other.changes()).unwrap();
             prop_assert_eq!(shown(&over), shown(&copy), "staged, {}", script);
         }
         prop_assert_eq!(project.workspace.changes(), other.changes());
@@ -262,8 +261,8 @@ const LEFT: &str = "printf n >out/new; printf o >out/old; rm vendor/other; rm -r
     printf 'out/\\n*.log\\nvendor/\\ngone/\\nback/\\nsrc/\\n' >.gitignore; printf s >src/slipped; ln -s er out/deep/link; \
     rm -rf back; mkdir back; printf b >back/new";
 
-fn outputs(lent: &Lent, fixture: &Fixture) -> Vec<String> {
-    let found = lent.ignored_outputs(&fixture.workspace.changes()).unwrap();
+fn outputs(tree: &CommandTree, fixture: &Fixture) -> Vec<String> {
+    let found = tree.ignored_outputs(&fixture.workspace.changes()).unwrap();
     found.iter().map(|output| format!("{}{}", if output.is_gone { "-" } else { "" }, output.path)).collect()
 }
 
@@ -278,15 +277,15 @@ fn what_commands_left_in_ignored_places_is_found_and_a_run_ignores_nothing_by_it
             continue;
         }
         let fixture = fixture(&script, "");
-        let options = LendOptions { ignored_outputs: true, ..options(fixture.repository.as_ref()) };
-        let lend = || match layered {
-            true => fixture.workspace.lend_layered(&options).unwrap().unwrap(),
-            false => fixture.workspace.lend(&options).unwrap(),
+        let options = TreeOptions { ignored_outputs: true, ..options(fixture.repository.as_ref()) };
+        let made = || match layered {
+            true => CommandTree::overlay(fixture.workspace.root(), &options).unwrap().unwrap(),
+            false => CommandTree::make(fixture.workspace.root(), &options).unwrap(),
         };
-        let mut lent = lend();
-        assert_eq!(outputs(&lent, &fixture), Vec::<String>::new());
-        command(&lent, LEFT);
-        lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
+        let mut tree = made();
+        assert_eq!(outputs(&tree, &fixture), Vec::<String>::new());
+        command(&tree, LEFT);
+        tree.sync_out(&fixture.workspace, &|_, _| Ok(())).unwrap();
         let expected = [
             "-back/old",
             "back/new",
@@ -302,12 +301,12 @@ fn what_commands_left_in_ignored_places_is_found_and_a_run_ignores_nothing_by_it
             found.sort_by_key(|name| name.trim_start_matches('-').to_owned());
             found
         };
-        assert_eq!(sorted(outputs(&lent, &fixture)), sorted(expected.map(str::to_owned).to_vec()), "{layered}");
+        assert_eq!(sorted(outputs(&tree, &fixture)), sorted(expected.map(str::to_owned).to_vec()), "{layered}");
         // A copy that takes the place of the tree has the same.
-        let mut next = fixture.workspace.lend(&options).unwrap();
-        next.flush(&fixture.workspace).unwrap();
-        next.take_over(&lent, &fixture.workspace.changes()).unwrap();
-        assert_eq!(outputs(&next, &fixture), outputs(&lent, &fixture), "{layered}");
+        let mut next = CommandTree::make(fixture.workspace.root(), &options).unwrap();
+        next.sync_in(&fixture.workspace.changes()).unwrap();
+        next.take_over(&tree, &fixture.workspace.changes()).unwrap();
+        assert_eq!(outputs(&next, &fixture), outputs(&tree, &fixture), "{layered}");
         assert_eq!(sh(next.root(), "cat out/deep/link back/new"), "db");
     }
 }

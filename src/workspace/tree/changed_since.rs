@@ -9,9 +9,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::folder::Folder;
-use super::snapshot::number;
 use crate::path::RelPath;
+use crate::workspace::folder::Folder;
+use crate::workspace::snapshot::number;
 
 /// When a file was last changed: seconds and nanoseconds.
 type Changed = (i64, i64);

@@ -1,8 +1,9 @@
 //! Tests the command workspace: what it contains, and which changes are found in it.
 
-use std::ffi::OsStr;
+use std::time::Instant;
 
 use super::*;
+use crate::git::repository::Repository;
 use crate::workspace::test_support::sh;
 
 pub(super) struct Fixture {
@@ -30,9 +31,9 @@ pub(super) const PLAIN: &str = "git init -q -b main; printf '1\\n' >a; printf x 
     git commit -qm first; printf u >untracked; mkfifo pipe";
 
 impl Fixture {
-    fn lend(&self, copy_max: u64) -> Lent {
+    fn made(&self, copy_max: u64) -> CommandTree {
         let may_read = |path: &RelPath| path.file_name().is_none_or(|name| name != ".env");
-        let options = LendOptions {
+        let options = TreeOptions {
             repository: self.repository.as_ref(),
             may_read: &may_read,
             copy_max,
@@ -42,9 +43,9 @@ impl Fixture {
             layers: false,
             ignored_outputs: false,
         };
-        let mut lent = self.workspace.lend(&options).unwrap();
-        lent.flush(&self.workspace).unwrap();
-        lent
+        let mut tree = CommandTree::make(self.workspace.root(), &options).unwrap();
+        tree.sync_in(&self.workspace.changes()).unwrap();
+        tree
     }
 
     fn stage(&self, path: &str, after: Entry) {
@@ -54,11 +55,11 @@ impl Fixture {
     }
 }
 
-fn collect(fixture: &Fixture, lent: &mut Lent) -> Vec<String> {
+fn collect(fixture: &Fixture, tree: &mut CommandTree) -> Vec<String> {
     let judge = |path: &RelPath, _: &Change| {
         if path.to_string().contains("protected") || path.to_string() == ".env" { Err("no".to_owned()) } else { Ok(()) }
     };
-    let collected = lent.collect(&fixture.workspace, &judge).unwrap();
+    let collected = tree.sync_out(&fixture.workspace, &judge).unwrap();
     let staged = collected.staged.iter().map(|(path, change)| format!("{:?} {path}", change.kind().unwrap()));
     let mut all: Vec<String> =
         staged.chain(collected.refused.iter().map(|(path, _)| format!("Refused {path}"))).collect();
@@ -73,14 +74,14 @@ fn a_link_that_is_put_in_the_way_meanwhile_leads_nowhere() {
     let outside = fixture.outside.join("outside");
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("new"), "theirs").unwrap();
-    let mut lent = fixture.lend(1 << 30);
-    sh(lent.root(), "echo n >src/deep/new");
-    let root = lent.root().to_path_buf();
+    let mut tree = fixture.made(1 << 30);
+    sh(tree.root(), "echo n >src/deep/new");
+    let root = tree.root().to_path_buf();
     let judge = |_: &RelPath, _: &Change| {
         sh(&root, &format!("rm -rf src/deep; ln -sfn '{}' src/deep", outside.display()));
         Err("no".to_owned())
     };
-    let collected = lent.collect(&fixture.workspace, &judge).unwrap();
+    let collected = tree.sync_out(&fixture.workspace, &judge).unwrap();
     assert!(!collected.refused.is_empty() && collected.staged.is_empty());
     assert_eq!(std::fs::read_to_string(outside.join("new")).unwrap(), "theirs");
 }
@@ -88,12 +89,12 @@ fn a_link_that_is_put_in_the_way_meanwhile_leads_nowhere() {
 #[test]
 fn a_tree_as_deep_as_paths_can_be_is_refused_and_removed() {
     let fixture = fixture(PLAIN, "");
-    let mut lent = fixture.lend(1 << 30);
-    let deep = lent.root().join("folder01/".repeat(400));
+    let mut tree = fixture.made(1 << 30);
+    let deep = tree.root().join("folder01/".repeat(400));
     std::fs::create_dir_all(&deep).unwrap();
     std::fs::write(deep.join("f"), "x").unwrap();
-    sh(lent.root(), "echo 2 >a");
-    let collected = lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
+    sh(tree.root(), "echo 2 >a");
+    let collected = tree.sync_out(&fixture.workspace, &|_, _| Ok(())).unwrap();
     let refused: Vec<String> = collected.refused.iter().map(|(path, reason)| format!("{path}: {reason}")).collect();
     assert_eq!(
         refused,
@@ -101,17 +102,17 @@ fn a_tree_as_deep_as_paths_can_be_is_refused_and_removed() {
     );
     assert_eq!(fixture.workspace.changes().iter().map(|(path, _)| path.to_string()).collect::<Vec<_>>(), ["a"]);
     assert!(!deep.join("f").exists());
-    assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    assert_eq!(collect(&fixture, &mut tree), Vec::<String>::new());
     // Without as many descriptors as directories.
-    Folder::root(lent.root()).unwrap().clear(OsStr::new("folder01")).unwrap();
-    assert_eq!(sh(lent.root(), "ls"), "a\nabsolute\nlink\nout\nrun\nsrc\nuntracked\nvendor\n");
+    Folder::root(tree.root()).unwrap().clear(OsStr::new("folder01")).unwrap();
+    assert_eq!(sh(tree.root(), "ls"), "a\nabsolute\nlink\nout\nrun\nsrc\nuntracked\nvendor\n");
 }
 
 #[test]
 fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
     let fixture = fixture(PLAIN, "");
     let parent = tempfile::tempdir().unwrap();
-    let options = LendOptions {
+    let options = TreeOptions {
         repository: fixture.repository.as_ref(),
         may_read: &|_| true,
         copy_max: 0,
@@ -121,7 +122,7 @@ fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
         layers: false,
         ignored_outputs: false,
     };
-    let error = fixture.workspace.lend(&options).err().unwrap().to_string();
+    let error = CommandTree::make(fixture.workspace.root(), &options).err().unwrap().to_string();
     assert!(error.ends_with("copying it took too long and was given up"), "{error}");
     assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
 }
@@ -129,39 +130,39 @@ fn a_copy_that_takes_too_long_is_given_up_and_leaves_nothing() {
 #[test]
 fn the_lent_tree_holds_what_may_be_read_and_says_what_it_lacks() {
     let fixture = fixture(PLAIN, "");
-    let lent = fixture.lend(1 << 20);
-    let left_out: Vec<String> = lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
+    let tree = fixture.made(1 << 20);
+    let left_out: Vec<String> = tree.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
     assert_eq!(left_out, [".env Denied", "pipe Special"]);
     let list = "find . -name .git -prune -o -printf '%p %y %m %l\\n' | sort";
     assert_eq!(
-        sh(lent.root(), &format!("{list} | sed 's#{}#ROOT#'", lent.root().display())),
+        sh(tree.root(), &format!("{list} | sed 's#{}#ROOT#'", tree.root().display())),
         sh(
             fixture.workspace.root(),
             &format!("{list} | grep -v -e pipe -e '[.]env' | sed 's#{}#ROOT#'", fixture.workspace.root().display())
         )
     );
     let old = |root: &Path| root.join("src/deep/b").metadata().unwrap().modified().unwrap();
-    assert_eq!(old(lent.root()), old(fixture.workspace.root()));
+    assert_eq!(old(tree.root()), old(fixture.workspace.root()));
 
-    let lent = fixture.lend(2);
-    let left_out: Vec<String> = lent.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
+    let tree = fixture.made(2);
+    let left_out: Vec<String> = tree.left_out().iter().map(|left| format!("{} {:?}", left.path, left.why)).collect();
     assert_eq!(left_out, [".env Denied", "out TooLarge", "pipe Special"]);
-    assert!(lent.root().join("vendor/kept").exists());
+    assert!(tree.root().join("vendor/kept").exists());
 }
 
 #[test]
 fn what_a_command_changes_is_staged_and_build_output_only_stays() {
     let fixture = fixture(PLAIN, "");
-    let mut lent = fixture.lend(1 << 20);
-    assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    let mut tree = fixture.made(1 << 20);
+    assert_eq!(collect(&fixture, &mut tree), Vec::<String>::new());
     sh(
-        lent.root(),
+        tree.root(),
         "printf 2 >a; rm -r src; chmod -x run; mkdir new; printf n >new/f; printf b >out/new; printf l >x.log; \
          printf w >vendor/kept; printf w >vendor/other; ln -sf run link; touch untracked; printf d >.env; printf p >protected; \
          mkdir nested; cd nested; git init -q; printf i >inner",
     );
     assert_eq!(
-        collect(&fixture, &mut lent),
+        collect(&fixture, &mut tree),
         [
             "Added nested/inner",
             "Added new/f",
@@ -174,58 +175,58 @@ fn what_a_command_changes_is_staged_and_build_output_only_stays() {
             "Refused protected"
         ]
     );
-    assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    assert_eq!(collect(&fixture, &mut tree), Vec::<String>::new());
     // Refused: put back. Build output: still there, and not in the changes.
-    assert!(!lent.root().join("protected").exists());
+    assert!(!tree.root().join("protected").exists());
     // What may not be read was never there, and is not put there now.
-    assert!(!lent.root().join(".env").exists());
-    assert_eq!(sh(lent.root(), "cat out/new x.log vendor/other"), "blw");
+    assert!(!tree.root().join(".env").exists());
+    assert_eq!(sh(tree.root(), "cat out/new x.log vendor/other"), "blw");
     // The project itself is as it was.
     assert_eq!(sh(fixture.workspace.root(), "git status --porcelain; cat a .env"), "?? .env\n?? untracked\n1\ns");
-    sh(lent.root(), "printf '1\\n' >a");
+    sh(tree.root(), "printf '1\\n' >a");
     assert_eq!(fixture.workspace.changes().len(), 7);
-    lent.collect(&fixture.workspace, &|_, _| Ok(())).unwrap();
+    tree.sync_out(&fixture.workspace, &|_, _| Ok(())).unwrap();
     assert_eq!(fixture.workspace.changes().len(), 6);
 }
 
 #[test]
 fn a_change_that_hides_behind_an_old_time_is_found() {
     let fixture = fixture(PLAIN, "");
-    let mut lent = fixture.lend(0);
-    sh(lent.root(), "touch -r a keep.log; printf '2\\n' >a; touch -r keep.log a");
-    assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+    let mut tree = fixture.made(0);
+    sh(tree.root(), "touch -r a keep.log; printf '2\\n' >a; touch -r keep.log a");
+    assert_eq!(collect(&fixture, &mut tree), ["Modified a"]);
     // In the same tick, by the same size.
     for content in ["3\n", "4\n", "5\n"] {
-        std::fs::write(lent.root().join("a"), content).unwrap();
-        assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+        std::fs::write(tree.root().join("a"), content).unwrap();
+        assert_eq!(collect(&fixture, &mut tree), ["Modified a"]);
     }
 }
 
 #[test]
 fn commands_see_what_is_staged_and_what_is_staged_back() {
     let fixture = fixture(PLAIN, "");
-    let mut lent = fixture.lend(0);
+    let mut tree = fixture.made(0);
     fixture.stage("a", Entry::file("staged\n"));
     fixture.stage("src/deep/b", Entry::Absent);
     fixture.stage("src/deep", Entry::file("a file now"));
     fixture.stage("new/deep/f", Entry::File { content: b"x".as_slice().into(), executable: true });
-    lent.flush(&fixture.workspace).unwrap();
-    assert_eq!(sh(lent.root(), "cat a src/deep; test -x new/deep/f"), "staged\na file now");
-    assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    tree.sync_in(&fixture.workspace.changes()).unwrap();
+    assert_eq!(sh(tree.root(), "cat a src/deep; test -x new/deep/f"), "staged\na file now");
+    assert_eq!(collect(&fixture, &mut tree), Vec::<String>::new());
     fixture.stage("a", Entry::file("1\n"));
     fixture.stage("src/deep", Entry::Absent);
     fixture.stage("src/deep/b", Entry::file("1\n"));
-    lent.flush(&fixture.workspace).unwrap();
-    assert_eq!(sh(lent.root(), "cat a src/deep/b"), "1\n1\n");
-    assert_eq!(collect(&fixture, &mut lent), Vec::<String>::new());
+    tree.sync_in(&fixture.workspace.changes()).unwrap();
+    assert_eq!(sh(tree.root(), "cat a src/deep/b"), "1\n1\n");
+    assert_eq!(collect(&fixture, &mut tree), Vec::<String>::new());
 }
 
 #[test]
 fn a_link_into_the_project_leads_into_the_lent_tree() {
     let fixture = fixture(PLAIN, "");
-    let mut lent = fixture.lend(0);
-    sh(lent.root(), "printf through >absolute");
-    assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+    let mut tree = fixture.made(0);
+    sh(tree.root(), "printf through >absolute");
+    assert_eq!(collect(&fixture, &mut tree), ["Modified a"]);
     assert_eq!(sh(fixture.workspace.root(), "cat a"), "1\n");
 }
 
@@ -245,46 +246,46 @@ fn git_sees_the_history_and_writes_nothing_to_the_repository() {
             )
         };
         let before = digest();
-        let mut lent = fixture.lend(0);
+        let mut tree = fixture.made(0);
         assert_eq!(
-            sh(lent.root(), "git status --porcelain | grep -v absolute; git log --format=%s; git branch"),
+            sh(tree.root(), "git status --porcelain | grep -v absolute; git log --format=%s; git branch"),
             "?? untracked\nfirst\n* main\n"
         );
         sh(
-            lent.root(),
+            tree.root(),
             "printf 2 >a; git add -A; git commit -qm second; git branch other; git stash list; git tag t; git gc -q",
         );
-        assert_eq!(sh(lent.root(), "git log --format=%s"), "second\nfirst\n");
-        assert_eq!(sh(lent.root(), "grep -r -e secret -e alias .git/config || true"), "");
+        assert_eq!(sh(tree.root(), "git log --format=%s"), "second\nfirst\n");
+        assert_eq!(sh(tree.root(), "grep -r -e secret -e alias .git/config || true"), "");
         assert_eq!(digest(), before);
-        assert_eq!(collect(&fixture, &mut lent), ["Modified a"]);
+        assert_eq!(collect(&fixture, &mut tree), ["Modified a"]);
     }
 }
 
 #[test]
 fn only_the_workspace_is_lent_and_the_rest_does_not_look_deleted() {
     let fixture = fixture(&format!("{PLAIN}; printf '*.tmp\\n' >>.gitignore; git commit -qam ignore"), "src");
-    let mut lent = fixture.lend(0);
-    assert_eq!(sh(lent.root(), "ls; git status --porcelain; git log --format=%s -- deep"), "deep\nfirst\n");
-    sh(lent.root(), "printf 2 >deep/b; printf x >x.tmp; printf x >../outside");
-    assert_eq!(collect(&fixture, &mut lent), ["Modified deep/b"]);
+    let mut tree = fixture.made(0);
+    assert_eq!(sh(tree.root(), "ls; git status --porcelain; git log --format=%s -- deep"), "deep\nfirst\n");
+    sh(tree.root(), "printf 2 >deep/b; printf x >x.tmp; printf x >../outside");
+    assert_eq!(collect(&fixture, &mut tree), ["Modified deep/b"]);
 }
 
 #[test]
 fn without_a_repository_there_is_no_git_folder_and_all_else_works() {
     let fixture = fixture("printf 1 >a; mkdir d; printf 'd/\\n' >.gitignore; printf 1 >d/x", "");
-    let mut lent = fixture.lend(1 << 20);
-    assert!(!lent.root().join(".git").exists());
-    sh(lent.root(), "printf 2 >a; printf 2 >d/x; rm .gitignore; printf y >y");
+    let mut tree = fixture.made(1 << 20);
+    assert!(!tree.root().join(".git").exists());
+    sh(tree.root(), "printf 2 >a; printf 2 >d/x; rm .gitignore; printf y >y");
     // The rules are gone with their file, so `d` counts now: what is not ignored is part of the change.
-    assert_eq!(collect(&fixture, &mut lent), ["Added y", "Deleted .gitignore", "Modified a", "Modified d/x"]);
+    assert_eq!(collect(&fixture, &mut tree), ["Added y", "Deleted .gitignore", "Modified a", "Modified d/x"]);
     assert!(fixture.outside.exists());
 }
 
 #[test]
 fn a_folder_in_place_of_a_file_and_a_link_in_place_of_a_folder_are_changes() {
     let fixture = fixture(PLAIN, "");
-    let mut lent = fixture.lend(0);
-    sh(lent.root(), "rm a; mkdir a; printf x >a/inner; rm -r src; ln -s a src; mkdir deep-protected");
-    assert_eq!(collect(&fixture, &mut lent), ["Added a/inner", "Added src", "Deleted a", "Deleted src/deep/b"]);
+    let mut tree = fixture.made(0);
+    sh(tree.root(), "rm a; mkdir a; printf x >a/inner; rm -r src; ln -s a src; mkdir deep-protected");
+    assert_eq!(collect(&fixture, &mut tree), ["Added a/inner", "Added src", "Deleted a", "Deleted src/deep/b"]);
 }

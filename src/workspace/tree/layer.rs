@@ -10,10 +10,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::folder::{Folder, is_missing};
-use super::lend::{LeftOut, LendOptions, WhyLeftOut, is_closed};
+use super::options::{LeftOut, TreeOptions, WhyLeftOut, is_closed};
 use crate::change::Entry;
 use crate::path::RelPath;
+use crate::workspace::folder::{Folder, is_missing};
 
 /// The attribute of a directory that hides the one below.
 #[cfg(target_os = "linux")]
@@ -30,9 +30,9 @@ pub struct Layer {
 }
 
 /// Where something that commands see is stored: the directory that holds it, its name, and whether the layer has it.
-pub(super) struct Place<'p> {
-    pub(super) folder: Folder,
-    pub(super) name: &'p OsStr,
+pub(in crate::workspace) struct Place<'p> {
+    pub(in crate::workspace) folder: Folder,
+    pub(in crate::workspace) name: &'p OsStr,
     pub(super) is_above: bool,
 }
 
@@ -45,7 +45,7 @@ impl Layer {
         project: &Path,
         scratch: &Path,
         keeps_git: bool,
-        options: &LendOptions<'_>,
+        options: &TreeOptions<'_>,
     ) -> io::Result<(Layer, Vec<LeftOut>)> {
         let (upper_at, work_at) = (scratch.join("upper"), scratch.join("work"));
         for folder in [&upper_at, &work_at] {
@@ -70,7 +70,7 @@ impl Layer {
         folder: &Folder,
         at: &RelPath,
         keeps_git: bool,
-        options: &LendOptions<'_>,
+        options: &TreeOptions<'_>,
         left_out: &mut Vec<LeftOut>,
     ) -> io::Result<()> {
         options.in_time()?;
@@ -124,7 +124,7 @@ impl Layer {
     }
 
     /// Finds what commands see at a path.
-    pub(super) fn place<'p>(&self, path: &'p RelPath) -> io::Result<Option<Place<'p>>> {
+    pub(in crate::workspace) fn place<'p>(&self, path: &'p RelPath) -> io::Result<Option<Place<'p>>> {
         let (mut upper, mut lower) = (Some(self.upper.again()?), Some(self.lower.again()?));
         let mut names = path.components().map(OsStr::from_bytes).peekable();
         while let Some(name) = names.next() {

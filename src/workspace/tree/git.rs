@@ -7,7 +7,7 @@ use crate::git::repository::Repository;
 use crate::git::scratch_git::{self, Parts};
 
 /// The name of git's directory where it was taken out of the tree.
-pub(super) const APART: &str = "git";
+const APART: &str = "git";
 
 /// Git's directory of the command workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,20 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Tells whether it was taken out of the copy whose files it speaks of (`Lent::keep_git_apart`).
+    /// Tells whether it was taken out of the copy whose files it speaks of (`CommandTree::keep_git_apart`).
     pub fn is_apart(&self) -> bool {
         self.folder.file_name().is_some_and(|name| name == APART)
+    }
+
+    /// Moves it out of the tree to `directory`, unless it is elsewhere already.
+    pub(super) fn keep_apart(&mut self, directory: &Path) -> io::Result<()> {
+        if self.folder != self.work_tree.join(".git") {
+            return Ok(());
+        }
+        let apart = directory.canonicalize()?.join(APART);
+        std::fs::rename(&self.folder, &apart)?;
+        self.folder = apart;
+        Ok(())
     }
 }
 
